@@ -84,17 +84,17 @@ class Briefs:
     def of(self, snapshot: Snapshot) -> Brief:
         """Return that of a landed night; raises `Damaged` where a manifest is not as written."""
         name = snapshot.snapshot_id
-        known = self._known.briefs.get(name)
-        if known is None or name not in self._seen:
+        brief = self._known.briefs.get(name)
+        if brief is None or name not in self._seen:
             landed = self._landed.get(name) or edition(f"{snapshot.place}/{MANIFEST}")
             files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
-            if known is None or known.files != files:
-                known = self._known.briefs[name] = self._take(snapshot.folder, files)
+            if brief is None or brief.files != files:
+                brief = self._known.briefs[name] = self._take(snapshot.folder, files)
                 self._is_changed = True
             # Once a command: that of a night which has not been sealed yet is no answer for later.
-            if known.contract is not None:
+            if brief.contract is not None:
                 self._seen.add(name)
-        return known
+        return brief
 
     def nights(self) -> list[Snapshot]:
         """Return all landed snapshots, oldest first, as `snapshots.landed_snapshots` does."""
@@ -113,13 +113,13 @@ class Briefs:
         # Two changes within a tick of the clock leave the same time. A list is remembered only of a
         # folder that is older than that of the newest date: what comes after it has a later time.
         now = edition(folder)
-        known = self._known.days.get(folder[-_DAY:])
-        if known is None or known.folder != now:
-            known = _DateFolder(now, tuple(night_folders.ids_in(folder)))
+        day = self._known.days.get(folder[-_DAY:])
+        if day is None or day.folder != now:
+            day = _DateFolder(now, tuple(night_folders.ids_in(folder)))
             if now[-1] + _TICK < newest[-1]:
-                self._known.days[folder[-_DAY:]] = known
+                self._known.days[folder[-_DAY:]] = day
                 self._is_changed = True
-        return known.ids
+        return day.ids
 
     def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
         self._landed[snapshot_id] = edition(manifest)
@@ -127,12 +127,12 @@ class Briefs:
 
     def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
         file = edition(f"{folder}/{DECISION}")
-        known = self._known.decided.get(snapshot_id)
-        if known is None or known.file != file:
-            known = Decided(file, snapshots.read(Path(folder)).decisions)
-            self._known.decided[snapshot_id] = known
+        decided = self._known.decided.get(snapshot_id)
+        if decided is None or decided.file != file:
+            decided = Decided(file, snapshots.read(Path(folder)).decisions)
+            self._known.decided[snapshot_id] = decided
             self._is_changed = True
-        return Snapshot(snapshot_id, day, folder, known.decisions)
+        return Snapshot(snapshot_id, day, folder, decided.decisions)
 
     def _take(self, folder: Path, files: tuple[int, ...]) -> Brief:
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None
@@ -162,14 +162,14 @@ def _read(path: Path) -> _Known:
 
 def _row(manifest: Manifest, sealed: Mapping[str, Any]) -> Row:
     """Return the columns of `ops.snapshots` that no decision changes; times as text."""
-    told = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
+    counts = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
     return {
         "started_at": manifest.started_at,
         "finished_at": manifest.finished_at,
         "request_count": len(manifest.answers),
         "failed_request_count": sum(1 for answer in manifest.answers if answer.error is not None),
         "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
-        **{column: told.get(name) for column, name in IN_LAKE.items()},
+        **{column: counts.get(name) for column, name in IN_LAKE.items()},
         "clock_skew_ms": manifest.clock_skew_ms,
         "stillness": manifest.window.state,
         "moved": "; ".join(manifest.window.moved),

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,20 +74,16 @@ class HomeLock:
             os.pwrite(self.descriptor, note.encode(), 0)
 
 
-@contextlib.contextmanager
 def the_writer(
     layout: Layout, doing: str, now: datetime, patience: Patience = NONE
-) -> Iterator[HomeLock]:
+) -> AbstractContextManager[HomeLock]:
     """Be the only writer of a home while the `with` lasts; raises as `only_one` does."""
-    with only_one(layout, layout.lock, doing, now, patience) as held:
-        yield held
+    return only_one(layout, layout.lock, doing, now, patience)
 
 
-@contextlib.contextmanager
-def the_puller(layout: Layout, doing: str, now: datetime) -> Iterator[HomeLock]:
+def the_puller(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
     """Be the only pull of a home while the `with` lasts; raises as `only_one` does."""
-    with only_one(layout, layout.pull_lock, doing, now) as held:
-        yield held
+    return only_one(layout, layout.pull_lock, doing, now)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,8 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        (group.asset_id, group.is_custom_asset): _whole(group.total, group.numbers)
+        # Where there is no number to add up, an engine has no sum.
+        (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
         for group in groups
     }
     differences = []
@@ -107,11 +108,6 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
         texts=text_count,
         differences=tuple(differences),
     )
-
-
-def _whole(total: Decimal | None, numbers: int) -> Decimal | None:
-    """Return a sum, and zero where there is no number to add up."""
-    return total if numbers else Decimal(0)
 
 
 def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:

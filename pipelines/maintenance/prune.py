@@ -96,15 +96,14 @@ def prune(
     damaged, `NoLimit` for a limit that is none.
     """
     require_limit(keep_days, most_bytes)
-    nights = [
-        snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state != PRUNED
-    ]
+    landed = snapshots.landed_snapshots(layout)
+    gone = [snapshot for snapshot in landed if snapshot.state == PRUNED]
+    nights = [snapshot for snapshot in landed if snapshot.state != PRUNED]
     plan = _plan(layout, nights, keep_days, keep_month_ends=keep_month_ends)
     sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in nights}
     too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
     staying = plan.staying - too_much
     going = [snapshot for snapshot in nights if snapshot.snapshot_id not in staying]
-    gone = [snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state == PRUNED]
     _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
     files = tuple(path for snapshot in (*gone, *going) for path in _files(layout, snapshot))
     done = PruneResult(
@@ -234,13 +233,10 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
-    damage = [
-        str(damage_)
-        for damage_ in verify(layout)
-        if damage_.what != SURPLUS and damage_.night not in going
-    ]
-    if damage:
-        raise NotPruned(damage)
+    damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
+    kept_damages = [str(damage) for damage in damages if damage.night not in going]
+    if kept_damages:
+        raise NotPruned(kept_damages)
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
+from pipelines.shelf import night_files
 from pipelines.shelf.local_record import without_bodies
 from warehouse.contract import states
 from warehouse.storage.digests import read_digests
@@ -84,27 +85,32 @@ class _LandedNight:
 
 def verify(layout: Layout) -> Iterator[Damage]:
     """Yield every changed, missing or surplus file of landing, lake and warehouse."""
-    nights = {folder.name: _read(folder) for folder in _folders(layout)}
-    yield from verify_landing(layout)
+    landed = _landed_nights(layout)
+    nights = {night.folder.name: night for night in landed}
+    yield from _landing(layout, landed)
     yield from _lake(layout, nights)
     yield from _warehouse(layout, nights)
 
 
 def verify_landing(layout: Layout) -> Iterator[Damage]:
     """Yield every changed, missing or surplus file of the landing zone."""
+    return _landing(layout, _landed_nights(layout))
+
+
+def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]:
     expected: set[Path] = set()
     away = without_bodies(layout)
-    for folder in _folders(layout):
-        night = _read(folder)
+    for night in nights:
+        folder = night.folder
         stored = {} if night.manifest is None else night.manifest.stored
         bodies = {folder / name: digest for name, digest in stored.items()}
         own = {folder / MANIFEST, folder / DECISION}
         expected |= own | set(bodies)
         if night.manifest is None:
-            yield _missing_file(folder / MANIFEST, folder.name, LANDED)
+            yield _broken_file(folder / MANIFEST, folder.name, LANDED)
             expected |= set(folder.iterdir())
         if night.snapshot is None:
-            yield _missing_file(folder / DECISION, folder.name, LANDED)
+            yield _broken_file(folder / DECISION, folder.name, LANDED)
         if night.is_kept and folder.name in away:
             yield from _differing({path: bodies[path] for path in bodies if path.exists()}, LANDED)
         elif night.is_kept:
@@ -120,15 +126,11 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     """
     if bodies and (away := without_bodies(layout)):
         raise BodiesAway(away, "Nothing was made again")
-    damage = list(missing_landings(layout))
-    damage += (
-        [damage_ for damage_ in verify_landing(layout) if damage_.what != SURPLUS] if bodies else []
-    )
-    if damage:
-        damages = "; ".join(
-            dict.fromkeys(f"{damage_.file} is {damage_.what}" for damage_ in damage)
-        )
-        raise proved.Damaged(layout.landing, damages, "every night as it was landed", RESTORE)
+    damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
+    broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
+    if broken:
+        words = "; ".join(dict.fromkeys(broken))
+        raise proved.Damaged(layout.landing, words, "every night as it was landed", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
@@ -145,6 +147,10 @@ def missing_landings(layout: Layout) -> Iterator[Damage]:
 
 def _folders(layout: Layout) -> list[Path]:
     return sorted(path for path in night_folders.nights(layout) if path.is_dir())
+
+
+def _landed_nights(layout: Layout) -> list[_LandedNight]:
+    return [_read(folder) for folder in _folders(layout)]
 
 
 def _read(folder: Path) -> _LandedNight:
@@ -175,7 +181,7 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
         expected.add(path)
         sealed = _read_lake_manifest(path)
         if sealed is None:
-            yield _missing_file(path, path.stem, LAKE)
+            yield _broken_file(path, path.stem, LAKE)
             unsealed.add(path.stem)
             continue
         if night is None:
@@ -204,18 +210,13 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
     A table of the book lies staged or placed, or is both while a night is made again.
     """
     day = date.fromisoformat(sealed["snapshot_date"])
+    digests: dict[Path, str] = {}
     # By its own list of tables: an older contract, which the next run replaces, had others.
-    digests = {
-        layout.parquet(name, day, snapshot_id): written["sha256"]
-        for name, written in sealed["nightly"].items()
-    }
-    for name, written in sealed["tables"].items():
-        places = (layout.parquet(name, day, snapshot_id), layout.staged_file(name, snapshot_id))
+    for role, name, digest in night_files.entries(sealed):
+        places = night_files.places(layout, role, name, day, snapshot_id)
         there = [place for place in places if place.exists()] or [places[0]]
-        digests |= dict.fromkeys(there, written["sha256"])
-    return digests | {
-        layout.part(part, snapshot_id): digest for part, digest in sealed["parts"].items()
-    }
+        digests |= dict.fromkeys(there, digest)
+    return digests
 
 
 def _is_of(file: Path, snapshot_ids: set[str]) -> bool:
@@ -230,10 +231,10 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
         digests = read_digests(version)
         expected |= {version / DIGESTS, version / DATABASE}
         if digests is None:
-            yield _missing_file(version / DIGESTS, None, WAREHOUSE)
+            yield _broken_file(version / DIGESTS, None, WAREHOUSE)
             continue
         if not digests.match(version / DATABASE):
-            yield _missing_file(version / DATABASE, None, WAREHOUSE)
+            yield _broken_file(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
             yield from _forgotten(layout, digests.decided, nights)
     has_books = any(night.is_decided for night in nights.values())
@@ -263,16 +264,16 @@ def _forgotten(
         elif night.snapshot is not None:
             times = [decision.at for decision in night.snapshot.decisions]
             if at is not None and at not in times:
-                yield _missing_file(night.folder / DECISION, snapshot_id, LANDED)
+                yield _broken_file(night.folder / DECISION, snapshot_id, LANDED)
 
 
 def _differing(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
     for path, digest in sorted(digests.items()):
         if not path.is_file() or digest_of(path) != digest:
-            yield _missing_file(path, _night_of(path), remedy)
+            yield _broken_file(path, _night_of(path), remedy)
 
 
-def _missing_file(path: Path, night: str | None, remedy: str) -> Damage:
+def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 

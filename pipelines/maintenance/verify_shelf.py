@@ -3,14 +3,13 @@
 import hashlib
 import tempfile
 from collections.abc import Iterator
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import IO
 
 from pipelines.landing.sealed_json import Damaged
 from pipelines.maintenance.verify import CHANGED, MISSING, Damage
-from pipelines.shelf.night_manifest import NightManifest, ShelvedFile
+from pipelines.shelf.arrival import blocks_of
+from pipelines.shelf.night_manifest import NightManifest, ShelvedFile, by_object
 from pipelines.shelf.object_keys import manifest_key
 from pipelines.shelf.object_store import ObjectStore
 from pipelines.shelf.shelf_list import newest_manifests, read_night
@@ -30,10 +29,8 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
             yield Damage(Path(key), CHANGED, snapshot_id, REMEDY)
             continue
         yield from _broken_chain(store, night)
-        for object_key, files in groupby(
-            sorted(night.files, key=attrgetter("key", "offset")), attrgetter("key")
-        ):
-            yield from _damage(store, night, object_key, list(files))
+        for object_key, files in by_object(night.files):
+            yield from _damage(store, night, object_key, files)
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
@@ -72,5 +69,8 @@ def _damage(
 
 
 def _digest(source: IO[bytes], file: ShelvedFile) -> str:
+    digest = hashlib.sha256()
     source.seek(file.offset)
-    return hashlib.sha256(source.read(file.size)).hexdigest()
+    for block in blocks_of(source, file.size):
+        digest.update(block)
+    return digest.hexdigest()

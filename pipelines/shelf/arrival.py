@@ -6,13 +6,11 @@ lake has to be made again of them.
 """
 
 import hashlib
-import itertools
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +28,7 @@ from pipelines.shelf.night_manifest import (
     NightManifest,
     Role,
     ShelvedFile,
+    by_object,
 )
 from pipelines.shelf.object_store import ObjectStore
 from warehouse.contract.lake_contract import lake_contract
@@ -86,30 +85,22 @@ class Arrival:
     def take(self) -> NightRecord | None:
         """Bring the night up to the shelf; None where this home knows more of it and keeps that."""
         snapshot = self._here()
-        if self.night.state == PRUNED:
-            return self._take_remains(snapshot)
+        if self.night.state == PRUNED:  # what this home has of it stays
+            if snapshot is None:
+                self._land()
+            return self._record(has_bodies=True, is_pruned=True)
         if snapshot is None:
             self._bring_lake()
             self._land()
             self._write(Document.LAKE, self.layout.manifest(self.night.snapshot_id))
         elif not self._adopt(snapshot):
             return None
-        snapshot = snapshots.read(self._folder)
-        night = self.night
-        return NightRecord(
-            night.generation,
-            night.seal,
-            stamp(self.layout, snapshot),
-            night_files.has_bodies(snapshot),
-        )
+        return self._record(has_bodies=night_files.has_bodies(snapshots.read(self._folder)))
 
-    def _take_remains(self, snapshot: Snapshot | None) -> NightRecord:
-        """Take what is left of a night that is pruned; what this home has of it stays."""
-        if snapshot is None:
-            self._land()
-        stamped = stamp(self.layout, snapshots.read(self._folder))
-        night = self.night
-        return NightRecord(night.generation, night.seal, stamped, has_bodies=True, is_pruned=True)
+    def _record(self, *, has_bodies: bool, is_pruned: bool = False) -> NightRecord:
+        """Return what is noted of the night as it now is here."""
+        now = stamp(self.layout, snapshots.read(self._folder))
+        return NightRecord(self.night.generation, self.night.seal, now, has_bodies, is_pruned)
 
     @property
     def _folder(self) -> Path:
@@ -184,16 +175,14 @@ class Arrival:
         """Unpack the bodies that are not there, each proved; an object is read once, in order."""
         bodies = [file for file in self.night.files if file.role is Role.BODY]
         missing = [body for body in bodies if not _is_whole(folder / body.name, body)]
-        for key, packed in itertools.groupby(
-            sorted(missing, key=attrgetter("key", "offset")), attrgetter("key")
-        ):
+        for key, packed in by_object(missing):
             make_directory(self.layout.work)
             with tempfile.TemporaryFile(dir=self.layout.work) as scratch:
                 for block in self.store.get_blocks(key, 0, self._size_of(key)):
                     scratch.write(block)
                 for body in packed:
                     scratch.seek(body.offset)
-                    _write_whole(folder / body.name, body, _blocks(scratch, body.size))
+                    _write_whole(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
         return max(file.offset + file.size for file in self.night.files if file.key == key)
@@ -207,7 +196,7 @@ def _is_whole(path: Path, file: ShelvedFile) -> bool:
     return path.is_file() and digest_of(path) == file.sha256
 
 
-def _blocks(source: IO[bytes], size: int) -> Iterator[bytes]:
+def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
     """Yield the next bytes of a file."""
     while size and (block := source.read(min(CHUNK, size))):
         size -= len(block)

@@ -62,10 +62,10 @@ def fetch(
 def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
     """Return whether a night is here as its newest manifest says, without reading that."""
     snapshot_id, generation = object_keys.generation_of(key)
-    known = record.nights.get(snapshot_id)
+    night = record.nights.get(snapshot_id)
     return (
-        known is not None
-        and known.generation == generation
-        and (known.has_bodies or not with_landing)
-        and (known.is_pruned or layout.manifest(snapshot_id).is_file())
+        night is not None
+        and night.generation == generation
+        and (night.has_bodies or not with_landing)
+        and (night.is_pruned or layout.manifest(snapshot_id).is_file())
     )

@@ -52,7 +52,7 @@ def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
     """Yield the files of the lake that a night's manifest lists, wherever they lie now."""
     snapshot_id = snapshot.snapshot_id
     sealed = sealed_json.read(layout.manifest(snapshot_id))
-    for role, name, digest in _entries(sealed):
+    for role, name, digest in entries(sealed):
         paths = places(layout, role, name, snapshot.snapshot_date, snapshot_id)
         path = next((path for path in paths if path.is_file()), paths[0])
         yield LocalFile(role, name, path, digest)
@@ -60,11 +60,11 @@ def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
 
 def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str], str]:
     """Return the SHA-256 of each large file that a night's manifests promise."""
-    promised = {(role, name): digest for role, name, digest in _entries(sealed)}
+    promised = {(role, name): digest for role, name, digest in entries(sealed)}
     return promised | {(Role.BODY, name): digest for name, digest in landed.stored.items()}
 
 
-def _entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
+def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
     """Yield role, name and SHA-256 of what a manifest of the lake lists, by whatever contract."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]

@@ -5,10 +5,12 @@ a lake that was made again, is the next generation; the newest counts. It holds 
 small files whole, and names each large one by key, place, size and SHA-256.
 """
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -109,6 +111,13 @@ def decode(content: bytes, key: str) -> NightManifest:
     if night.key != key or not is_ours or set(night.documents) != set(Document):
         raise Damaged(Path(key), f"the manifest of {night.key[:99]!r}", f"that of {key}", ADVICE)
     return night
+
+
+def by_object(files: Iterable[ShelvedFile]) -> Iterator[tuple[str, list[ShelvedFile]]]:
+    """Yield the key of each object, and the files that lie in it, in their order."""
+    placed = sorted(files, key=attrgetter("key", "offset"))
+    for key, packed in itertools.groupby(placed, attrgetter("key")):
+        yield key, list(packed)
 
 
 class AnotherWriter(Exception):

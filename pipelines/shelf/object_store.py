@@ -143,19 +143,16 @@ class ObjectStore:
         """Replace an object that still has a tag; False where it has changed since."""
         with self._naming(f"swap {key}"):
             try:
-                if self.address.folder is not None:
-                    return self._swap_on_disk(key, content, tag)
+                if (folder := self.address.folder) is not None:
+                    return self._swap_on_disk(folder, key, content, tag)
                 self.library.put(self.client, key, content, mode={"e_tag": tag})
             except self._refusals:
                 there = self.get(key)
                 return there is not None and there.content == content
             return True
 
-    def _swap_on_disk(self, key: str, content: bytes, tag: str) -> bool:
+    def _swap_on_disk(self, folder: Path, key: str, content: bytes, tag: str) -> bool:
         """Swap in a folder: obstore cannot, and on one disk a lock does."""
-        folder = self.address.folder
-        if folder is None:
-            raise self._failure(f"swap {key}", "it is no folder")
         descriptor = os.open(folder / ".swap", os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

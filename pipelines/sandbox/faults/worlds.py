@@ -106,7 +106,9 @@ def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -
     def change(world: World, fault: Fault) -> World:
         records: tuple[Record, ...] = getattr(world, collection)
         record = target(list(records), resource, fault)
-        repeats: Any = (*records, *([{**record, **difference}] if record else []))
+        # An equal one is the same, so that what another fault spoils in it is spoilt in both.
+        again = {**record, **difference} if record and difference else record
+        repeats: Any = (*records, *([again] if again else []))
         return replace(world, **{collection: repeats})
 
     return change
