@@ -244,7 +244,8 @@ def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     )
     has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
     zero = pa.scalar(Decimal(0), amounts.TYPE)
-    with pq.ParquetFile(layout.staged_file("balances", snapshot_id)) as file:
+    balances = layout.staged_file("balances", snapshot_id)
+    with pq.ParquetFile(balances, read_dictionary=["portfolio_id"]) as file:
         for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
             is_money = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
             holders = pc.unique(batch["portfolio_id"].filter(is_money))

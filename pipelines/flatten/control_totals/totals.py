@@ -9,7 +9,7 @@ JSON is counted once more with care (`reference`, beside this), and that count s
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
 from operator import attrgetter
@@ -29,11 +29,16 @@ from pipelines.records.schema import shape_of
 from warehouse.exact import EXACT, plain
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# Texts wait to be summed together, but never so many that memory would grow with the body.
-MOST_WAITING = 200_000
+# Texts wait to be summed together: enough of each asset that its lists are worth their making, and
+# no more, for then they are no longer near. Of 1,259,451 amounts of 400 assets (CPU): 1.43 s where
+# 5,000 wait, 0.90 with 50,000, 1.06 with 200,000, 1.22 with all.
+LEAST_WAITING, MOST_WAITING = 20_000, 200_000
+_OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
 _SHORT = 200
 _TEXTS = 4  # of an account, about
+_KEY = ["asset_id", "is_custom_asset", "bucket"]
+_WIDE = pa.decimal256(76, 18)
 
 
 # The kinds of a balance and their amounts, as the models have them. Structs are decoded four times
@@ -113,7 +118,8 @@ class _Sums:
 
     def _wait(self, texts: int) -> None:
         self._waiting += texts
-        if self._waiting >= MOST_WAITING:
+        enough = max(LEAST_WAITING, _OF_EACH_ASSET * len(self._accounts))
+        if self._waiting >= min(MOST_WAITING, enough):
             self.settle()
 
     def settle(self) -> None:
@@ -208,26 +214,31 @@ def of_lake(files: dict[str, Path]) -> Totals:
 
 
 def _sums(path: Path) -> dict[Sum, Decimal]:
-    names = ["asset_id", "is_custom_asset", "bucket", "amount", "amount_text"]
-    sums: dict[Sum, Decimal] = {}
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=names, batch_size=256 * 1024):
-            for key, value in _batch_sums(pa.Table.from_batches([batch])):
-                sums[key] = EXACT.add(sums.get(key, Decimal(0)), value)
-    return sums
+    texts: defaultdict[Sum, list[str]] = defaultdict(list)
+    grouped: list[pa.Table] = []
+    # As numbers of words, texts are grouped in half the time.
+    with pq.ParquetFile(path, read_dictionary=_KEY) as file:
+        for number in range(file.num_row_groups):
+            rows = file.read_row_group(number, columns=[*_KEY, "amount"])
+            # In 256 bits no sum of DECIMAL(38,18) can wrap.
+            wide = rows.select(_KEY).append_column("amount", rows["amount"].cast(_WIDE))
+            grouped.append(_add_up(wide))
+            if rows["amount"].null_count:  # what has no such value is summed by its text
+                stated = file.read_row_group(number, columns=[*_KEY, "amount_text"])
+                for row in stated.filter(pc.is_null(rows["amount"])).to_pylist():
+                    texts[_key(row)].append(row["amount_text"])
+    sums = {}
+    if grouped:
+        for row in _add_up(pa.concat_tables(grouped)).to_pylist():
+            sums[_key(row)] = row["amount"] or Decimal(0)
+    with localcontext(EXACT):
+        return sums | {key: sum(_values(of), sums[key]) for key, of in texts.items()}
 
 
-def _batch_sums(rows: pa.Table) -> Iterator[tuple[Sum, Decimal]]:
-    # In 256 bits no sum of DECIMAL(38,18) can wrap; what has no such value is summed by its text.
-    wide = rows.set_column(3, "amount", rows["amount"].cast(pa.decimal256(76, 18)))
-    grouped = wide.group_by(["asset_id", "is_custom_asset", "bucket"]).aggregate(
-        [("amount", "sum")]
-    )
-    for row in grouped.to_pylist():
-        value = row["amount_sum"]
-        yield _key(row), Decimal(0) if value is None else value
-    for row in rows.filter(pc.is_null(rows["amount"])).to_pylist():
-        yield _key(row), amounts.parse(row["amount_text"]) or Decimal(0)
+def _add_up(rows: pa.Table) -> pa.Table:
+    """Return the sum of each key."""
+    grouped = rows.unify_dictionaries().group_by(_KEY, use_threads=False)
+    return grouped.aggregate([("amount", "sum")]).rename_columns([*_KEY, "amount"])
 
 
 def _key(row: dict[str, Any]) -> Sum:
