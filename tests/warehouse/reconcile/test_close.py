@@ -201,16 +201,12 @@ def test_a_pack_with_another_file_is_not_whole(
     assert verify_pack(file, "0.0.0").differences[0].endswith(words)
 
 
-def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
-    """A cut file, a zip of something else and a name that leads out of the folder are refused."""
-    (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04")
-    with zipfile.ZipFile(tmp_path / "other.zip", "w") as names:
-        names.writestr("a.txt", "a")
+def _bare_pack(file: Path, *members: pack.PackMember, through: date = FIRST) -> None:
     facts = pack.PackFacts(
         month=MONTH,
         version=1,
         first=FIRST,
-        through=FIRST,
+        through=through,
         who="",
         at="",
         program="",
@@ -218,10 +214,46 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
         changes=(),
         missing=(),
     )
-    pack.write_pack(tmp_path / "out.zip", facts, iter([pack.PackMember("../../out", b"")]))
-    for name in ("cut.zip", "other.zip", "out.zip"):
+    about = pack.PackMember(pack.FACTS, json_bytes(to_json(facts)))
+    pack.write_pack(file, facts, iter([about, *members]))
+
+
+def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
+    """A cut file, a zip of something else, a name that leads out of the folder, other days."""
+    (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as names:
+        names.writestr("a.txt", "a")
+    _bare_pack(tmp_path / "out.zip", pack.PackMember("../../out", b""))
+    _bare_pack(tmp_path / "locked.zip")
+    content = (tmp_path / "locked.zip").read_bytes()
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # as if it had a password
+        parts = content.split(mark)
+        content = mark.join(
+            [parts[0], *(part[: place - 4] + b"\x01" + part[place - 3 :] for part in parts[1:])]
+        )
+    (tmp_path / "locked.zip").write_bytes(content)
+    _bare_pack(tmp_path / "before.zip", through=date(2026, 10, 31))
+    _bare_pack(tmp_path / "after.zip", through=date(9999, 12, 31))
+    _bare_pack(tmp_path / "empty.zip")
+    for file in sorted(tmp_path.glob("*.zip")):
         with pytest.raises(NotReconciled, match="is no pack of a month"):
-            verify_pack(tmp_path / name, "0.0.0")
+            verify_pack(file, "0.0.0")
+
+
+@pytest.mark.parametrize("byte", range(0, 40, 7))
+def test_a_file_of_a_pack_that_does_not_unpack_is_told(
+    kept_pack: Path, tmp_path: Path, byte: int
+) -> None:
+    """Packed bytes that were changed are a file that is not as it was written, and no crash."""
+    content = bytearray(kept_pack.read_bytes())
+    with zipfile.ZipFile(kept_pack) as names:
+        name = "closing.json"
+        place = names.getinfo(name).header_offset + 30 + len(name) + byte
+    content[place] ^= 0xFF
+    (tmp_path / "changed.zip").write_bytes(content)
+    assert (
+        f"{name} is not as it was written" in verify_pack(tmp_path / "changed.zip", "").differences
+    )
 
 
 def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(

@@ -109,6 +109,7 @@ def test_case_20_totals_beyond_every_decimal_type_are_exact(desk: Desk) -> None:
     [
         ('[tolerance]\nabsolute = "0.01"\n', "10.01", "Within tolerance"),
         ('[tolerance]\nabsolute = "0.01"\n', "10.010000000000000001", "Amount differs"),
+        ('[tolerance]\nabsolute = "0.01"\n', f"10.01{'0' * 30}1", "Amount differs"),
         ('[tolerance]\nrelative = "0.001"\n', "9.99", "Within tolerance"),
         ('[tolerance]\nrelative = "0.001"\n', "9.989999999999999999", "Amount differs"),
         ('[tolerance.asset]\nBTC = "0.01"\n', "10.01", "Within tolerance"),
@@ -118,7 +119,7 @@ def test_case_20_totals_beyond_every_decimal_type_are_exact(desk: Desk) -> None:
 def test_case_21_a_tolerance_is_kept_to_the_last_digit(
     desk: Desk, settings: str, ours: str, wanted: str
 ) -> None:
-    """A difference of exactly the tolerance is within; 1e-18 more is a break."""
+    """A difference of exactly the tolerance is within; 1e-18 more is a break, and so is 1e-33."""
     desk.publish([Amount("10")])
     desk.settle(settings)
     desk.put(HEAD + line(ours))
@@ -338,6 +339,8 @@ CAUSES = [
     ("1.2345", "1234500000000000000", "Another unit"),
     ("1234.5", "1243.5", "Two digits transposed"),
     ("1.23456789", "1.23", "Rounded to 2 decimals"),
+    (f"1.{'1' * 30}2", f"-1.{'1' * 30}2", "Sign flipped"),
+    (f"1.{'1' * 30}2", f"-1.{'1' * 27}", ""),
     ("77", "55", "A day behind"),
     ("77", "56", ""),
 ]

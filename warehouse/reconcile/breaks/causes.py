@@ -35,12 +35,12 @@ class Case:
     @property
     def ledger(self) -> Decimal:
         """The ledger's amount; zero where it has none."""
-        return exact(self.pair.pair.ledger or "0")
+        return self.pair.pair.amounts[0]
 
     @property
     def snapshot(self) -> Decimal:
         """The snapshot's amount; zero where it has none."""
-        return exact(self.pair.pair.snapshot or "0")
+        return self.pair.pair.amounts[1]
 
 
 def suggest_causes(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
@@ -84,11 +84,11 @@ def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]
     for case in cases:
         if case.pair.difference and case.pair.result is not Result.REJECTED:
             key = tuple(case.pair.pair.key[place] for place in shared)
-            groups[key, abs(case.pair.difference)].append(case)
+            groups[key, EXACT.abs(case.pair.difference)].append(case)
     causes = {}
     for group in groups.values():
         # A third break of the same size would leave open which two belong together.
-        if len(group) == _TWO and group[0].pair.difference == -group[1].pair.difference:
+        if len(group) == _TWO and group[0].pair.difference != group[1].pair.difference:
             for case, other in (group, group[::-1]):
                 causes[case.id] = (
                     f"Nets to zero with {other.id}: a transfer, or free and locked, not booked"
@@ -112,11 +112,11 @@ def _cause_of_one(case: Case) -> str:
 
 
 def _sign(case: Case) -> str:
-    return "Sign flipped" if case.ledger == -case.snapshot != 0 else ""
+    return "Sign flipped" if case.ledger == EXACT.minus(case.snapshot) != 0 else ""
 
 
 def _twice(case: Case) -> str:
-    doubled = case.pair.pair.rows == _TWO and case.ledger == 2 * case.snapshot
+    doubled = case.pair.pair.rows == _TWO and case.ledger == EXACT.multiply(2, case.snapshot)
     return "Row twice in the ledger" if doubled else ""
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -82,6 +83,6 @@ def _copy(names: zipfile.ZipFile, name: str, store: Store, size: int) -> str:
             while block := source.read(BLOCK):
                 hashed.update(block)
                 target.write(block)
-    except zipfile.BadZipFile:  # its own check sum says that it was changed
+    except (zipfile.BadZipFile, zlib.error):  # its own check sum says that it was changed
         return ""
     return hashed.hexdigest()

@@ -16,7 +16,7 @@ import duckdb
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.index_page import index_page
-from warehouse.reconcile.close.month import Month, month_of
+from warehouse.reconcile.close.month import Month, first_and_last, month_of
 from warehouse.reconcile.close.pack import PackFacts, PackManifest
 from warehouse.reconcile.close.unpacking import PackCheck, read_list, unpack
 from warehouse.reconcile.matching import join
@@ -26,9 +26,10 @@ from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.readback.verification import verify_workbook
+from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_UNSUITED = (zipfile.BadZipFile, OSError, ValueError, KeyError, EOFError, NotImplementedError)
+_UNSUITED = (*UNREADABLE, KeyError, RuntimeError)  # the last one of a file with a password
 
 
 def is_pack(file: Path) -> bool:
@@ -66,7 +67,12 @@ def _compare(
     store: Store, manifest: PackManifest, facts: PackFacts, check: PackCheck, program_version: str
 ) -> None:
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
+    first, last = first_and_last(facts.month)
+    if not first <= facts.through <= last:
+        raise ValueError(f"it says that it is of {facts.month} through {facts.through}")
     month = month_of(store, facts.month, book_ids, facts.through)
+    if not month.results:
+        raise ValueError("it has no result")
     with _telling(check, "results"):
         _compare_results(store, month, check)
     _compare_workbooks(store, month, check)

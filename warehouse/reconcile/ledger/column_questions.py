@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
-from warehouse.reconcile.ledger.header.questions import name_pattern
 from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.ledger.unread import UnknownColumn, is_sign
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # of the values of a column that must be names of a dimension

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from fnmatch import fnmatchcase
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.inbox import dating
@@ -47,9 +46,8 @@ def _late(source: LedgerSource, day: date) -> Unused:
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
     """Yield each file that recon.toml expects and of which nothing was read."""
-    names = {source.name for source in ledger.sources}
     for expected in config.files:
-        is_there = any(fnmatchcase(name.casefold(), expected.pattern.casefold()) for name in names)
+        is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
             words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
             yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")

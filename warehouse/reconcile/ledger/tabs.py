@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header, header
-from warehouse.reconcile.ledger.header.questions import name_pattern, refusal_of, unknown_header
+from warehouse.reconcile.ledger.header.questions import refusal_of, unknown_header
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.reconcile.settings.config import Config
@@ -14,6 +14,7 @@ from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import as_text
 

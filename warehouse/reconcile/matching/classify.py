@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.join import Pair, Result
-from warehouse.reconcile.matching.precision import KeptDigits
+from warehouse.reconcile.matching.precision import KeptDigits, double
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.dimensions import display_asset
 
@@ -18,7 +18,6 @@ KEPT = "kept by the ledger"
 _WRITTEN = "decimals written"
 _DUST = Decimal("0.000001")  # of any asset: what one rounding may always leave
 _SEVERAL = 3  # keys: below, what tolerance forgives is judged key by key alone
-_DOUBLES = 300  # powers of ten that a double holds at full precision
 _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
@@ -98,12 +97,20 @@ def assets_over_limit(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> set
 
 @dataclass(frozen=True, slots=True)
 class Forgiven:
-    """What tolerance forgave of one asset in all its keys together, whatever the sign."""
+    """What tolerance forgave of one asset in all its keys together, whatever the sign.
 
-    keys: int
-    amount: Decimal
+    `total` is what the book has of the asset, `largest` what one key alone may differ by.
+    """
+
     total: Decimal
-    largest: Decimal
+    keys: int = 0
+    amount: Decimal = Decimal(0)
+    largest: Decimal = Decimal(0)
+
+    def plus(self, keys: int, amount: Decimal, allowed: Decimal) -> "Forgiven":
+        """Return it with some more keys, each of which may differ by what is allowed."""
+        in_all, largest = EXACT.add(self.amount, amount), max(self.largest, allowed)
+        return Forgiven(self.total, self.keys + keys, in_all, largest)
 
     @property
     def share(self) -> Decimal:
@@ -122,10 +129,8 @@ def sum_forgiven(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> dict[str
         if pair.is_forgiven:
             asset = rules.asset(pair)
             total = rules.totals.get(asset, Decimal(0))
-            last = sums.get(asset, Forgiven(0, Decimal(0), total, Decimal(0)))
-            amount = EXACT.add(last.amount, abs(pair.difference))
-            largest = max(last.largest, pair.allowed, key=abs)
-            sums[asset] = Forgiven(last.keys + 1, amount, total, largest)
+            last = sums.get(asset, Forgiven(total))
+            sums[asset] = last.plus(1, EXACT.abs(pair.difference), pair.allowed)
     return sums
 
 
@@ -145,7 +150,7 @@ def mean_share(sums: Mapping[str, Forgiven], rules: MatchRules) -> Decimal:
 
 
 def _classify_pair(pair: Pair, rules: MatchRules) -> ClassifiedPair:
-    difference = EXACT.subtract(exact(pair.ledger or "0"), exact(pair.snapshot or "0"))
+    difference = EXACT.subtract(*pair.amounts)
     result, rule, allowed = _by_key(pair, rules), "", Decimal(0)
     if result is None and (pair.ledger is None or pair.snapshot is None):
         missing = Result.NOT_IN_LEDGER if pair.ledger is None else Result.NOT_IN_SNAPSHOT
@@ -170,29 +175,30 @@ def _by_key(pair: Pair, rules: MatchRules) -> Result | None:
 
 
 def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Result, str, Decimal]:
-    precision = _precision(pair, rules.config)
+    # Not abs() and not a minus: both round to the 28 digits of the thread's own context.
+    size = EXACT.abs(difference)
+    precision = _precision(pair, rules.config, size)
     if precision:
-        return Result.PRECISION, precision, abs(difference)
+        return Result.PRECISION, precision, size
     digits, allowed = rules.kept.rule(pair)
     if digits:
         return Result.PRECISION, f"{digits} {KEPT}", noise(allowed)
     limit, rule = _tolerance(pair, rules)
-    if abs(difference) <= limit:
+    if size <= limit:
         return Result.TOLERANCE, rule, limit
     return Result.DIFFERS, rule, Decimal(0)
 
 
-def _precision(pair: Pair, config: Config) -> str:
+def _precision(pair: Pair, config: Config, size: Decimal) -> str:
     """Return how a ledger that keeps fewer digits holds the snapshot's amount, if it does."""
     if config.ledger_rounding == "off" or pair.rows != 1:
         return ""
-    ledger, snapshot = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
     if pair.is_number:
+        ledger, snapshot = pair.amounts
         is_shown = ledger in _as_number(snapshot)
         return f"{FLOAT_DIGITS} digits of a number cell" if is_shown else ""
     unit = Decimal(1).scaleb(-pair.decimals, EXACT)
-    near = 2 * abs(EXACT.subtract(ledger, snapshot)) <= unit
-    if config.ledger_rounding == "written" and near:
+    if config.ledger_rounding == "written" and EXACT.multiply(2, size) <= unit:
         return f"{pair.decimals} {_WRITTEN}"
     return ""
 
@@ -201,7 +207,7 @@ def _as_number(amount: Decimal) -> tuple[Decimal, ...]:
     """Return what a number cell may show of an amount that was put into it."""
     # A cell holds the nearest double, which some programs write with 16 digits only; where an
     # amount lies in the middle between two shown numbers, that decides which of them is seen.
-    nearest = float(amount) if abs(amount.adjusted()) < _DOUBLES else math.inf
+    nearest = double(amount)
     if not math.isfinite(nearest):
         return (_SHOWN.plus(amount),)
     doubles = (nearest, float(format(nearest, ".16g")))
@@ -213,7 +219,7 @@ def _tolerance(pair: Pair, rules: MatchRules) -> tuple[Decimal, str]:
     config = rules.config
     asset = pair.key[rules.fields.index("asset")]
     absolute = config.per_asset.get(asset, config.absolute)
-    relative = EXACT.multiply(config.relative, abs(exact(pair.snapshot or "0")))
+    relative = EXACT.multiply(config.relative, EXACT.abs(pair.amounts[1]))
     if relative > absolute:
         return relative, f"relative {plain(config.relative)}"
     if absolute == 0:

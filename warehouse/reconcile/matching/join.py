@@ -83,6 +83,11 @@ class Pair:
     is_number: bool
     is_unmapped: bool
 
+    @property
+    def amounts(self) -> tuple[Decimal, Decimal]:
+        """The ledger's amount and the snapshot's; zero of a side that lacks the key."""
+        return exact(self.ledger or "0"), exact(self.snapshot or "0")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRule:

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.exact import EXACT, exact, plain
+from warehouse.exact import exact, plain
 from warehouse.reconcile.matching.classify import Forgiven, noise
 from warehouse.reconcile.matching.join import EngineRule, Result, decimals_of
 from warehouse.reconcile.matching.key_resolution import LEDGER_ROWS, copy_table
@@ -81,10 +81,8 @@ def settled_sums(
     sums: dict[str, Forgiven] = {}
     for asset, file, keys, amount in rows:
         total = totals.get(asset, Decimal(0))
-        last = sums.get(asset, Forgiven(0, Decimal(0), total, Decimal(0)))
-        largest = max(last.largest, noise(_half(digits.by_file[file])))
-        in_all = EXACT.add(last.amount, exact(amount))
-        sums[asset] = Forgiven(last.keys + keys, in_all, total, largest)
+        allowed = noise(_half(digits.by_file[file]))
+        sums[asset] = sums.get(asset, Forgiven(total)).plus(keys, exact(amount), allowed)
     return sums
 
 

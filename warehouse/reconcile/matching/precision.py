@@ -32,7 +32,7 @@ class KeptDigits:
         known = [way for way in ways if way is not None]
         if len(known) < len(ways):
             return "", Decimal(0)
-        ledger, snapshot = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
+        ledger, snapshot = pair.amounts
         if len(known) == 1:
             explains, bound = is_left_of(known[0], ledger, snapshot), largest_loss(known[0], ledger)
         else:  # each of the rows lost its own part
@@ -40,7 +40,7 @@ class KeptDigits:
             rows = list(zip(known, amounts, strict=True))
             bound = exact_sum(largest_loss(way, amount) for way, amount in rows)
             explains = all(_is_kept(way, amount) for way, amount in rows)
-            explains = explains and abs(EXACT.subtract(ledger, snapshot)) <= bound
+            explains = explains and EXACT.abs(EXACT.subtract(ledger, snapshot)) <= bound
         return (known[0].words, bound) if explains else ("", Decimal(0))
 
 
@@ -59,7 +59,7 @@ def kept_digits(ledger: Ledger, config: Config) -> KeptDigits:
 def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
     """Return by how much an amount may be off that is kept with this precision."""
     if precision.kept is Kept.DOUBLES:
-        unit = math.ulp(_double(amount))
+        unit = math.ulp(double(amount))
         return exact(format(unit / 2, ".17g")) if math.isfinite(unit) else Decimal(0)
     return EXACT.multiply(_unit(precision, amount), _BOUNDS[precision.way])
 
@@ -69,11 +69,12 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
     if not _is_kept(precision, ledger):
         return False
     if precision.kept is Kept.DOUBLES:
-        return _double(ledger) == _double(snapshot) != math.inf
-    difference = abs(EXACT.subtract(ledger, snapshot))
+        return double(ledger) == double(snapshot) != math.inf
+    difference = EXACT.abs(EXACT.subtract(ledger, snapshot))
     loss = largest_loss(precision, snapshot)
     if precision.way is Way.CUT_OFF:
-        return difference < loss and abs(ledger) <= abs(snapshot) and ledger * snapshot >= 0
+        is_nearer_zero = 0 <= ledger <= snapshot or snapshot <= ledger <= 0
+        return difference < loss and is_nearer_zero
     return difference <= loss or ledger == _of_double(precision, snapshot)
 
 
@@ -103,13 +104,14 @@ def _is_kept(precision: Precision, amount: Decimal) -> bool:
     return digits(amount) <= (DOUBLE_DIGITS if is_calculated else precision.number)
 
 
-def _double(amount: Decimal) -> float:
+def double(amount: Decimal) -> float:
+    """Return the double nearest to an amount; infinity where none has all its digits."""
     return float(amount) if abs(amount.adjusted()) < _LARGEST else math.inf
 
 
 def _of_double(precision: Precision, amount: Decimal) -> Decimal | None:
     """Return an amount as a program rounds it that holds it as a double."""
-    nearest = _double(amount)
+    nearest = double(amount)
     if not math.isfinite(nearest) or precision.number < 0:
         return None
     if precision.kept is Kept.DECIMALS:

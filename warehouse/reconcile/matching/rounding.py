@@ -5,7 +5,6 @@ Nothing is forgiven by this: the differences stay breaks until a person says wha
 
 # ruff: noqa: S608 - names are ours
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,8 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import count_of
-from warehouse.exact import exact, plain
+from warehouse.exact import EXACT, plain
+from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join
 from warehouse.reconcile.matching.classify import (
@@ -35,14 +35,13 @@ from warehouse.reconcile.matching.precision import (
     largest_loss,
 )
 from warehouse.reconcile.settings.precision import Kept, Precision, Way
-from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.dimensions import display_asset
+from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.reconcile.terms.notices import Notice
 
 _FEWEST = 3  # differences that one rule explains: fewer are alike by chance
 _TRIED, _TRIED_ON = 2, 1000
-_FLOAT_DIGITS = 15
-_DATE = re.compile(r"[0-9]+(?:[-_. ][0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def find_rounding(
         causes |= {difference.pair.pair.no: cause for difference in rounded}
         limited = replace(rules, totals=rules.totals or join.totals_of_book(connection))
         pairs = [difference.pair for difference in rounded]
-        table = f'[file."{_pattern(ledger, number)}"]'
+        table = f"[file.{quote(_pattern(ledger, number))}]"
         line = setting("keeps", precision.words)
         words = _words(precision, pairs) + f" {table}, the line {line}"
         words += _limit_words(_forgiven(pairs, precision, limited), limited)
@@ -108,8 +107,8 @@ def _by_file(
         if classified_pair.result is Result.DIFFERS and pair.rows == 1:
             number = files[pair.lines[0]].as_py()
             if number not in rules.kept.by_file:
-                amounts = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
-                by_file.setdefault(number, []).append(_RoundingGap(classified_pair, *amounts))
+                gap = _RoundingGap(classified_pair, *pair.amounts)
+                by_file.setdefault(number, []).append(gap)
     return by_file
 
 
@@ -149,7 +148,7 @@ def _candidates(differences: Sequence[_RoundingGap]) -> Iterator[Precision]:
         for way in (Way.NEAREST, Way.CUT_OFF):
             yield from (Precision(kind, number, way) for number, _ in numbers.most_common(_TRIED))
     yield Precision(Kept.DOUBLES)
-    yield Precision(Kept.DIGITS, _FLOAT_DIGITS, Way.CALCULATED)
+    yield Precision(Kept.DIGITS, FLOAT_DIGITS, Way.CALCULATED)
 
 
 def _equal_beyond(
@@ -180,7 +179,7 @@ def _forgiven(
             pair,
             result=Result.PRECISION,
             rule=rule,
-            allowed=noise(largest_loss(precision, exact(pair.pair.snapshot or "0"))),
+            allowed=noise(largest_loss(precision, pair.pair.amounts[1])),
         )
         for pair in pairs
     ]
@@ -188,14 +187,14 @@ def _forgiven(
 
 
 def _pattern(ledger: Ledger, file: int) -> str:
-    """Return a pattern for the name of a file, and of its tab where it has several, on any day."""
+    """Return the pattern of a file's name, and of its tab where it has several, on any day."""
     source = ledger.sources[file]
     is_alone = [other.name for other in ledger.sources].count(source.name) == 1
-    return _DATE.sub("*", source.name if is_alone else source.place_name)
+    return name_pattern(source.name if is_alone else source.place_name)
 
 
 def _words(precision: Precision, pairs: Sequence[ClassifiedPair]) -> str:
-    largest = plain(max(abs(pair.difference) for pair in pairs))
+    largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
         f"keeps {precision.words}: {count_of(len(pairs), 'difference')} from the book are what "
         f"this leaves, the largest {largest}. They are breaks until recon.toml has, under"

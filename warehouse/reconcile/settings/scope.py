@@ -27,6 +27,11 @@ class FileSettings:
     shape: Shape = field(default_factory=Shape)
     is_expected: bool = False
 
+    def is_of(self, name: str, sheet: str = "") -> bool:
+        """Return whether its pattern is that of a file, or of a tab of it."""
+        names = (name, f"{name}!{sheet}") if sheet else (name,)
+        return any(fnmatchcase(text.casefold(), self.pattern.casefold()) for text in names)
+
 
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:
     """Return the settings of one table `[file."..."]`."""
@@ -46,12 +51,7 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
 def of_file(files: Iterable[FileSettings], name: str, sheet: str = "") -> FileSettings:
     """Return what all matching patterns say of a file and its tab, the most exact one first."""
     matching = sorted(
-        (
-            item
-            for item in files
-            if fnmatchcase(name.casefold(), item.pattern.casefold())
-            or (sheet and fnmatchcase(f"{name}!{sheet}".casefold(), item.pattern.casefold()))
-        ),
+        (item for item in files if item.is_of(name, sheet)),
         key=lambda item: (len(item.pattern.replace("*", "")), item.pattern),
     )
     merged = FileSettings(pattern=name)

@@ -13,7 +13,7 @@ from warehouse.exact import exact
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # tables that questions write into
-_HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+_HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 
 def setting(name: str, value: str) -> str:

@@ -10,10 +10,10 @@ from tests.support.reconciliation_home import Desk, ledger
 from tests.warehouse.reconcile.conftest import Read, Write
 from warehouse.reconcile import service as desks
 from warehouse.reconcile.ledger.header.titles import fingerprint
-from warehouse.reconcile.ledger.inbox.inbox import day_in
 from warehouse.reconcile.settings.config import Config, read_config
 from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms.file_names import day_in
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 

@@ -16,17 +16,12 @@ from warehouse.reconcile.ledger.header.titles import (
 from warehouse.reconcile.settings.shape import READ
 from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms.file_names import day_in, name_pattern
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text
 
-_DATE = re.compile(r"20[0-9]{2}[-_.]?[01][0-9][-_.]?[0-3][0-9]|[0-3]?[0-9]\.[01]?[0-9]\.20[0-9]{2}")
 _TICKER = re.compile("[A-Z][A-Z0-9]{1,9}")
 _SHOWN, _ROWS = 12, 200
-
-
-def name_pattern(file: str) -> str:
-    """Return the pattern of the nightly files of a name: its date may be any."""
-    return _DATE.sub("*", file)
 
 
 def unknown_header(
@@ -99,4 +94,4 @@ def _is_like(cell: str, field: str, context: ReadingContext) -> bool:
     if field == "asset":
         return context.known.has("asset", cell) or bool(_TICKER.fullmatch(cell))
     digits = sum(letter.isdigit() for letter in cell)
-    return 2 * digits >= len(cell) and not _DATE.search(cell)
+    return 2 * digits >= len(cell) and day_in(cell) is None

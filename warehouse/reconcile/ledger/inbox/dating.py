@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 
 from warehouse.reconcile.ledger.cells.conventions import date_of
-from warehouse.reconcile.ledger.inbox.inbox import day_in
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.errors import Late
+from warehouse.reconcile.terms.file_names import day_in
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text
 

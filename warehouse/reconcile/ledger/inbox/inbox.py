@@ -1,7 +1,6 @@
 """Find tonight's ledgers in the inbox, and say why every other file is not used."""
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,6 +15,7 @@ from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.reconcile.terms.file_names import day_in, family
 from warehouse.spreadsheet.reading.archives import (
     ARCHIVES,
     GZIP,
@@ -28,11 +28,6 @@ from warehouse.spreadsheet.reading.formats.kinds import FLAT, kind_of
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
-_DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
-_DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
-_COPY = re.compile(
-    r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)(?!\w)", re.IGNORECASE
-)
 # Files that are read by people: what they say of amounts stands elsewhere as well.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
@@ -43,22 +38,6 @@ class InboxContents:
 
     ledgers: tuple[OpenedFile, ...]
     unused: tuple[Unused, ...] = ()
-
-
-def day_in(name: str) -> date | None:
-    """Return the date in a file's name, or None."""
-    match, german = _DAY.search(name), _DAY_FIRST.search(name)
-    parts = match.groups() if match else german.groups()[::-1] if german else None
-    try:
-        return date(*map(int, parts)) if parts else None
-    except ValueError:
-        return None
-
-
-def family(name: str) -> str:
-    """Return what the nightly files of one ledger have in common in their names."""
-    stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
-    return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
 def find_ledgers(
