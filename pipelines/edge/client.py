@@ -31,7 +31,7 @@ from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.response.strict import require_strict
 from pipelines.edge.sending.attempts import Attempts, Event, Reply
 from pipelines.edge.sending.backoff import Budget, Persistence
-from pipelines.edge.sending.clock import Clock, measured_offset
+from pipelines.edge.sending.clock import Clock, measured_skew
 from pipelines.edge.sending.exchange import Sender
 from pipelines.edge.sending.limiter import TRIPS_AT, Limiter
 from pipelines.edge.sending.pace import Pacer
@@ -47,7 +47,7 @@ _HEADERS = {
 # Calls that may go while others rest: enough to tell a venue that fails from a service.
 SPARE = TRIPS_AT
 _Done = tuple[Call, Reply | EdgeError | BaseException]
-_One = TypeVar("_One", Portfolio, Venue)
+_Resource = TypeVar("_Resource", Portfolio, Venue)
 _Model = TypeVar("_Model")
 
 
@@ -218,10 +218,11 @@ class EdgeClient:
         answer = self._wire.attempt(call, where, self._gate.accept_key)
         if isinstance(answer, EdgeError):
             return ServiceCheck(reached=False, status=None, skew_ms=None, error=answer)
-        skew = measured_offset(answer.headers, answer.sent, answer.received)
+        skew = measured_skew(answer.headers, answer.sent, answer.received)
+        skew_ms = None if skew is None else skew.ahead
         error = self._attempts.fault(call, where, answer)
         answer.body.close()
-        return ServiceCheck(reached=True, status=answer.status, skew_ms=skew, error=error)
+        return ServiceCheck(reached=True, status=answer.status, skew_ms=skew_ms, error=error)
 
     def _outcome(
         self, call: Call, rests: Callable[[bool], None], persistence: Persistence
@@ -235,7 +236,7 @@ class EdgeClient:
         reply = self.fetch(call)
         return self._decode(reply, list[model])  # type: ignore[valid-type]  # a type made at run time
 
-    def _record(self, call: Call, asked: str, model: type[_One]) -> _One:
+    def _record(self, call: Call, asked: str, model: type[_Resource]) -> _Resource:
         record = self._decode(self.fetch(call), model)
         if not is_same_id(record.id, asked):
             raise Misread("another id than the one asked for", f"GET {call.path}")

@@ -4,13 +4,10 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Generator
 from itertools import takewhile
 from operator import eq
 from typing import NoReturn
 from urllib.parse import quote
-
-import httpx
 
 from pipelines.edge.errors import CredentialRefused
 from pipelines.edge.letters import has_unseen, is_visible_ascii
@@ -64,22 +61,6 @@ class Credentials:
             if len(value) >= _TELLING:
                 text = _without(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
-
-
-class EdgeAuth(httpx.Auth):
-    """Signs each attempt when it leaves, over the path exactly as it goes on the wire (5.2.3)."""
-
-    def __init__(self, credentials: Credentials, clock: Callable[[], int]) -> None:
-        self._credentials, self._clock = credentials, clock
-
-    def __repr__(self) -> str:
-        return "EdgeAuth()"
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Sign a request; there is no second step."""
-        path = request.url.raw_path.split(b"?", 1)[0].decode("ascii")
-        request.headers.update(self._credentials.headers(request.method, path, self._clock()))
-        yield request
 
 
 def _without(value: str, text: str) -> str:

@@ -167,9 +167,9 @@ class _Reader:
             yield _Seen(place, BESIDE, shorten(value))
         yield from _link_object(value, place)
         for name, inner in value.items():
-            yield from self._one(name, inner, place, is_related=is_related, in_page=in_page)
+            yield from self._inner(name, inner, place, is_related=is_related, in_page=in_page)
 
-    def _one(
+    def _inner(
         self, name: str, value: Any, above: str, *, is_related: bool, in_page: bool
     ) -> Iterator[_Seen]:
         place, words = f"{above}.{plain_key(name)}", words_of(name)
@@ -198,15 +198,13 @@ class _Reader:
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT
-        unit, first, last, total = (
-            content_range[1].lower(),
-            int(content_range[2]),
-            int(content_range[3]),
-            content_range[4],
-        )
-        if first or total == "*" or int(total) != last + 1:
-            return MORE if not first else LATER
-        return OTHER_COUNT if unit != "bytes" and int(total) != self._records() else PROOF
+        unit, first, last, total = content_range.groups()
+        if int(first):
+            return LATER
+        if total == "*" or int(total) != int(last) + 1:
+            return MORE
+        is_other = unit.lower() != "bytes" and int(total) != self._records()
+        return OTHER_COUNT if is_other else PROOF
 
 
 def _is_deep(value: Any) -> bool:

@@ -56,17 +56,15 @@ _STATUSES: dict[int, type[Refused]] = {
 }
 
 
-def refusal(
-    where: str, status: int, errors: tuple[ApiError, ...] | None, attempts: int = 1, note: str = ""
-) -> Refused:
+def refusal(where: str, status: int, errors: tuple[ApiError, ...] | None) -> Refused:
     """Return the error that an answer means (7); `errors` is None without an error body."""
     for code, kind in _CODES.items():
         named = [error for error in errors or () if error.code == code]
         if named:
             unnamed = tuple(error for error in errors or () if error not in named)
-            return kind(where, status, (*named, *unnamed), attempts, note)
+            return kind(where, status, (*named, *unnamed))
     kind = ServerFailed if status >= 500 else _STATUSES.get(status, UnknownRefusal)  # noqa: PLR2004 - 5xx
-    return kind(where, status, errors or (), attempts, note)
+    return kind(where, status, errors or ())
 
 
 def may_pass(error: EdgeError) -> bool:

@@ -9,8 +9,6 @@ from functools import lru_cache
 
 # Milliseconds; a clock further off than a day is not a matter of skew.
 LARGEST_CORRECTION = 24 * 3_600_000
-
-
 # Milliseconds by which a corrected request is signed behind the server's clock, at least: a server
 # may refuse whatever is ahead of its own (of 12 runs aimed at the measured time, one refused 5).
 BEHIND = 2_000
@@ -93,16 +91,10 @@ def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew 
     if moment is None or "age" in headers:
         return None
     # The server wrote its date at some moment between `sent` and `received`; the middle of the two
-    # is wrong by half the trip at most.
-    # The Date has whole seconds: on average it is half a second behind.
+    # is wrong by half the trip at most. The Date has whole seconds: on average it is half a second
+    # behind.
     ahead = int(moment.timestamp() * 1000) + 500 - (sent + received) // 2
     return Skew(ahead, 500 + (received - sent + 1) // 2)
-
-
-def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int | None:
-    """Return how far the server is ahead of us in milliseconds, as `measured_skew` finds it."""
-    skew = measured_skew(headers, sent, received)
-    return None if skew is None else skew.ahead
 
 
 @lru_cache(maxsize=64)

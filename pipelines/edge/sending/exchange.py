@@ -28,7 +28,7 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits, decode_body, require_framing
 from pipelines.edge.sending.clock import Clock
 from pipelines.edge.sending.transport import AttemptTimeout
-from pipelines.edge.signing import Credentials, EdgeAuth
+from pipelines.edge.signing import Credentials
 
 # Bytes of an error answer that are read; a longer one has no error body for us.
 ERROR_BODY = 1 << 20
@@ -98,14 +98,14 @@ class Sender:
         request = self.http.build_request(
             "GET", self.origin.copy_with(raw_path=target), extensions={"patience": patience}
         )
-        # httpx normalises some paths; one that leaves otherwise than it was signed names another
-        # thing.
+        # httpx normalises some paths; one that leaves otherwise than it is signed names another
+        # thing (5.2.3).
         if request.url.raw_path != target:
             raise IdRefused(call.path, "would be changed on its way")
         # Signed inside the slot and just before it leaves: a signature never ages in a queue (5.3).
         (offset, ahead), sent = self.clock.signing(), self.clock.machine()
-        auth = EdgeAuth(self.credentials, lambda: sent + ahead)
-        response = self.http.send(request, auth=auth, stream=True)
+        request.headers.update(self.credentials.headers("GET", call.path, sent + ahead))
+        response = self.http.send(request, stream=True)
         try:
             received = self.clock.machine()
             if response.status_code == httpx.codes.OK:

@@ -127,10 +127,10 @@ class Limiter:
         """Wait for room; while requests fail, whoever has not failed yet goes first."""
         self._waiting.append(path)
         try:
-            self._require_open(where)
+            self.require_open(where)
             while self._inside >= self._limit() or self._yields(path):
                 self._changed.wait(self._patience())
-                self._require_open(where)
+                self.require_open(where)
         finally:
             self._waiting.remove(path)
             if self._failing:
@@ -147,11 +147,8 @@ class Limiter:
     def _limit(self) -> int:
         if not self._proved or self._is_tripped():
             return 1
-        return (
-            min(self._concurrency, TRIPS_AT - self._failures)
-            if self._failures
-            else self._concurrency
-        )
+        room = TRIPS_AT - self._failures if self._failures else self._concurrency
+        return min(self._concurrency, room)
 
     def _patience(self) -> float:
         left = self.seconds_until_deadline()
@@ -168,18 +165,14 @@ class Limiter:
     def require_open(self, where: str) -> None:
         """Raise what forbids to send any more, also after a wait inside a slot."""
         with self._changed:  # whoever holds it already may take it again
-            self._require_open(where)
-
-    def _require_open(self, where: str) -> None:
-        if self._dead is not None:
-            raise KeyRefused(
-                where, self._dead.status, self._dead.errors, 0, "It had refused the key before."
-            )
-        if self.stopped.is_set():
-            raise Stopped(where)
-        left = self.seconds_until_deadline()
-        if left is not None and left <= 0:
-            raise DeadlinePassed(where, self._last)
-        gives_up = self._deadline is None and self._probes >= PROBES
-        if self._is_tripped() and gives_up and not self._inside:
-            raise BreakerOpen(where, self._failures, self._last)
+            if self._dead is not None:
+                note = "It had refused the key before."
+                raise self._dead.anew(where=where, attempts=0, note=note)
+            if self.stopped.is_set():
+                raise Stopped(where)
+            left = self.seconds_until_deadline()
+            if left is not None and left <= 0:
+                raise DeadlinePassed(where, self._last)
+            gives_up = self._deadline is None and self._probes >= PROBES
+            if self._is_tripped() and gives_up and not self._inside:
+                raise BreakerOpen(where, self._failures, self._last)

@@ -124,10 +124,8 @@ class Sequel:
     def _held_up(self, where: str, setback: Setback, tally: CallProgress) -> float | EdgeError:
         """No wait of its own, for all requests wait; or the error, where that is for too long."""
         asked = setback.asked_wait
-        wait, left = (
-            self.pacer.wait_after(setback.number, asked),
-            self.gate.seconds_until_deadline(),
-        )
+        wait = self.pacer.wait_after(setback.number, asked)
+        left = self.gate.seconds_until_deadline()
         note = "" if asked is None else f"It asks to wait {asked:.0f} seconds."
         tally.refusals += 1
         ended = setback.error.anew(attempts=tally.attempt, note=note)
@@ -156,15 +154,9 @@ class Sequel:
                 "from this machine's. Requests are signed with the server's time from now on; "
                 "set this machine's clock."
             )
+            attempt = tally.attempt
             self.tell(
-                Event(
-                    kind="clock",
-                    where=where,
-                    attempt=tally.attempt,
-                    words=message,
-                    wait=0.0,
-                    skew_ms=skew,
-                )
+                Event(kind="clock", where=where, attempt=attempt, words=message, skew_ms=skew)
             )
         if again:
             return 0.0

@@ -13,7 +13,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.clock import Clock, Skew, http_date, measured_offset
+from pipelines.edge.sending.clock import Clock, Skew, http_date, measured_skew
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -153,9 +153,9 @@ def test_a_date_of_another_time_corrects_nothing(
 def test_the_offset_is_taken_from_the_middle_of_the_trip() -> None:
     """Half a second for the Date's whole seconds, half the trip for the way."""
     headers = {"date": formatdate(NOW / 1000, usegmt=True)}
-    assert measured_offset(headers, NOW - 2000, NOW) == 1500
-    assert measured_offset({**headers, "age": "0"}, NOW, NOW) is None
-    assert measured_offset({}, NOW, NOW) is None
+    assert measured_skew(headers, NOW - 2000, NOW) == Skew(ahead=1500, doubt=1500)
+    assert measured_skew({**headers, "age": "0"}, NOW, NOW) is None
+    assert measured_skew({}, NOW, NOW) is None
 
 
 BEYOND = ["Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:00:00 -2359"]

@@ -192,7 +192,7 @@ def test_a_refusal_keeps_where_how_often_and_the_note(
     status: int, errors: tuple[ApiError, ...] | None, kind: type[Refused]
 ) -> None:
     """Whether the code or the status decided; the entry that decided stands first."""
-    found = refusal("GET /a", status, errors, 4, "A note.")
+    found = refusal("GET /a", status, errors).anew(attempts=4, note="A note.")
     assert type(found) is kind
     assert (found.where, found.status, found.attempts, found.note) == (
         *("GET /a", status, 4, "A note."),

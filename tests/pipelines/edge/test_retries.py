@@ -158,7 +158,7 @@ def test_a_minute_is_waited_and_no_more(
 
 EVERY = [
     errors.Unreachable("GET /x", "refused", 5, lasting=True),
-    *(refusal("GET /x", 400, (ApiError(code, "m"),), 3, "A note.") for code in CODES),
+    *(refusal("GET /x", 400, (ApiError(code, "m"),)).anew(note="A note.") for code in CODES),
     errors.UnknownRefusal("GET /x", 418),
     errors.Misread("not JSON", "GET /x", 2),
     errors.TooLarge("GET /x", 1 << 20, "on the wire"),
