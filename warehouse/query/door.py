@@ -191,11 +191,11 @@ class ReadOnlyBook:
             return "The file has no book yet; see `nightbook snapshots`."
         gaps = records(self._connection, "select reason from ops.gaps where snapshot_date = ?", day)
         why = f" ({gaps[0]['reason']})" if gaps else ""
-        near = sorted(sorted(self.days, key=lambda known: abs(known - day))[:_SHOWN_DAYS])
+        near = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
         return (
             f"{day} has no book{why}. {len(self.days)} dates have one, from {self.days[0]} to "
             f"{self.days[-1]}; the nearest are "
-            f"{and_more([known.isoformat() for known in near], _SHOWN_DAYS)}. Ask for one of them, "
+            f"{and_more([book.isoformat() for book in near], _SHOWN_DAYS)}. Ask for one of them, "
             "or leave as_of out for the newest."
         )
 

@@ -117,7 +117,7 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     nights, `KeyError` where there is no such column.
     """
     columns = _columns(frame)
-    name = of or next((known for known in ("total", "amount") if known in columns), "")
+    name = of or next((usual for usual in ("total", "amount") if usual in columns), "")
     source = f"{name}{TWIN}" if f"{name}{TWIN}" in columns else name
     if missing := [column for column in (source, *by) if column not in columns]:
         raise KeyError(
@@ -128,10 +128,10 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     parts: dict[tuple[Any, ...], set[tuple[Any, ...]]] = defaultdict(set)
     apart = [column for column in APART if column in columns]
     groups = list(zip(*(columns[column] for column in by), strict=True)) if by else None
-    told = list(zip(*(columns[column] for column in apart), strict=True)) if apart else None
+    kinds = list(zip(*(columns[column] for column in apart), strict=True)) if apart else None
     for number, value in enumerate(columns[source]):
         group = groups[number] if groups is not None else ()
-        parts[group].add(told[number] if told is not None else ())
+        parts[group].add(kinds[number] if kinds is not None else ())
         totals[group] = EXACT.add(totals.get(group, Decimal(0)), _addend(value, source))
     _require_alike(parts, apart)
     sums = [ExactAmount(total) for total in totals.values()]

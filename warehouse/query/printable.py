@@ -1,16 +1,12 @@
 """Text for a terminal: names come from the wire, and none of them may move a cursor or clear it."""
 
 import json
+from collections.abc import Callable
 
 
 def printable(text: str) -> str:
     """Return one line, with whatever is not printable written as Python escapes it."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
+    return _escape(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def printable_lines(text: str) -> str:
@@ -20,12 +16,11 @@ def printable_lines(text: str) -> str:
 
 def printable_json(text: str) -> str:
     """Return JSON of the same meaning, with such letters as JSON's own escapes."""
-    return "\n".join(map(_escape, text.split("\n")))
+    lines = text.split("\n")
+    return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
 
 
-def _escape(line: str) -> str:
+def _escape(line: str, escape: Callable[[str], str]) -> str:
     if line.isprintable():
         return line
-    return "".join(
-        character if character.isprintable() else json.dumps(character)[1:-1] for character in line
-    )
+    return "".join(letter if letter.isprintable() else escape(letter) for letter in line)

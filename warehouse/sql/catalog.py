@@ -232,14 +232,14 @@ def _rename(sql: str, names: Iterable[str]) -> str:
 
 def _views_of(sql: str) -> dict[str, str]:
     """Return the views that a query reads, and those that they read, in order."""
-    known = {view.name: view.sql for view in views()}
+    sql_of = {view.name: view.sql for view in views()}
     names: set[str] = set()
     waiting = [sql]
     while waiting:
-        new = set(tables_in(waiting.pop(), set(known))) - names
+        new = set(tables_in(waiting.pop(), set(sql_of))) - names
         names |= new
-        waiting += [known[name] for name in new]
-    return {name: text for name, text in known.items() if name in names}
+        waiting += [sql_of[name] for name in new]
+    return {name: text for name, text in sql_of.items() if name in names}
 
 
 def checks() -> tuple[SqlFile, ...]:

@@ -13,6 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table, quote_identifier
+from warehouse.query.connect import scalar
 from warehouse.sql.catalog import checks as sql_files
 
 ERROR = "error"
@@ -97,22 +98,15 @@ def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
     # Ordered, so that a rebuild shows the same example.
     result = connection.execute(f"select * from ({check.sql}) order by all limit 1")
     names = [column[0] for column in result.description or ()]
-    row = result.fetchone()
-    if row is None:
-        return CheckResult(
-            name=check.name,
-            meaning=check.meaning,
-            severity=check.severity,
-            wrong_rows=0,
-            example=None,
-        )
-    counted = connection.execute(f"select count(*) from ({check.sql})").fetchone()
-    wrong = int(counted[0]) if counted else 1
-    example = ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
+    wrong, example = 0, None
+    if row := result.fetchone():
+        wrong = scalar(connection, f"select count(*) from ({check.sql})")
+        cells = (f"{name}={value}" for name, value in zip(names, row, strict=True))
+        example = ", ".join(cells)[:_LONGEST]
     return CheckResult(
         name=check.name,
         meaning=check.meaning,
         severity=check.severity,
         wrong_rows=wrong,
-        example=example[:_LONGEST],
+        example=example,
     )

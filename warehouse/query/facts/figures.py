@@ -160,8 +160,8 @@ def _asset(
             "traced. Say which: --custom or --no-custom"
         )
     if wanted.is_custom is not None and wanted.is_custom not in kinds:
-        other = "is no custom asset" if wanted.is_custom else "is a custom asset"
-        raise NothingThere(f"{asset!r} {other} in {where}. Nothing was traced.")
+        kind = "is no custom asset" if wanted.is_custom else "is a custom asset"
+        raise NothingThere(f"{asset!r} {kind} in {where}. Nothing was traced.")
     return asset, kinds[0] if wanted.is_custom is None else wanted.is_custom
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from warehouse.spreadsheet.reading.safety import (
     UNREADABLE,
+    UnreadableSpreadsheet,
     is_bomb,
     password_refusal,
     refusal,
@@ -66,9 +67,9 @@ class ArchiveMember:
                 if is_bomb([info], info.compress_size):
                     raise unpacks_too_far(self)
                 return file.read(info)
+        except UnreadableSpreadsheet:
+            raise
         except (*UNREADABLE, KeyError, RuntimeError) as error:
-            if isinstance(error, ValueError) and hasattr(error, "exit_code"):
-                raise
             raise refusal(
                 self, "cannot be unpacked", "Unpack it yourself, or copy its archive again"
             ) from error

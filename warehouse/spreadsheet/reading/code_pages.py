@@ -101,8 +101,8 @@ class _Reading:
 
 def decode(content: bytes) -> tuple[str, str]:
     """Return the text of a file that is no UTF-8, and a sentence on how it was read."""
-    found = dict.fromkeys(match[0] for match in islice(_WORD.finditer(content), 50 * _MOST_WORDS))
-    words = tuple(islice(found, _MOST_WORDS))
+    matches = islice(_WORD.finditer(content), 50 * _MOST_WORDS)
+    words = tuple(islice(dict.fromkeys(match[0] for match in matches), _MOST_WORDS))
     best, *others = sorted((_read(codec, words) for codec in _CODE_PAGES), key=lambda r: r.cost)
     text = content.decode(best.codec, "replace")
     return text, f"read as {best.codec}: it is no UTF-8{_reason(best, others)}"
@@ -110,13 +110,10 @@ def decode(content: bytes) -> tuple[str, str]:
 
 def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
     texts = tuple(word.decode(codec, "replace") for word in words)
-    odd: list[str] = []
     letters = [letter for text in texts for letter in text.lower() if not letter.isascii()]
     parts = dict.fromkeys(part.strip(_AT_ENDS) for text in texts for part in _BETWEEN.split(text))
     by_part = {part: _languages(part, codec) for part in parts if part and not part.isascii()}
-    for part, languages in by_part.items():
-        if not languages:
-            odd.append(part)
+    odd = tuple(part for part, languages in by_part.items() if not languages)
     # The fewest languages that have all words: always the one that has most of those left.
     needed: list[str] = []
     left = {part: [item.name for item in items] for part, items in by_part.items() if items}
@@ -126,7 +123,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
         left = {part: names for part, names in left.items() if needed[-1] not in names}
     common = "".join(item.common for item in _CODE_PAGES[codec] if item.name in needed)
     rare = sum(letter not in common for letter in letters) / len(letters) if common else 0.0
-    return _Reading(codec, texts, tuple(odd), tuple(needed), rare)
+    return _Reading(codec, texts, odd, tuple(needed), rare)
 
 
 def _languages(word: str, codec: str) -> list[_Language]:
@@ -152,8 +149,12 @@ def _reason(best: _Reading, others: list[_Reading]) -> str:
     if best.odd:
         shown = ", ".join(map(repr, best.odd[:_SHOWN]))
         return f", and no code page makes words of all its letters, like {shown}: save it as UTF-8"
-    rivals = [other for other in others if not other.odd and other.words != best.words]
-    rival = next((other for other in rivals if other.cost[1] == best.cost[1]), None)
+    rivals = (
+        reading
+        for reading in others
+        if not reading.odd and reading.words != best.words and reading.cost[1] == best.cost[1]
+    )
+    rival = next(rivals, None)
     languages = f", and its letters are those of {' and '.join(best.languages)}"
     if rival is None or best.rare + _AS_LIKELY < rival.rare:
         return languages if best.languages else ""

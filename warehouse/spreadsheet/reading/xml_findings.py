@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import unescape
 
-from warehouse.spreadsheet.reading.formats.formulas import CalculatedSheet, FormulaCell
+from warehouse.spreadsheet.reading.formats.formulas import CalculatedSheet, FormulaCell, column_of
+from warehouse.spreadsheet.reading.formats.open_document import NO_VALUE
 
 _PREFIX = rb"<(?:\w+:)?"
 _CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
@@ -68,9 +69,10 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
             xml = names.read(path)
-            found = _scan(xml, is_calculated=is_calculated)
-            shown = _scaled_columns(xml, scaled) if scaled else {}
-            by_sheet[unescape(_attribute(tag, "name"))] = replace(found, scaled=shown)
+            columns = _scaled_columns(xml, scaled) if scaled else {}
+            by_sheet[unescape(_attribute(tag, "name"))] = replace(
+                _scan(xml, is_calculated=is_calculated), scaled=columns
+            )
     return by_sheet
 
 
@@ -123,7 +125,7 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
         if b't="e"' in attributes:
             errors[_at(reference)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
-            errors[_at(reference)] = "a formula without a value: open the file and save it once"
+            errors[_at(reference)] = NO_VALUE
     return SheetFindings(errors, hidden, columns)
 
 
@@ -172,7 +174,4 @@ def _hidden_columns(xml: bytes) -> Iterator[int]:
 
 
 def _at(reference: re.Match[bytes]) -> tuple[int, int]:
-    column = 0
-    for letter in reference[1]:
-        column = column * 26 + letter - ord("A") + 1
-    return int(reference[2]) - 1, column - 1
+    return int(reference[2]) - 1, column_of(reference[1])

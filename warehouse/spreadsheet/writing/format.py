@@ -97,7 +97,7 @@ def _formats(book: Any) -> Formats:
         SheetColumnKind.NUMBER: line | {"num_format": AMOUNT},
         SheetColumnKind.EXACT: exact,
     }
-    quoted = {kind: given | {"quote_prefix": True} for kind, given in cells.items()}
+    quoted = {kind: shape | {"quote_prefix": True} for kind, shape in cells.items()}
 
     def add(**properties: object) -> Any:
         return book.add_format(properties)
@@ -108,8 +108,8 @@ def _formats(book: Any) -> Formats:
     return Formats(
         header=add(**heading),
         header_right=add(**right),
-        cells={kind: book.add_format(given) for kind, given in cells.items()},
-        hostile={kind: book.add_format(given) for kind, given in quoted.items()},
+        cells={kind: book.add_format(shape) for kind, shape in cells.items()},
+        hostile={kind: book.add_format(shape) for kind, shape in quoted.items()},
         amounts=[
             add(**line | {"num_format": amount_format(decimals)})
             for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)
@@ -177,7 +177,7 @@ def _columns(worksheet: Any, sheet: TableSheet) -> None:
     for index, column in enumerate(sheet.columns):
         options = {} if column.is_printed else {"level": 1}
         worksheet.set_column(index, index, column.width, None, options)
-    texts = [f"{_letters(sheet, column)}" for column in sheet.columns if _is_text(column)]
+    texts = [_letters(sheet, column) for column in sheet.columns if _is_text(column)]
     worksheet.ignore_errors({"number_stored_as_text": " ".join(texts)})
 
 

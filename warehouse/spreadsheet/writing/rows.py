@@ -87,7 +87,8 @@ class Rows:
             if column.kind is SheetColumnKind.NUMBER:
                 cells[index] = self._numbers(letter, values[column.source], numbers, ranks)
             elif column.kind is SheetColumnKind.DIGITS:
-                cells[index] = self._digits(letter, ranks, numbers)
+                words = [digits.words for digits in ranks]
+                cells[index] = self._texts(letter, words, numbers)
             elif column.kind is SheetColumnKind.EXACT:
                 cells[index] = self._exacts(letter, values[column.source], numbers)
             elif column.kind is SheetColumnKind.COUNT:
@@ -121,9 +122,6 @@ class Rows:
             else:
                 cells.append(blank and f"{start}{row}{blank}")
         return cells
-
-    def _digits(self, letter: str, ranks: list[Digits], numbers: list[str]) -> list[str]:
-        return self._texts(letter, [digits.words for digits in ranks], numbers)
 
     def _counts(self, letter: str, counts: Sequence[object], numbers: list[str]) -> list[str]:
         start, middle = f'<c r="{letter}', f'" s="{self._styles.plain[letter]}"><v>'

@@ -106,11 +106,11 @@ class _Statement:
         texts, amounts = self._texts(), self._amounts()
         values = [f"{sql} as {_value(name)}" for name, sql in self.query.values.items()]
         proved = [f"{self._gate(name)} as {_amount(name)}" for name in amounts]
-        made = [f"{sql} as {text}" for text, sql in texts.items()]
+        rendered = [f"{sql} as {text}" for text, sql in texts.items()]
         cells = ", ".join(self._cell(letter, column) for letter, column in self._columns())
         return (
             f"select concat('<row r=\"', row_no, {_height([*texts])}, '\">', {cells}, '</row>') "
-            f"from (select {', '.join(['*', *proved, *made])} "
+            f"from (select {', '.join(['*', *proved, *rendered])} "
             f"from (select ({self.query.number})::varchar as row_no, {', '.join(values)} "
             f"from {self.query.rows}))"
         )

@@ -56,7 +56,7 @@ class CalculatedSheet:
         """Yield every cell whose stored value is proven to be another one than its formula's."""
         for place, cell in self._formulas.items():
             try:
-                value, magnitude = self._value(place)
+                value, magnitude = self.value(place)
                 stored = float(cell.stored)
             except (NotCalculated, ArithmeticError, ValueError, RecursionError):
                 continue
@@ -64,7 +64,7 @@ class CalculatedSheet:
                 words = f"{name_of(place)} says {stored:.15g}, its formula gives {value:.15g}"
                 yield place, f"{words}: open it in its program and save it"
 
-    def _value(self, place: Place) -> tuple[float, float]:
+    def value(self, place: Place) -> tuple[float, float]:
         """Return the value of a cell, and the magnitude of what it was added up from."""
         if place in self._formulas:
             if place not in self._values:
@@ -100,16 +100,12 @@ class CalculatedSheet:
         if self._visits > _MOST_VISITS:
             raise NotCalculated
         values = [
-            self._value((row, column))
+            self.value((row, column))
             for row in range(first[0], last[0] + 1)
             for column in range(first[1], last[1] + 1)
             if not self._others.get((row, column))
         ]
         return sum(value for value, _ in values), sum(magnitude for _, magnitude in values)
-
-    def value(self, place: Place) -> tuple[float, float]:
-        """Return the value of a cell that a formula names by itself."""
-        return self._value(place)
 
 
 class _Expression:
@@ -137,18 +133,18 @@ class _Expression:
         """Read terms that are added up."""
         value, magnitude = self._product()
         while sign := self._next("+", "-"):
-            other, more = self._product()
-            value, magnitude = value + other if sign == "+" else value - other, magnitude + more
+            term, size = self._product()
+            value, magnitude = value + term if sign == "+" else value - term, magnitude + size
         return value, magnitude
 
     def _product(self) -> tuple[float, float]:
         value, magnitude = self._operand()
         while sign := self._next("*", "/"):
-            other, more = self._operand()
+            factor, size = self._operand()
             if sign == "*":
-                value, magnitude = value * other, magnitude * more
+                value, magnitude = value * factor, magnitude * size
             else:
-                value, magnitude = value / other, magnitude * more / (other * other)
+                value, magnitude = value / factor, magnitude * size / (factor * factor)
         return value, magnitude
 
     def _operand(self) -> tuple[float, float]:
@@ -178,10 +174,10 @@ class _Expression:
                 first, _, last = self._tokens[self._at][1].partition(":")
                 self._at += 1
                 corners = (_place(first, self._shift), _place(last or first, self._shift))
-                other, more = self._sheet.total(*corners)
+                term, size = self._sheet.total(*corners)
             else:
-                other, more = self.sum()
-            value, magnitude = value + other, magnitude + more
+                term, size = self.sum()
+            value, magnitude = value + term, magnitude + size
             if not self._next(","):
                 self._require(")")
                 return value, magnitude
@@ -208,12 +204,16 @@ def _place(reference: str, shift: Place) -> Place:
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise NotCalculated
-    column = 0
-    for letter in match[2]:
-        column = column * 26 + ord(letter) - ord("A") + 1
     row = int(match[4]) - 1 + (0 if match[3] else shift[0])
-    column += -1 + (0 if match[1] else shift[1])
-    return row, column
+    return row, column_of(match[2].encode()) + (0 if match[1] else shift[1])
+
+
+def column_of(letters: bytes) -> int:
+    """Return the number of a column, from 0, by its letters."""
+    column = 0
+    for letter in letters:
+        column = column * 26 + letter - ord("A") + 1
+    return column - 1
 
 
 def name_of(place: Place) -> str:
