@@ -15,7 +15,7 @@ from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_
 from tests.support.books import row
 from warehouse.contract import ops
 from warehouse.contract.book import BOOK, KNOWN_BALANCES
-from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.holdings import HOLDINGS, SUMS
 from warehouse.contract.lake import LAKE, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
@@ -69,11 +69,21 @@ def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
     assert {bucket: set(states) for bucket, states in KNOWN_BALANCES.items()} == kinds
 
 
+def test_each_documented_state_has_a_column_of_holdings() -> None:
+    """No documented amount stands in a total and in none of its parts."""
+    states = {state for states in KNOWN_BALANCES.values() for state in states}
+    assert [
+        f"{state} is no column of holdings: give it one in warehouse/contract/holdings.py and in "
+        "warehouse/sql/views/forms/holdings.sql, or it would be in their total alone"
+        for state in sorted(states - SUMS.keys())
+    ] == []
+
+
 def test_a_field_that_reaches_nothing_is_named() -> None:
     """The message for a new field names both files."""
-    new = schema.Field("accountType", "Account.accountType", schema.Form.TEXT, required=True)
+    new = schema.Field("noSuchField", "Account.noSuchField", schema.Form.TEXT, required=True)
     assert len(unused([*FIELDS, new])) == 1
-    assert "Account.accountType" in unused([new])[0]
+    assert "Account.noSuchField" in unused([new])[0]
     assert "warehouse/contract/book.py" in unused([new])[0]
 
 

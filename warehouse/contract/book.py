@@ -150,7 +150,7 @@ ACCOUNTS = Table(
 
 # The parts of a balance that the document knows (2.5): a bucket with its states. What is not here
 # is money all the same: it has rows, is in every total, and counts as `other`.
-KNOWN_BALANCES = {
+KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
     "trading": ("free", "locked"),
     "margin": ("locked",),
     "staking": ("locked",),
@@ -167,8 +167,8 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            "trading, margin, staking or custody (2.5); a kind the document does not know is kept "
-            "under its own name.",
+            f"{', '.join(KNOWN_BALANCES)} (2.5); a kind the document does not know is kept under its "
+            "own name.",
         ),
         text(
             "state",

@@ -19,8 +19,8 @@ _ASSET = (
     flag("is_custom_asset", "Whether the asset is one the organization defined itself."),
 )
 SUMS = {
-    "free": "Trading and custody, free; 0 when none is stated.",
-    "locked": "Trading, margin, staking and custody, locked; 0 when none is stated.",
+    "free": "Free, of the kinds that the document knows; 0 when none is stated.",
+    "locked": "Locked, of the kinds that the document knows; 0 when none is stated.",
     "other": "All that the document does not know, like lending; 0 when there is none.",
     "total": "Free, locked and other together.",
 }

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
+from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
 from warehouse.database.publish import publish
-from warehouse.sql.catalog import at_day, tables_in, views
+from warehouse.sql.catalog import at_day, macros, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
 
@@ -122,6 +123,25 @@ def test_an_account_shows_each_part_that_is_stated(
         parts = [exact(texts) if texts else None for texts in stated]
         wanted.append((*group, *parts, exact(a.text for a in mine)))
     assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+def test_a_kind_that_becomes_documented_is_lost_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Holdings count a new documented kind as free or locked; an account has it in other."""
+    request.addfinalizer(macros.cache_clear)
+    monkeypatch.setitem(KNOWN_BALANCES, "lending", ("free", "locked"))
+    macros.cache_clear()
+    layout, lending = Layout(tmp_path), {"bucket": "lending", "account": "main"}
+    amounts = [Amount("10"), Amount("2", **lending), Amount("1e30", **lending, state="locked")]
+    published(layout, [night(TONIGHT, amounts)], "a")
+    total = exact(amount.text for amount in amounts)
+    [account] = ask(
+        layout, "select trading_free_text, other_text, total_text from account_balances"
+    )
+    assert account == ("10", exact(["2", "1e30"]), total)
+    held = ask(layout, "select free_text, locked_text, other_text, total_text from holdings")
+    assert held == [("12", exact(["1e30"]), "0", total)]
 
 
 EMPTY: dict[str, Any] = {"portfolio_id": "p9", "asset_id": "DOT"}

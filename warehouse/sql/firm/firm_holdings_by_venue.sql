@@ -9,9 +9,9 @@
 -- asset_id: Asset held; assets are never added to each other.
 -- is_custom_asset: Whether the asset is one that an organisation defined itself.
 -- custom_of: For a custom asset, the source that defined it; NULL for a listed one.
--- free: Trading and custody, free; NULL where DECIMAL(38,18) cannot hold it exactly.
+-- free: Free, of the kinds that the document knows; NULL where DECIMAL(38,18) cannot hold it.
 -- free_text: The same, exact.
--- locked: Trading, margin, staking and custody, locked; NULL where DECIMAL(38,18) cannot hold it.
+-- locked: Locked, of the kinds that the document knows; NULL where DECIMAL(38,18) cannot hold it.
 -- locked_text: The same, exact.
 -- other: All that the document does not know; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- other_text: The same, exact.

@@ -43,8 +43,7 @@ with entries as (
         duplicate_no,
         snapshot_date,
         balance_count,
-        null as bucket,
-        null as state,
+        null as part,
         null::decimal(38, 18) as small,
         null as odd
     from accounts
@@ -58,8 +57,15 @@ with entries as (
         duplicate_no,
         null as snapshot_date,
         null as balance_count,
-        bucket,
-        state,
+        case
+            when bucket = 'trading' and state = 'free' then 'trading_free'
+            when bucket = 'trading' and state = 'locked' then 'trading_locked'
+            when bucket = 'margin' and state = 'locked' then 'margin_locked'
+            when bucket = 'staking' and state = 'locked' then 'staking_locked'
+            when bucket = 'custody' and state = 'free' then 'custody_free'
+            when bucket = 'custody' and state = 'locked' then 'custody_locked'
+            else 'other'
+        end as part,
         split.small,
         split.odd
     from (select *, internal.exact_split(amount, amount_text) as split from balances)
@@ -75,24 +81,15 @@ parts as (
         duplicate_no,
         any_value(snapshot_date) as snapshot_date,
         any_value(balance_count) as balance_count,
-        sum(case when bucket = 'trading' and state = 'free' then small end) as trading_free,
-        sum(case when bucket = 'trading' and state = 'locked' then small end) as trading_locked,
-        sum(case when bucket = 'margin' and state = 'locked' then small end) as margin_locked,
-        sum(case when bucket = 'staking' and state = 'locked' then small end) as staking_locked,
-        sum(case when bucket = 'custody' and state = 'free' then small end) as custody_free,
-        sum(case when bucket = 'custody' and state = 'locked' then small end) as custody_locked,
-        sum(case when not internal.is_known_balance(bucket, state) then small end) as other,
+        sum(small) filter (where part = 'trading_free') as trading_free,
+        sum(small) filter (where part = 'trading_locked') as trading_locked,
+        sum(small) filter (where part = 'margin_locked') as margin_locked,
+        sum(small) filter (where part = 'staking_locked') as staking_locked,
+        sum(small) filter (where part = 'custody_free') as custody_free,
+        sum(small) filter (where part = 'custody_locked') as custody_locked,
+        sum(small) filter (where part = 'other') as other,
         sum(small) as total,
-        list(
-            {
-                'kind': case
-                    when odd is null then null
-                    when internal.is_known_balance(bucket, state) then bucket || '_' || state
-                    else 'other'
-                end,
-                'text': odd
-            }
-        ) filter (where odd is not null) as texts
+        list({'part': part, 'text': odd}) filter (where odd is not null) as texts
     from entries
     group by
         portfolio_id,
@@ -112,25 +109,25 @@ sums as (
                 then internal.exact_sums(
                     list_transform(
                         [
-                            {'kind': 'trading_free', 'small': trading_free},
-                            {'kind': 'trading_locked', 'small': trading_locked},
-                            {'kind': 'margin_locked', 'small': margin_locked},
-                            {'kind': 'staking_locked', 'small': staking_locked},
-                            {'kind': 'custody_free', 'small': custody_free},
-                            {'kind': 'custody_locked', 'small': custody_locked},
-                            {'kind': 'other', 'small': other},
-                            {'kind': null, 'small': total}
+                            {'part': 'trading_free', 'small': trading_free},
+                            {'part': 'trading_locked', 'small': trading_locked},
+                            {'part': 'margin_locked', 'small': margin_locked},
+                            {'part': 'staking_locked', 'small': staking_locked},
+                            {'part': 'custody_free', 'small': custody_free},
+                            {'part': 'custody_locked', 'small': custody_locked},
+                            {'part': 'other', 'small': other},
+                            {'part': null, 'small': total}
                         ],
-                        lambda part: {
-                            'small': part['small'],
+                        lambda summed: {
+                            'small': summed['small'],
                             'whole': null::decimal(38, 0),
                             'part': null::decimal(38, 18),
                             'texts': list_transform(
                                 list_filter(
                                     texts,
-                                    lambda given: coalesce(given['kind'] = part['kind'], true)
+                                    lambda stated: coalesce(stated['part'] = summed['part'], true)
                                 ),
-                                lambda given: given['text']
+                                lambda stated: stated['text']
                             )
                         }
                     )

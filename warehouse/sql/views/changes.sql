@@ -8,7 +8,7 @@
 -- venue_id: Venue that keeps the account.
 -- account_name: The account's name at the venue.
 -- duplicate_no: As in accounts.
--- bucket: trading, margin, staking, custody, or a kind not in the document.
+-- bucket: A kind of balance, as in `balances`.
 -- state: free, locked, or a state not in the document.
 -- change: new (not stated before), gone (not stated any more) or changed.
 -- before: The amount before; NULL when new, or where DECIMAL(38,18) cannot hold it exactly.

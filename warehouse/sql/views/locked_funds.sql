@@ -7,7 +7,7 @@
 -- venue_id: Venue that keeps it.
 -- asset_id: Asset locked.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
--- bucket: What locks it: trading, margin, staking, custody, or a kind not in the document.
+-- bucket: What locks it: a kind of balance, as in `balances`.
 -- locked: Sum over the accounts; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- locked_text: The same, exact.
 -- accounts: Accounts with something locked.

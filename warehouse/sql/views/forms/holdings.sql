@@ -2,9 +2,9 @@
 --
 -- Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it.
 --
--- free: Trading and custody, free; 0 when none is stated.
+-- free: Free, of the kinds that the document knows; 0 when none is stated.
 -- free_text: The same, exact.
--- locked: Trading, margin, staking and custody, locked; 0 when none is stated.
+-- locked: Locked, of the kinds that the document knows; 0 when none is stated.
 -- locked_text: The same, exact.
 -- other: All that the document does not know, like lending; 0 when there is none.
 -- other_text: The same, exact.
