@@ -18,7 +18,7 @@ import click
 
 from assets.commands.command_line import command_line
 from assets.console.color import choose_color
-from assets.console.declaration import Invocation
+from assets.console.declaration import Invocation, Trait
 from assets.console.errors import FAILED, report_error
 from assets.console.invocation import override_home
 from assets.console.streams import SafeStream
@@ -27,9 +27,6 @@ from assets.home.gate import require_firm_command, require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import SettingsWrong
 
-# Commands of which nothing is left but what they print.
-ANSWERS = {"api", "doctor", "prove", "query", "snapshots", "status", "tables", "trace", "verify"}
-ANSWER_STEPS = {"history", "preview", "status", "verify"}  # of a reconciliation
 MEGABYTE = 1024  # in the unit of getrusage
 
 
@@ -64,7 +61,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
 def _is_answer(typed: Invocation) -> bool:
     """Whether nothing is left of a command but what it prints."""
     is_rehearsal = bool(typed.options.get("dry_run"))
-    return typed.command in ANSWERS or typed.step in ANSWER_STEPS or is_rehearsal
+    return Trait.ANSWERS in typed.traits or is_rehearsal
 
 
 def _print_cost(typed: Invocation, code: int, seconds: float) -> None:
@@ -103,13 +100,13 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             is_tonight = typed.command == "run" and typed.options["day"] is None
             # What is wrong with the firm's settings is said below, with every other complaint.
             with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
-                of_firm = require_firm_command(nightbook.layout, typed.command)
+                of_firm = require_firm_command(nightbook.layout, typed)
             if is_tonight and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
-            require_place(nightbook.layout, typed.command, typed.step)
+            require_place(nightbook.layout, typed)
         else:
             with contextlib.suppress(SettingsWrong):
-                require_firm_command(nightbook.layout, typed.command)
+                require_firm_command(nightbook.layout, typed)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
         module = _import_command(name)

@@ -1,1 +1,1 @@
-"""One module a command: `run(arguments, nightbook)` does it and gives the exit code."""
+"""One module a command: its function `run` is given what was typed, and returns the exit code."""

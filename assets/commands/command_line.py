@@ -7,13 +7,16 @@ from typing import Any
 
 import click
 
+from assets.commands.reconcile_steps import RECONCILE
 from assets.console.declaration import (
+    AS_OF,
+    DAY,
     FORMATS,
     Choice,
-    Day,
     InOrder,
     KeyValue,
     SqlCommand,
+    Trait,
     argument,
     command,
     dry_run_options,
@@ -25,77 +28,19 @@ from assets.console.declaration import (
 
 LAST_PORT = 65535
 WRONG_USAGE = 2
-ROLES = ("preparer", "reviewer", "approver")
 ENGINES = ("duckdb", "polars", "pyarrow", "spark")
 NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
 FOLDER = click.Path(file_okay=False)
 FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
-DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
 WHY = option("--why", default="", help="kept on record; needed to change what was accepted")
-AS_OF = option("--as-of", help="the newest book up to this date", **DAY)
-RECONCILE = InOrder(
-    "reconcile",
-    help="the book against a ledger: each figure ties out or is a break",
-    commands=[
-        command("init", "write settings and a ledger to fill in", run="reconcile.init"),
-        command(
-            "preview", "what would be read of a ledger", file_argument(), run="reconcile.preview"
-        ),
-        command(
-            "setup", "settle what is asked about a ledger", file_argument(), run="reconcile.setup"
-        ),
-        command(
-            "run",
-            "compare; exit code 3 while breaks are open",
-            AS_OF,
-            option(
-                "--restate", default="", metavar="WHY", help="run a day of a closed month again"
-            ),
-            run="reconcile.run",
-        ),
-        command(
-            "status",
-            "a result and its open breaks",
-            AS_OF,
-            format_option(),
-            run="reconcile.status",
-        ),
-        command(
-            "history",
-            "what was done about a break, by its id",
-            argument("break_id", "ID", default=""),
-            format_option(),
-            run="reconcile.history",
-        ),
-        command(
-            "sign",
-            "sign a result",
-            AS_OF,
-            option("--role", type=Choice(ROLES), default="preparer"),
-            option("--who", help="who signs; the user of this machine when not given"),
-            option("--comment", default="", help="kept with the signature"),
-            run="reconcile.sign",
-        ),
-        command(
-            "close",
-            "lock a month's days and write all that stands behind them into one file",
-            argument("month", "YYYY-MM"),
-            run="reconcile.close",
-        ),
-        command(
-            "verify",
-            "a workbook against what was signed, or a month's pack on any machine",
-            file_argument(default=""),
-            format_option(),
-            run="reconcile.verify",
-        ),
-    ],
-)
+ANSWERS, WRITES, IN_FIRM = Trait.ANSWERS, Trait.WRITES, Trait.IN_FIRM
+WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
 _ALL = (
     command(
         "demo",
         "three simulated nights against an embedded sandbox; no key needed",
         option("--next", "is_next", is_flag=True, help="one more night, with its ledger"),
+        traits=WITHOUT_HOME | WRITES,
     ),
     command(
         "run",
@@ -106,23 +51,27 @@ _ALL = (
             is_flag=True,
             help="do nothing where the date has its night: for cron, several times a night",
         ),
+        traits=WITHOUT_HOME | WRITES | OF_FIRM,
     ),
     command(
         "doctor",
         "check settings, disk, reach, key, clock, warehouse and schedule",
         option("--alert", is_flag=True, help="send a test by every alert channel"),
         format_option(),
+        traits=ANSWERS | WITHOUT_HOME,
     ),
     command(
         "status",
         "in five lines: last night, the book, the next night, what is wrong",
         format_option(),
+        traits=ANSWERS | OF_FIRM,
     ),
     command(
         "api",
         "one signed GET; JSON to standard output",
         argument("path", "PATH"),
         option("--query", type=KeyValue(), metavar="K=V", multiple=True, help="repeatable"),
+        traits=ANSWERS | WITHOUT_HOME | IN_FIRM,
     ),
     command(
         "query",
@@ -135,12 +84,14 @@ _ALL = (
         # A question may begin with a comment, which looks like an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
+        traits=ANSWERS | IN_FIRM,
     ),
     command(
         "tables",
         "what is in the warehouse: tables, views, macros, and what each column means",
         argument("name", "[NAME]", required=False),
         format_option("dbt", note="; dbt: a sources.yml"),
+        traits=ANSWERS | IN_FIRM,
     ),
     command(
         "trace",
@@ -157,12 +108,14 @@ _ALL = (
         option("--account", help="its name; all when not given"),
         AS_OF,
         option("--format", "form", type=Choice(("table", "json")), help="table when not given"),
+        traits=ANSWERS,
     ),
     command(
         "snapshots",
         "every night with its state and reason",
         option("--lessons", "are_lessons", is_flag=True, help="what is known to be harmless"),
         format_option(),
+        traits=ANSWERS,
     ),
     command(
         "accept",
@@ -171,6 +124,7 @@ _ALL = (
         WHY,
         *dry_run_options(),
         run="decide.accept",
+        traits=WRITES,
     ),
     command(
         "reject",
@@ -178,6 +132,7 @@ _ALL = (
         argument("name", "ID"),
         WHY,
         run="decide.reject",
+        traits=WRITES,
     ),
     command(
         "export",
@@ -190,14 +145,18 @@ _ALL = (
             type=Choice(["xlsx", "csv", "parquet"]),
             help="repeatable; xlsx when none is given",
         ),
+        traits=WRITES | IN_FIRM,
     ),
-    command("report", "the morning report as one HTML file, under reports/"),
+    command(
+        "report", "the morning report as one HTML file, under reports/", traits=WRITES | IN_FIRM
+    ),
     RECONCILE,
     command(
         "verify",
         "every file of landing, lake and warehouse against its SHA-256",
         option("--shelf", "is_shelf", is_flag=True, help="what lies on the shelf, each byte read"),
         format_option(),
+        traits=ANSWERS | IN_FIRM,
     ),
     command(
         "prove",
@@ -207,13 +166,19 @@ _ALL = (
         option("--all", "are_all", is_flag=True, help="every book (up to that date)"),
         option("--exact", "in_parts", is_flag=True, help="in parts that it adds up exactly"),
         format_option(),
+        traits=ANSWERS,
     ),
-    command("shelve", "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too"),
+    command(
+        "shelve",
+        "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too",
+        traits=WRITES,
+    ),
     command(
         "publish",
         "make or refresh this home's warehouse from the nights on the shelf",
         option("--with-landing", is_flag=True, help="the bodies as well"),
         run="shelve.publish",
+        traits=WITHOUT_HOME | WRITES,
     ),
     command(
         "prune",
@@ -223,6 +188,7 @@ _ALL = (
         option("--no-month-ends", is_flag=True, help="let month ends go as well"),
         option("--shelf", "is_shelf", is_flag=True, help="what is pruned here, from the shelf too"),
         option("--dry-run", is_flag=True, help="say what would go"),
+        traits=WRITES,
     ),
     command(
         "rebuild",
@@ -234,6 +200,7 @@ _ALL = (
             help="the lake as well, its nights flattened on a cluster; Spark's settings say where",
         ),
         *dry_run_options(),
+        traits=WRITES | OF_FIRM,
     ),
     command(
         "backup",
@@ -247,11 +214,13 @@ _ALL = (
         file_argument(),
         *dry_run_options(),
         run="backup.restore",
+        traits=WITHOUT_HOME | WRITES,
     ),
     command(
         "install",
         "systemd units for this home and user; starts nothing",
         option("--into", type=FOLDER, metavar="DIR", help="instead of where systemd looks"),
+        traits=WITHOUT_HOME,
     ),
     command(
         "sandbox",
@@ -262,12 +231,14 @@ _ALL = (
             "--choice", "choices", metavar="NAME=VALUE", help="see --choice list", multiple=True
         ),
         option("--format", "form", type=Choice(FORMATS), help="of such a list"),
+        traits=WITHOUT_HOME | IN_FIRM,
     ),
     command(
         "dev",
         "the Dagster UI and daemon for this home, on this machine only",
         option("--port", type=PORT, default=3000, show_default=True),
         option("--host-name", "host_names", multiple=True, help="that a proxy gives it"),
+        traits=WITHOUT_HOME | WRITES | IN_FIRM,
     ),
 )
 

@@ -7,6 +7,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from datetime import date
+from enum import Flag, auto
 from typing import Any
 
 import click
@@ -27,12 +28,31 @@ class Shared:
     color: str | None
 
 
+class Trait(Flag):
+    """What is so of a command; one with none reads a home of one organisation, which must exist.
+
+    `ANSWERS`: nothing is left of it but what it prints, so `--quiet` leaves that.
+    `WITHOUT_HOME`: it begins a home, or looks at none.
+    `WRITES`: into a home, where files of another user would lock its own out.
+    `IN_FIRM`: it is the same in the home of a firm, or looks at none.
+    `OF_FIRM`: it is another one there, of `assets.commands.firm`.
+    """
+
+    NONE = 0
+    ANSWERS = auto()
+    WITHOUT_HOME = auto()
+    WRITES = auto()
+    IN_FIRM = auto()
+    OF_FIRM = auto()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
     """What was typed: the command, its sub-command, the function that does it, and its options."""
 
     command: str
     step: str
+    traits: Trait
     module: str
     function: str
     options: dict[str, Any]
@@ -77,7 +97,13 @@ class Choice(click.Choice[str]):
         return f"{message} Did you mean {near[0]!r}?" if near else message
 
 
-class SqlCommand(click.Command):
+class TypedCommand(click.Command):
+    """A command, and what is so of it."""
+
+    traits = Trait.NONE
+
+
+class SqlCommand(TypedCommand):
     """A command whose argument may begin with `--`, as a comment of SQL does, unlike an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -119,6 +145,10 @@ class InOrder(click.Group):
 def option(*names: str, **attributes: Any) -> click.Option:
     """Declare an option."""
     return click.Option(names, **attributes)
+
+
+DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
+AS_OF = option("--as-of", help="the newest book up to this date", **DAY)
 
 
 def argument(name: str, metavar: str, **attributes: Any) -> click.Argument:
@@ -185,8 +215,9 @@ def command(
     name: str,
     summary: str,
     *parameters: click.Parameter,
+    traits: Trait = Trait.NONE,
     run: str = "",
-    kind: type[click.Command] = click.Command,
+    kind: type[TypedCommand] = TypedCommand,
     **settings: Any,
 ) -> click.Command:
     """Declare one command; `run` is `module.function` in `assets.commands`."""
@@ -200,13 +231,14 @@ def command(
         return Invocation(
             command="reconcile" if module == "reconcile" else name,
             step=name if module == "reconcile" else "",
+            traits=traits,
             module=module,
             function=function,
             options=options,
             shared=Shared(**{key: value or before[key] for key, value in after.items()}),
         )
 
-    return kind(
+    declared = kind(
         name,
         params=[*parameters, *shared],
         help=summary,
@@ -214,3 +246,5 @@ def command(
         callback=note,
         **settings,
     )
+    declared.traits = traits
+    return declared

@@ -4,36 +4,13 @@ import errno
 import os
 from pathlib import Path
 
+from assets.console.declaration import Invocation, Trait
 from pipelines.landing.owner import require_owner
 from warehouse.contract.wording import and_more
 from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 
 SHOWN = 3
-# Commands that begin a home, or look at none; all others are about one that is there.
-WITHOUT_HOME = {"api", "demo", "dev", "doctor", "install", "publish", "restore", "run", "sandbox"}
-# Commands that write into a home: whoever does not own it would lock its own user out.
-WRITING = {
-    "accept",
-    "demo",
-    "dev",
-    "export",
-    "prune",
-    "publish",
-    "rebuild",
-    "reject",
-    "report",
-    "restore",
-    "run",
-    "shelve",
-}
-# What a firm's home does in its own way, and what is the same there; all others are about the home
-# of one organisation, but for those that look at none.
-OF_FIRM = {"rebuild", "run", "status"}
-OF_ANY = {"dev", "export", "query", "reconcile", "report", "tables", "verify"}
-NO_HOMES = {"api", "sandbox"}
-WRITING_STEPS = {"close", "init", "run", "sign"}  # of a reconciliation
-PROVING_STEPS = {"verify"}  # of a reconciliation: a pack proves itself on a machine without a home
 
 
 class NoHome(Exception):
@@ -62,24 +39,24 @@ class OfOneOrganisation(Exception):
         )
 
 
-def require_firm_command(layout: Layout, command: str) -> bool:
+def require_firm_command(layout: Layout, typed: Invocation) -> bool:
     """Return whether a command is a firm's own; raises where a firm has none of that name."""
-    if command in NO_HOMES or not is_firm(layout.home):
+    if Trait.IN_FIRM in typed.traits or not is_firm(layout.home):
         return False
-    if command not in (*OF_FIRM, *OF_ANY):
-        raise OfOneOrganisation(layout, command)
-    return command in OF_FIRM
+    if Trait.OF_FIRM not in typed.traits:
+        raise OfOneOrganisation(layout, typed.command)
+    return True
 
 
-def require_place(layout: Layout, command: str, step: str = "") -> None:
+def require_place(layout: Layout, typed: Invocation) -> None:
     """See the home that a command needs, and that it is ours where the command writes.
 
     Raises as `require_home` and `require_owner` do.
     """
-    if command not in WITHOUT_HOME and step not in PROVING_STEPS:
-        require_home(layout, command)
-    if command in WRITING or step in WRITING_STEPS:
-        require_owner(layout, f"nightbook {command}")
+    if Trait.WITHOUT_HOME not in typed.traits:
+        require_home(layout, typed.command)
+    if Trait.WRITES in typed.traits:
+        require_owner(layout, f"nightbook {typed.command}")
 
 
 def require_home(layout: Layout, command: str) -> None:

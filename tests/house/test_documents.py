@@ -11,7 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from assets.commands.command_line import COMMANDS, RECONCILE, command_line
+from assets.commands.command_line import COMMANDS, command_line
+from assets.commands.reconcile_steps import RECONCILE
 from pipelines import settings
 from pipelines.edge import access
 from pipelines.lake.iceberg import address as iceberg

@@ -167,8 +167,8 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            f"{', '.join(KNOWN_BALANCES)} (2.5); a kind the document does not know is kept under its "
-            "own name.",
+            f"{', '.join(KNOWN_BALANCES)} (2.5); a kind the document does not know is kept under "
+            "its own name.",
         ),
         text(
             "state",

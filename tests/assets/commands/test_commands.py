@@ -17,7 +17,8 @@ import pytest
 
 from assets.cli import main
 from assets.commands import api
-from assets.commands.command_line import COMMANDS, RECONCILE
+from assets.commands.command_line import COMMANDS
+from assets.commands.reconcile_steps import RECONCILE
 from assets.console.terminal import TerminalProgress
 from assets.graph.preview import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET

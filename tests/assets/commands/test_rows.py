@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from assets.commands.command_line import COMMANDS, RECONCILE
+from assets.commands.command_line import COMMANDS
+from assets.commands.reconcile_steps import RECONCILE
 from assets.console.color import RED, choose_color, paint
 from assets.console.declaration import FORMATS
 from tests.support.operator_home import Keeper

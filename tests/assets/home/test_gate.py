@@ -13,7 +13,7 @@ import pytest
 from assets import commands
 from assets.cli import main
 from assets.commands.command_line import COMMANDS
-from assets.home.gate import WITHOUT_HOME
+from assets.console.declaration import Trait
 from assets.home.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from tests.support.shared import some_daily
@@ -33,7 +33,11 @@ WORDS = {
 }
 STEPS = ("init", "run", "status", "history", "sign", "verify")
 OF_A_HOME = [
-    *((name, *WORDS.get(name, ())) for name in COMMANDS if name not in WITHOUT_HOME),
+    *(
+        (name, *WORDS.get(name, ()))
+        for name, command in COMMANDS.items()
+        if Trait.WITHOUT_HOME not in getattr(command, "traits", Trait.NONE)
+    ),
     *(("reconcile", step) for step in STEPS),
     ("reconcile", "close", "2026-03"),
     ("reconcile", "preview", "ledger.csv"),
@@ -48,6 +52,7 @@ WRITING = [
     ("report",),
     ("run", "--date", "2026-03-05"),
 ]
+SETTLING = [("reconcile", "run"), ("reconcile", "setup", "ledger.csv")]
 LATER = {"reject", "prune"}  # told by tests of their own
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
@@ -136,7 +141,7 @@ def test_a_home_that_may_not_be_read_is_told_by_every_command(
 @is_root
 @pytest.mark.parametrize(
     "words",
-    [*WRITING, ("run",), ("accept", "20260305T021500Z"), ("reconcile", "run"), ("dev",)],
+    [*WRITING, ("run",), ("accept", "20260305T021500Z"), *SETTLING, ("dev",)],
     ids=" ".join,
 )
 def test_who_does_not_own_a_home_writes_nothing_there(

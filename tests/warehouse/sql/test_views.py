@@ -132,8 +132,9 @@ def test_a_kind_that_becomes_documented_is_lost_nowhere(
     request.addfinalizer(macros.cache_clear)
     monkeypatch.setitem(KNOWN_BALANCES, "lending", ("free", "locked"))
     macros.cache_clear()
-    layout, lending = Layout(tmp_path), {"bucket": "lending", "account": "main"}
-    amounts = [Amount("10"), Amount("2", **lending), Amount("1e30", **lending, state="locked")]
+    layout = Layout(tmp_path)
+    locked = Amount("1e30", bucket="lending", state="locked")
+    amounts = [Amount("10"), Amount("2", bucket="lending"), locked]
     published(layout, [night(TONIGHT, amounts)], "a")
     total = exact(amount.text for amount in amounts)
     [account] = ask(
