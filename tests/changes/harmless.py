@@ -37,7 +37,7 @@ def kind(name: str, value: Any) -> None:
     """A balance kind that one account has besides those of the document."""
 
     def made(answers: Answers) -> None:
-        first(answers)["balance"]["lending"] = value(answers) if callable(value) else value
+        first(answers)["balance"]["invented"] = value(answers) if callable(value) else value
 
     CHANGES[name] = made
 

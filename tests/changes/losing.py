@@ -124,12 +124,12 @@ MONEY: dict[str, Change] = {
         lambda one: one.update(loans=[{"free": "4000000"}])
     ),
     "a number deep in a new kind": _balances(
-        lambda one: one.update(lending={"free": "1", "term": {"days30": {"principal": 5}}})
+        lambda one: one.update(invented={"free": "1", "term": {"days30": {"principal": 5}}})
     ),
     "a list deep in a new kind": _balances(
-        lambda one: one.update(lending={"free": "1", "term": {"tranches": ["5", "7"]}})
+        lambda one: one.update(invented={"free": "1", "term": {"tranches": ["5", "7"]}})
     ),
-    "not a number": _balances(lambda one: one.update(lending={"free": "NaN"})),
+    "not a number": _balances(lambda one: one.update(invented={"free": "NaN"})),
     "a number in a known part": _balances(lambda one: one["trading"].update(pending=7)),
     "a list in a known part": _balances(lambda one: one["trading"].update(lots=["1", "2"])),
     "a known amount that is a number": _balances(lambda one: one["trading"].update(free=1000.25)),
@@ -219,7 +219,7 @@ LOSING: dict[str, Change] = MONEY | WHOLENESS
 # What is in no way hidden: the amounts are rows, and in every total.
 ROWS: dict[str, Change] = {
     "a bare loan": _balances(lambda one: one.update(loan="4")),
-    "lending": _balances(lambda one: one.update(lending={"free": "4"})),
+    "invented": _balances(lambda one: one.update(invented={"free": "4"})),
     "rewards deep in staking": _balances(
         lambda one: one.update(staking={"locked": "0", "rewards": {"pending": "4"}})
     ),
@@ -227,7 +227,7 @@ ROWS: dict[str, Change] = {
     "a known part that is a text": _balances(lambda one: one.update(margin="4")),
     "amounts beside a null, a time and a name": _balances(
         lambda one: one.update(
-            lending={"free": "4", "since": "2026-11-20T02:15:00Z", "to": None, "asset": "USD"}
+            invented={"free": "4", "since": "2026-11-20T02:15:00Z", "to": None, "asset": "USD"}
         )
     ),
 }

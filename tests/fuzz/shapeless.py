@@ -85,7 +85,7 @@ def _balance(rng: Random) -> Pairs:
         "custody": ("free", "locked"),
     }
     if rng.random() < 0.05:
-        kinds["lending"] = ("free", "kept")
+        kinds["invented"] = ("free", "kept")
     return Pairs(
         (kind, Pairs((state, _amount(rng)) for state in states))
         for kind, states in kinds.items()

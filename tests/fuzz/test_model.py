@@ -59,7 +59,7 @@ from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 
 FIRST = datetime(2026, 10, 30, 2, 15, tzinfo=UTC)
-KINDS = (("trading", "free"), ("trading", "locked"), ("margin", "locked"), ("lending", "earned"))
+KINDS = (("trading", "free"), ("trading", "locked"), ("margin", "locked"), ("invented", "earned"))
 PORTFOLIOS = ("p1", "p2", "p3", "=p4")
 PLACE = ("p1", "BTC", "main", "margin", "locked")
 PLACES = st.tuples(

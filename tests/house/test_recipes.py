@@ -40,7 +40,7 @@ NEXT = [
     *LAST,
     Amount("1e40", portfolio="p3", venue="v2", account="inexact"),
     Amount("1e-30", portfolio="p3", account="inexact"),
-    Amount("0.1234567890123456789012345", asset="ETH", venue="v2", bucket="lending", state="due"),
+    Amount("0.1234567890123456789012345", asset="ETH", venue="v2", bucket="invented", state="due"),
     Amount("99999999999999999999.999999999999999999", asset="ETH", portfolio="p2", state="locked"),
     Amount("99999999999999999999.999999999999999999", asset="ETH", portfolio="p3", state="locked"),
 ]

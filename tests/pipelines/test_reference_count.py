@@ -89,14 +89,14 @@ TEXTS = st.one_of(
             {Sum(*BTC, "margin"): "4"},
         ),
         (
-            holding(account({"lending": {"a": "1", "b": "2"}, "bonds": {"a": "1", "b": "x"}})),
+            holding(account({"invented": {"a": "1", "b": "2"}, "bonds": {"a": "1", "b": "x"}})),
             [1, 0, 1, 1, 3],
-            {Sum(*BTC, "lending"): "3", Sum(*BTC, "bonds"): "1"},
+            {Sum(*BTC, "invented"): "3", Sum(*BTC, "bonds"): "1"},
         ),
         (
-            holding(account({"lending": {"a": "1", "b": 2}, "bonds": ["1"]})),
+            holding(account({"invented": {"a": "1", "b": 2}, "bonds": ["1"]})),
             [1, 0, 1, 1, 1],
-            {Sum(*BTC, "lending"): "1"},
+            {Sum(*BTC, "invented"): "1"},
         ),
         (
             holding(account({"loan": "4", "staking": {"rewards": {"a": "1", "b": {"c": "2"}}}})),
@@ -136,10 +136,10 @@ def test_an_asset_is_one_position_and_custom_ones_are_others() -> None:
 
 def test_sums_of_any_size_lose_nothing() -> None:
     """A sum of two amounts four hundred digits apart has them both."""
-    balance = {"margin": {"locked": "1e200"}, "lending": {"a": "1e200", "b": "1e-200"}}
+    balance = {"margin": {"locked": "1e200"}, "invented": {"a": "1e200", "b": "1e-200"}}
     _, sums = totals.of_portfolios([raw(holding(account(balance)))], precise=True)
     assert sums[Sum("BTC", False, "margin")] == Decimal("1e200")
-    assert format(sums[Sum("BTC", False, "lending")], "f") == f"1{'0' * 200}.{'0' * 199}1"
+    assert format(sums[Sum("BTC", False, "invented")], "f") == f"1{'0' * 200}.{'0' * 199}1"
 
 
 def test_venues_and_instruments_are_counted_by_id() -> None:

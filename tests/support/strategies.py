@@ -57,7 +57,7 @@ KNOWN = {
     "staking": _kind("locked"),
     "custody": _kind("free", "locked"),
 }
-LENDING = st.dictionaries(WORDS, amounts(), min_size=1, max_size=3)
+INVENTED = st.dictionaries(WORDS, amounts(), min_size=1, max_size=3)
 # What an unknown field holds: any JSON, but no amounts in an object of a balance.
 NEWS = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
@@ -82,8 +82,8 @@ def _more(one: SearchStrategy[Json], *, strange: bool) -> SearchStrategy[Json]:
 
 
 def _balances(*, strange: bool) -> SearchStrategy[Json]:
-    lending = {"lending": LENDING, "bonds": LENDING} if strange else {}
-    return _more(record({}, **KNOWN, **lending), strange=False)
+    invented = {"invented": INVENTED, "bonds": INVENTED} if strange else {}
+    return _more(record({}, **KNOWN, **invented), strange=False)
 
 
 def portfolios(*, strange: bool) -> SearchStrategy[Json]:
@@ -177,7 +177,7 @@ def venues(*, strange: bool) -> SearchStrategy[Json]:
 _KEYS = st.sampled_from(
     [
         *("id", "resource", "name", "positions", "integrations", "createdAt", "updatedAt"),
-        *("assetId", "isCustomAsset", "accounts", "venueId", "balance", "trading", "lending"),
+        *("assetId", "isCustomAsset", "accounts", "venueId", "balance", "trading", "invented"),
         *("free", "locked", "custody", "type", "instruments", "displayName", "tradingStatus"),
         *("integrationStatus", "tradingConstraints", "minTick", "new.field", "\\ud800"),
     ]

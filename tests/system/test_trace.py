@@ -72,7 +72,7 @@ def balance(pick: random.Random) -> Json:
         "trading": {"free": amount(), "locked": amount()},
         "margin": {"locked": amount(), "isolated": amount()},
         "custody": {"free": amount(), "locked": amount()},
-        "lending": {"due": amount(), "a.b": {"c": amount(), "": amount()}},
+        "invented": {"due": amount(), "a.b": {"c": amount(), "": amount()}},
         'odd "kind"': amount(),
         "staking": amount(),
     }

@@ -21,7 +21,7 @@ _ASSET = (
 SUMS = {
     "free": "Free, of the kinds that the document knows; 0 when none is stated.",
     "locked": "Locked, of the kinds that the document knows; 0 when none is stated.",
-    "other": "All that the document does not know, like lending; 0 when there is none.",
+    "other": "All that the document does not know, such as a new kind; 0 when there is none.",
     "total": "Free, locked and other together.",
 }
 _SUMS = tuple(

@@ -139,8 +139,8 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     ),
     "unknown-value": ("one record and its parts have new enum values", _with_parts(_unknown_value)),
     "unknown-bucket": (
-        "one portfolio has `lending` with free and locked",
-        _with_parts(_bucket("lending", {"free": "1000.000000000000000001", "locked": "2.5"})),
+        "one portfolio has `invented` with free and locked",
+        _with_parts(_bucket("invented", {"free": "1000.000000000000000001", "locked": "2.5"})),
     ),
     "unknown-bucket-odd": (
         "one portfolio has `vault`, which is a bare text",

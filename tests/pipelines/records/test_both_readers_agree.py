@@ -192,7 +192,7 @@ def test_of_integrations_with_one_id_the_first_by_content_is_taken(layout: Layou
 
 
 def _balance(text: str) -> dict[str, Any]:
-    return {"trading": {"free": text, "locked": "0"}, "lending": {"a": "1", "b": text}}
+    return {"trading": {"free": text, "locked": "0"}, "invented": {"a": "1", "b": text}}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("132")))

@@ -103,9 +103,9 @@ def _named(text: str) -> nights.Book:
 def _everywhere(news: Json) -> nights.Book:
     """A new field in every object of every answer; what may be money is in no balance."""
     harmless = news if isinstance(news, str) else True
-    lending = {"lending": {"free": "1.000000000000000000001", "kept": "-.5e-3"}}
+    invented = {"invented": {"free": "1.000000000000000000001", "kept": "-.5e-3"}}
     known: Json = {part: dict.fromkeys(states, "1") for part, states in oracle.KINDS.items()}
-    account = _account({part: one | {"new": harmless} for part, one in known.items()} | lending)
+    account = _account({part: one | {"new": harmless} for part, one in known.items()} | invented)
     account["balance"]["new"] = "0.1"
     account["balance"]["older"] = harmless
     portfolio = _portfolio(_position(account | {"new": news}) | {"new": news}, new=news)
@@ -243,7 +243,7 @@ CASES: dict[str, tuple[nights.Book, str]] = {
     "portfolio without positions": (_portfolios(_portfolio(integrations=[])), FAST),
     "no portfolios, no venues": (nights.Book(), FAST),
     "unknown balance kinds": (
-        _portfolios(_portfolio(_position(_account({"lending": {"free": "1.5", "x": "1e-30"}})))),
+        _portfolios(_portfolio(_position(_account({"invented": {"free": "1.5", "x": "1e-30"}})))),
         CAREFUL,
     ),
     "unknown amounts wherever they stand": (
@@ -349,7 +349,7 @@ def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
     places += [f"{balance}.{part}" for part in oracle.KINDS]
     places += ["data[].instruments[]", "data[].tradingConstraints"]
     assert told == {(f"{place}.new", "unknown field", "new") for place in places} | {
-        (f"{balance}.lending", "unknown balance", "lending"),
+        (f"{balance}.invented", "unknown balance", "invented"),
         (f"{balance}.new", "unknown balance", "new"),
         (f"{balance}.older", "unknown field", "older"),
     }
@@ -410,14 +410,14 @@ BREACHES: dict[str, tuple[Callable[[Json], object], str, bool, int]] = {
     ),
     "positions are null": (lambda p: p.update(positions=None), "data[0].positions", True, 0),
     "unknown kind of amounts and a number": (
-        lambda p: _first(p)["balance"].update(lending={"free": "5", "fee": 1}),
-        "data[0].positions[0].accounts[0].balance.lending.fee",
+        lambda p: _first(p)["balance"].update(invented={"free": "5", "fee": 1}),
+        "data[0].positions[0].accounts[0].balance.invented.fee",
         True,
         4,
     ),
     "unknown kind of nested amounts": (
-        lambda p: _first(p)["balance"].update(lending=[{"deep": {"free": "5"}}]),
-        "data[0].positions[0].accounts[0].balance.lending",
+        lambda p: _first(p)["balance"].update(invented=[{"deep": {"free": "5"}}]),
+        "data[0].positions[0].accounts[0].balance.invented",
         True,
         3,
     ),

@@ -206,12 +206,12 @@ def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
     layout: Layout, kind: Any, rejected: list[str], stated: list[str]
 ) -> None:
     """An amount text is a row; what may be one is rejected where it stands; the rest is news."""
-    book = nights.Book([holding({"lending": kind, "margin": {"locked": "1"}})])
+    book = nights.Book([holding({"invented": kind, "margin": {"locked": "1"}})])
     rows, parts = nights.staged(layout, nights.land(layout, book))
     found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
-    assert found == [(f"{BALANCE}.lending{path}", True) for path in rejected]
+    assert found == [(f"{BALANCE}.invented{path}", True) for path in rejected]
     [news] = nights.noted(parts, "drift")
-    assert news["word"] == "lending"
+    assert news["word"] == "invented"
     assert [row["amount_text"] for row in rows["balances"]] == ["1", *stated]
     assert not nights.differing(parts)
 

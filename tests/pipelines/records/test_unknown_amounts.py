@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[Json, list[tuple[str, str]]]] = {
         {"staking": {"locked": "0", "rewards": {"pending": "1000000", "paid": "3000000"}}},
         [("staking", "rewards.paid"), ("staking", "rewards.pending")],
     ),
-    "lending{}": ({"lending": {"free": "4000000"}}, [("lending", "free")]),
+    "invented{}": ({"invented": {"free": "4000000"}}, [("invented", "free")]),
     "loan": ({"loan": "4000000"}, [("loan", "stated")]),
     "a bare part of the document": ({"staking": "4000000"}, [("staking", "stated")]),
     "a part where a text was": (
@@ -63,8 +63,8 @@ ROWS: dict[str, tuple[Json, list[tuple[str, str]]]] = {
         [("trading", "free.own")],
     ),
     "amounts beside a name and a time": (
-        {"lending": {"free": "4000000", "asset": "USD", "at": MOMENT, "by": None, "on": True}},
-        [("lending", "free")],
+        {"invented": {"free": "4000000", "asset": "USD", "at": MOMENT, "by": None, "on": True}},
+        [("invented", "free")],
     ),
 }
 
@@ -96,20 +96,20 @@ def test_a_night_with_unknown_amounts_alone_is_accepted(layout: Layout) -> None:
 
 HELD_FOR: dict[str, tuple[Json, str]] = {
     "a number": ({"loan": 4000000}, "loan"),
-    "a number in an unknown part": ({"lending": {"free": 4000000}}, "lending.free"),
+    "a number in an unknown part": ({"invented": {"free": 4000000}}, "invented.free"),
     "a number in a known part": (
         {"margin": {"locked": "0", "free": 4000000}},
         "margin.free",
     ),
     "a list": ({"loans": ["4000000"]}, "loans"),
     "a list of objects": ({"loans": [{"free": "4000000"}]}, "loans"),
-    "an object with a number": ({"lending": {"a": {"b": 1, "c": "2"}}}, "lending.a.b"),
+    "an object with a number": ({"invented": {"a": {"b": 1, "c": "2"}}}, "invented.a.b"),
     "a text with separators": ({"loan": "4,000,000"}, "loan"),
-    "a text with its unit": ({"lending": {"free": "4000000 USD"}}, "lending.free"),
+    "a text with its unit": ({"invented": {"free": "4000000 USD"}}, "invented.free"),
     "a text in other digits": ({"loan": "٤٠٠٠٠٠٠"}, "loan"),
     "an amount that is too long": ({"loan": "1" * 1001}, "loan"),
     "a known part that is a number": ({"staking": 4000000}, "staking"),
-    "not a number": ({"lending": {"free": "NaN"}}, "lending.free"),
+    "not a number": ({"invented": {"free": "NaN"}}, "invented.free"),
 }
 
 
@@ -130,9 +130,9 @@ def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout,
 def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout: Layout) -> None:
     """The count of the JSON finds it by a route of its own."""
     with mock.patch.object(unknown_amounts.Leaf, "amount", None):
-        _, parts = nights.staged(layout, nights.land(layout, book({"lending": {"free": "4"}})))
+        _, parts = nights.staged(layout, nights.land(layout, book({"invented": {"free": "4"}})))
     told = {(one["measure"], one["bucket"]) for one in nights.differing(parts)}
-    assert told == {("rows", ""), ("sum", "lending")}
+    assert told == {("rows", ""), ("sum", "invented")}
 
 
 def test_two_places_never_have_one_name() -> None:

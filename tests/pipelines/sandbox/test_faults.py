@@ -118,7 +118,7 @@ def test_one_amount_is_changed_and_no_other(
 
 
 def test_an_unknown_bucket_holds_money(ask: Ask) -> None:
-    """`lending` comes with free and locked in every balance of the largest portfolio."""
+    """`invented` comes with free and locked in every balance of the largest portfolio."""
     reply = ask("/portfolios", app=with_faults("unknown-bucket"))
     largest = max(WORLD.portfolios, key=lambda one: len(one["positions"]))
     accounts = sum(len(position["accounts"]) for position in largest["positions"])

@@ -21,7 +21,7 @@ from warehouse.storage.layout import Layout
 FIRST = date(2026, 11, 1)
 KINDS = ("book", "book", "book", "gap", "held", "twice", "again")
 TEXTS = ("0", "1.50", "-2e3", "1e30", "0.000000000000000001", "99999999999999999999.5", "1e-19")
-PARTS = (("trading", "free"), ("trading", "locked"), ("staking", "locked"), ("lending", "free"))
+PARTS = (("trading", "free"), ("trading", "locked"), ("staking", "locked"), ("invented", "free"))
 AS_OF = ("balances", *catalog.AS_OF)
 Answers = dict[str, list[tuple[Any, ...]]]
 

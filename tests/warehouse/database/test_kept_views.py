@@ -17,7 +17,7 @@ HUGE = "99999999999999999999.9"
 NIGHTS = [
     night("20261117T021500Z", [Amount(HUGE), Amount(HUGE, "p2"), Amount("1e-30", venue="v2")]),
     night("20261118T021500Z", [Amount(HUGE), Amount("-1e40", asset="ETH", custom=True)]),
-    night("20261119T021500Z", [Amount("3", "p2", bucket="lending"), Amount("0", "p3")]),
+    night("20261119T021500Z", [Amount("3", "p2", bucket="invented"), Amount("0", "p3")]),
     night("20261120T021500Z", [Amount("50", "p2"), Amount("0.000000000000000001", "p2", "ETH")]),
 ]
 

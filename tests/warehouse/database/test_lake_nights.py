@@ -24,7 +24,7 @@ OLD, PLACE = "2024-11-17", "it's a=b {x}"  # a home whose path DuckDB must not r
 NIGHTS = [
     night(
         f"{year}11{day}T021500Z",
-        [Amount("1e30"), Amount(f"{day}.5", "p2"), Amount(f"-{year}", "p3", bucket="lending")],
+        [Amount("1e30"), Amount(f"{day}.5", "p2"), Amount(f"-{year}", "p3", bucket="invented")],
     )
     for year in (2024, 2025, 2026)
     for day in (17, 20)

@@ -516,7 +516,7 @@ AMOUNTS = st.builds(
     asset=st.sampled_from(["BTC", "ETH"]),
     venue=st.sampled_from(["v1", "v2"]),
     account=st.sampled_from(["main", "cold"]),
-    bucket=st.sampled_from(["trading", "custody", "lending"]),
+    bucket=st.sampled_from(["trading", "custody", "invented"]),
     state=st.sampled_from(["free", "locked"]),
     custom=st.booleans(),
 )

@@ -43,7 +43,7 @@ AMOUNTS = (
     Amount("0.123456789012345678901234", asset="NEAR"),
     Amount("123456789012345678901234567890", asset="WEI", state="locked"),
     Amount("-0.000000000000000001", asset="=BTC", custom=True),
-    Amount("5", bucket="lending", state="lent"),
+    Amount("5", bucket="invented", state="lent"),
 )
 FIRST = night("20261118T021500Z", [Amount("1"), Amount("2", asset="ETH")])
 SECOND = night("20261120T021500Z", AMOUNTS)

@@ -57,7 +57,7 @@ AMOUNTS = (
     Amount("9" * 400, asset="WEI"),
     Amount("-0.000000000000000001", asset="btc", custom=True, state="locked"),
     Amount("-0", asset="btc", bucket="staking", state="locked"),
-    Amount("7", asset="*", bucket="lending", state="lent"),
+    Amount("7", asset="*", bucket="invented", state="lent"),
 )
 GOLDEN = """
 Portfolio | Asset | Custom | Venue | Account | Total | Digits | Total, exact | Trading free | \

@@ -37,7 +37,7 @@ TEXTS = (
     *("99999999999999999999.9", "90000000000000000000", "50000000000000000000", "1e40", "-7.25"),
     *("0.000000000000000001", "1e-30", "0.1234567890123456789012345", "-1e40", "0", "-0", "1.10"),
 )
-KINDS = (("trading", "free"), ("margin", "locked"), ("lending", "due"))
+KINDS = (("trading", "free"), ("margin", "locked"), ("invented", "due"))
 ASSET = ["asset_id", "is_custom_asset"]
 SILENT = {"accounts": [{"portfolio_id": "p1", "asset_id": "ETH", "account_name": "silent"}]}
 

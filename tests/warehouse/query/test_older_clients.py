@@ -31,7 +31,7 @@ json.dump([duckdb.__version__, said], sys.stdout)
 """
 NIGHTS = [
     night("20261118T021500Z", [Amount("1e30"), Amount("3", "p2"), Amount("7", venue="v2")]),
-    night("20261120T021500Z", [Amount("1e29"), Amount("-0.5", "p3", bucket="lending")]),
+    night("20261120T021500Z", [Amount("1e29"), Amount("-0.5", "p3", bucket="invented")]),
 ]
 
 

@@ -193,7 +193,7 @@ def two_nights() -> list[Night]:
         Amount("2.00", "p2", "ETH", "v2"),
         Amount("0.5", "p2", "HUGE"),
         Amount("1234567.25", "p2", account="cold", bucket="staking", state="locked"),
-        Amount("3", "p2", bucket="lending", state="lent"),
+        Amount("3", "p2", bucket="invented", state="lent"),
     ]
     before, now = "20261119T021500Z", "20261120T021500Z"
     day = date(2026, 11, 20)

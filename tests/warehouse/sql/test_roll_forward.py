@@ -26,7 +26,7 @@ AMOUNTS = st.builds(
     portfolio=st.sampled_from(["p1", "p2"]),
     asset=st.sampled_from(["BTC", "ETH"]),
     account=st.sampled_from(["main", "cold"]),
-    bucket=st.sampled_from(["trading", "lending"]),
+    bucket=st.sampled_from(["trading", "invented"]),
     custom=st.booleans(),
 )
 BOOKS = st.lists(

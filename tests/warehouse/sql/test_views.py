@@ -33,7 +33,7 @@ KNOWN = [
     ("custody", "free"),
     ("custody", "locked"),
 ]
-UNKNOWN = [("lending", "free"), ("margin", "free"), ("trading", "pending")]
+UNKNOWN = [("invented", "free"), ("margin", "free"), ("trading", "pending")]
 AMOUNTS = st.builds(
     lambda kind, **values: Amount(bucket=kind[0], state=kind[1], **values),
     st.sampled_from(KNOWN + UNKNOWN),
@@ -130,11 +130,11 @@ def test_a_kind_that_becomes_documented_is_lost_nowhere(
 ) -> None:
     """Holdings count a new documented kind as free or locked; an account has it in other."""
     request.addfinalizer(macros.cache_clear)
-    monkeypatch.setitem(KNOWN_BALANCES, "lending", ("free", "locked"))
+    monkeypatch.setitem(KNOWN_BALANCES, "invented", ("free", "locked"))
     macros.cache_clear()
     layout = Layout(tmp_path)
-    locked = Amount("1e30", bucket="lending", state="locked")
-    amounts = [Amount("10"), Amount("2", bucket="lending"), locked]
+    locked = Amount("1e30", bucket="invented", state="locked")
+    amounts = [Amount("10"), Amount("2", bucket="invented"), locked]
     published(layout, [night(TONIGHT, amounts)], "a")
     total = exact(amount.text for amount in amounts)
     [account] = ask(
@@ -201,14 +201,14 @@ def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:
         Amount("1", state="locked"),
         Amount("2", state="locked", account="cold"),
         Amount("0.0", bucket="margin", state="locked"),
-        Amount("1e30", bucket="lending", state="locked"),
+        Amount("1e30", bucket="invented", state="locked"),
         Amount("9"),
     ]
     published(layout, [night(TONIGHT, amounts)], "a")
     assert ask(
         layout, "select bucket, locked, locked_text, accounts from locked_funds order by 1"
     ) == [
-        ("lending", None, "1" + "0" * 30, 1),
+        ("invented", None, "1" + "0" * 30, 1),
         ("trading", 3, "3", 2),
     ]
 

@@ -23,7 +23,7 @@
 -- custody_free_text: The same, exact.
 -- custody_locked: Locked in custody; NULL when not stated.
 -- custody_locked_text: The same, exact.
--- other: Sum of all that has no column here, like lending; NULL when there is none.
+-- other: Sum of all that has no column here, such as a new kind; NULL when there is none.
 -- other_text: The same, exact.
 -- total: Sum of all that is stated, known and unknown; 0 when nothing is.
 -- total_text: The same, exact.

@@ -18,7 +18,7 @@ from warehouse.storage.layout import Layout
 
 NIGHTS = [
     night("20261119T021500Z", [Amount("1.5"), Amount("2", asset="ETH", state="locked")]),
-    night("20261120T021500Z", [Amount("4"), Amount("1e30", asset="ETH", bucket="lending")]),
+    night("20261120T021500Z", [Amount("4"), Amount("1e30", asset="ETH", bucket="invented")]),
 ]
 
 

@@ -6,7 +6,7 @@
 -- free_text: The same, exact.
 -- locked: Locked, of the kinds that the document knows; 0 when none is stated.
 -- locked_text: The same, exact.
--- other: All that the document does not know, like lending; 0 when there is none.
+-- other: All that the document does not know, such as a new kind; 0 when there is none.
 -- other_text: The same, exact.
 -- total: Free, locked and other together.
 -- total_text: The same, exact.
