@@ -83,6 +83,15 @@ def test_every_page_has_a_door() -> None:
     assert set(WRITTEN) - forms <= reached
 
 
+def test_every_row_of_a_page_is_in_a_table() -> None:
+    """A table begins with its titles and a rule: rows below an empty line would be mere text."""
+    for page in WRITTEN:
+        lines = ["", *page.read_text(encoding="utf-8").splitlines(), ""]
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+            if line.startswith("|") and not before.startswith("|"):
+                assert re.fullmatch(r"\|[-| :]+\|", after), f"{page.relative_to(ROOT)}: {line}"
+
+
 def test_the_diagram_of_a_night_has_every_state() -> None:
     """Each state that a snapshot can be in is in the handbook's diagram, and has a way to it."""
     [drawn] = [text for text in blocks("mermaid") if text.startswith("stateDiagram")]
