@@ -108,10 +108,12 @@ def _ran(folder: Path, program: str, more: Mapping[str, str] | None = None) -> s
     path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
     (folder / "recipe.py").write_text(program, encoding="utf-8")
     quick = _quick_java(folder) if "pyspark" in program else {}
+    # `--home` of a test that ran before leaves its setting.
+    clean = {name: value for name, value in os.environ.items() if "NIGHTBOOK" not in name}
     ran = subprocess.run(
         [_interpreter(program), "-W", "error::UserWarning", "recipe.py"],
         cwd=folder,
-        env={**os.environ, "PATH": path, **quick, **(more or {})},
+        env={**clean, "PATH": path, **quick, **(more or {})},
         capture_output=True,
         text=True,
         check=False,

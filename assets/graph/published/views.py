@@ -115,7 +115,19 @@ def _key(name: str) -> dg.AssetKey:
 
 
 def _column(view: SqlFile, name: str, reads: tuple[str, ...]) -> Computed:
-    """Return what a column of a view is made of: all that has its name, or what is named here."""
+    """Return what a column is made of: tables, or else the columns of that name of other views."""
+    column = _of_tables(view, name, reads)
+    if any(source.partition(".")[0] in reads for source in column.sources):
+        return column
+    others = [other for other in views() if other.name in reads and name in other.entries]
+    if not others:
+        return column
+    kind = _column(others[0], name, _reads(others[0])).type
+    return Computed(kind, tuple(f"{other.name}.{name}" for other in others))
+
+
+def _of_tables(view: SqlFile, name: str, reads: tuple[str, ...]) -> Computed:
+    """Return what a column is made of: all that has its name, or what is named here."""
     if (view.name, name) in OF_VIEW:
         return OF_VIEW[view.name, name]
     if f"{name}_text" in view.entries:
@@ -136,4 +148,4 @@ def _deps(column: Computed, reads: tuple[str, ...]) -> Iterator[dg.TableColumnDe
     for source in column.sources:
         table, name = source.split(".")
         if table in reads:
-            yield dg.TableColumnDep(key_of(TABLES[table]), name)
+            yield dg.TableColumnDep(_key(table), name)
