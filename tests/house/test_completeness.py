@@ -19,7 +19,7 @@ from warehouse.contract.holdings import HOLDINGS, SUMS
 from warehouse.contract.lake import LAKE, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database.kept_views import create_rows_of, kept_views
+from warehouse.database.materialized_views import create_rows_of, materialized_views
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
@@ -111,7 +111,7 @@ def test_every_table_says_what_it_is(table: Table) -> None:
 @pytest.mark.parametrize("table", HOLDINGS, ids=lambda table: table.name)
 def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: Table) -> None:
     """A table of the lake that is a view of the database has its columns, meanings and kinds."""
-    [view] = [view for view in kept_views() if view.name == table.name]
+    [view] = [view for view in materialized_views() if view.name == table.name]
     assert table.meaning == view.comment
     assert {column.name: column.meaning for column in table.columns} == dict(view.entries)
     assert list(table.names) == list(view.entries)

@@ -174,15 +174,16 @@ def all_nights(home: Path) -> None:
 
 
 _SAME_FINDINGS = (
-    "insert into internal.kept_findings select found.* replace (day as snapshot_date) "
-    "from internal.kept_findings as found, (select unnest(?::date[]) as day) "
-    "where found.snapshot_date = ? order by day"
+    "insert into internal.materialized_findings select findings.* replace (day as snapshot_date) "
+    "from internal.materialized_findings as findings, (select unnest(?::date[]) as day) "
+    "where findings.snapshot_date = ? order by day"
 )
-_NO_TOTALS = "delete from internal.kept_control_totals where list_contains(?, snapshot_id)"
+_NO_TOTALS = "delete from internal.materialized_control_totals where list_contains(?, snapshot_id)"
 _SAME_TOTALS = (
-    "insert into internal.kept_control_totals select told.* "
-    "replace (day as snapshot_date, id as snapshot_id) from internal.kept_control_totals as told, "
-    "(select unnest(?::date[]) as day, unnest(?::varchar[]) as id) where told.snapshot_id = ? "
+    "insert into internal.materialized_control_totals select totals.* "
+    "replace (day as snapshot_date, id as snapshot_id) "
+    "from internal.materialized_control_totals as totals, "
+    "(select unnest(?::date[]) as day, unnest(?::varchar[]) as id) where totals.snapshot_id = ? "
     "order by day"
 )
 ONES: dict[str, Callable[[Path], None]] = {"all": all_nights, "night": history.one_publish}

@@ -10,39 +10,38 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.ddl import stored_as
-from warehouse.database.kept_views import kept_table, kept_total
 from warehouse.database.load import Book
+from warehouse.database.materialized_views import materialized_as, stored_total
+
+_KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 
 
 def count_totals(
-    connection: DuckDBPyConnection, book: Book, *, are_kept_once: bool
+    connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
     """Fill in_warehouse of the shown book's control totals; what differs from the lake comes back.
 
     A difference between JSON and lake is for the guards: a person may have accepted it. Where a
-    total that is the same everywhere is kept once, `ops.control_totals` is a view of what is kept.
+    total that is the same everywhere is stored once, `ops.control_totals` is a view of what is
+    stored.
     """
     # The totals are taken again from the rows that are in the database now, into a table of its
     # own, so that comparing and noting them are two statements over the same figures.
     _measure(connection)
-    total = kept_total("here.total") if are_kept_once else "here.total"
     differences = connection.execute(
-        f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
-        "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
-        "told.in_json, told.in_lake, here.total "
-        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
-        "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
-        "where internal.plain_digits(told.in_lake) is distinct from coalesce(here.total, '0') "
+        "select table_name, measure, asset_id, bucket, in_json, in_lake, measured.total "
+        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) "
+        f"full join measured using ({', '.join(_KEY)}) "
+        "where internal.plain_digits(in_lake) is distinct from coalesce(measured.total, '0') "
         "order by all",
         [book.snapshot_id],
     ).fetchall()
+    total = stored_total("measured.total") if is_deduplicated else "measured.total"
+    name = materialized_as(CONTROL_TOTALS.name) if is_deduplicated else stored_as(CONTROL_TOTALS)
+    is_same = " and ".join(f"totals.{column} = measured.{column}" for column in _KEY)
     connection.execute(
-        f"update {kept_table(CONTROL_TOTALS.name) if are_kept_once else stored_as(CONTROL_TOTALS)} "
-        f"as told set in_warehouse = {total} from measured here "
-        "where told.table_name = here.table_name "
-        "and told.measure = here.measure and told.asset_id = here.asset_id "
-        "and told.is_custom_asset = here.is_custom_asset "
-        "and told.bucket = here.bucket and told.snapshot_id = ?",
+        f"update {name} as totals set in_warehouse = {total} "
+        f"from measured where {is_same} and snapshot_id = ?",
         [book.snapshot_id],
     )
     connection.execute("drop table measured")

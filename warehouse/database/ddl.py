@@ -15,14 +15,14 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database.kept_views import (
+from warehouse.database.materialized_views import (
+    compression,
     control_totals,
     create_rows_of,
     history_of,
-    kept_views,
-    pressing,
+    materialized_views,
 )
-from warehouse.sql.catalog import BEFORE, KEPT, Macro, checks, macros, ops_views, views
+from warehouse.sql.catalog import BEFORE, MATERIALIZED, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
 
@@ -42,7 +42,7 @@ def structure() -> Iterator[str]:
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
         yield from comments_on("table", stored_as(table), table.meaning, meanings_of(table))
-    for view in kept_views():
+    for view in materialized_views():
         yield create_rows_of(view)
         yield history_of(view)
         yield from comments_on(
@@ -72,7 +72,7 @@ def newest_book(
         yield _book(table.name, table.name, newest, rows)
         if table.name in BEFORE:
             yield _book(table.name, f"{table.name}_before", before, rows)
-    for view in kept_views():
+    for view in materialized_views():
         yield _book(view.name, view.name, newest, rows)
     shown = "false" if newest is None else f"snapshot_date <= date {literal(newest.isoformat())}"
     yield (
@@ -92,7 +92,7 @@ def book_comments() -> Iterator[str]:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
             name = f"main.{quote_identifier(f'{table.name}_before')}"
             yield from comments_on("view", name, meaning, meanings_of(table))
-    for view in kept_views():
+    for view in materialized_views():
         yield from comments_on(
             "view", f"main.{quote_identifier(view.name)}", view.comment, view.entries
         )
@@ -110,7 +110,7 @@ def surface() -> Iterator[str]:
     for macro in macros():
         yield from create_macro(macro)
     for view in views():
-        yield from _view("internal" if view.name in KEPT else "main", view)
+        yield from _view("internal" if view.name in MATERIALIZED else "main", view)
     for view in ops_views():
         yield from _view("ops", view)
 
@@ -155,7 +155,7 @@ def _column(table: Table, column: Column) -> str:
     # from the API; what may be NULL is not compared.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
-    return f"{name} {column.kind.value}{null}{check}{pressing(column.name)}"
+    return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"
 
 
 def create_macro(macro: Macro) -> Iterator[str]:

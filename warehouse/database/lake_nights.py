@@ -23,8 +23,6 @@ from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day, stored_as
-from warehouse.database.kept_rows import keep_holdings, remove_rows
-from warehouse.database.kept_views import control_totals, kept_table, kept_views, rows_with_texts
 from warehouse.database.load import (
     TOGETHER,
     Book,
@@ -33,6 +31,13 @@ from warehouse.database.load import (
     check_digests,
     files_of_days,
     remove_days,
+)
+from warehouse.database.materialization import materialize_holdings, remove_rows
+from warehouse.database.materialized_views import (
+    control_totals,
+    materialized_as,
+    materialized_views,
+    rows_with_texts,
 )
 from warehouse.progress import Say, silent
 from warehouse.storage.home import misleading_sign
@@ -96,12 +101,12 @@ def divide(connection: DuckDBPyConnection) -> None:
     for table in BOOK:
         connection.execute(f"drop table history.{quote_identifier(table.name)}")
         connection.execute(create_table(table, native(table)))
-    for view in kept_views():
+    for view in materialized_views():
         if view.name in _HELD:
             sql = rows_with_texts(view)
             connection.execute(f"create view {native(_TABLES[view.name])} as {sql}")
     connection.execute(f"drop table {stored_as(CONTROL_TOTALS)}")
-    connection.execute(create_table(CONTROL_TOTALS, kept_table(CONTROL_TOTALS.name)))
+    connection.execute(create_table(CONTROL_TOTALS, materialized_as(CONTROL_TOTALS.name)))
     connection.execute(f"create view {stored_as(CONTROL_TOTALS)} as {control_totals()}")
     _comment(connection, CONTROL_TOTALS)
     for table in BOOK_FILES:
@@ -135,7 +140,7 @@ def move_window(
     remove_days(connection, sorted(native_days - staying), native)
     remove_rows(connection, sorted(native_days - staying), _HELD)
     add_books(connection, entering, say, native)
-    keep_holdings(connection, entering)
+    materialize_holdings(connection, entering)
     add_books(connection, new, say, lambda _: None)
     for start in range(0, len(new), TOGETHER):
         for table in HOLDINGS:

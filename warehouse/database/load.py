@@ -27,7 +27,7 @@ from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database import work_copy
 from warehouse.database.ddl import stored_as
-from warehouse.database.kept_views import LAKE_TOTAL_KEPT, kept_table
+from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
@@ -102,9 +102,8 @@ def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
 def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
     """Return the newest date of an open warehouse that has a book; None where none has."""
     query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
-    [(newest,)] = connection.execute(query, [before]).fetchall()
-    day: date | None = newest
-    return day
+    newest: date | None = connection.execute(query, [before]).fetchall()[0][0]
+    return newest
 
 
 def remove_days(
@@ -243,8 +242,8 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     present |= _nights_in(connection, CONTROL_TOTALS, missing)
     new, gone = sorted(missing - present), [*((present | known) - wanted)]
     for table in NIGHTLY:
-        is_kept = table is CONTROL_TOTALS and contents.native_nights is not None
-        place = kept_table(table.name) if is_kept else stored_as(table)
+        is_deduplicated = table is CONTROL_TOTALS and contents.native_nights is not None
+        place = materialized_as(table.name) if is_deduplicated else stored_as(table)
         query = f"delete from {place} where snapshot_id in (select unnest(?::varchar[]))"
         connection.execute(query, [gone])
         nights = contents.nightly.get(table.name, {})
@@ -252,8 +251,9 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
-            rows = f"(select * replace ({LAKE_TOTAL_KEPT}) from {source})" if is_kept else source
-            _insert(connection, table, rows, place)
+            if is_deduplicated:
+                source = f"(select * replace ({STORED_LAKE_TOTAL}) from {source})"
+            _insert(connection, table, source, place)
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -16,7 +16,6 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
 from warehouse.database.ddl import schema_version
-from warehouse.database.kept_rows import followers, keep_holdings, remove_rows
 from warehouse.database.lake_nights import NativeWindow, divide, is_windowed, move_window
 from warehouse.database.load import (
     Book,
@@ -31,6 +30,7 @@ from warehouse.database.load import (
     longest,
     remove_days,
 )
+from warehouse.database.materialization import followers, materialize_holdings, remove_rows
 from warehouse.database.new_version import build_upon_last, new_version
 from warehouse.database.verification import NotPublished, compare_again, verify
 from warehouse.database.versions import VERSIONS_GB, seal
@@ -157,7 +157,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
             check_digests(contents, (file for book in books for file in book.files.values()))
             remove_days(connection, removed)
             add_books(connection, books, build.say)
-            keep_holdings(connection, books)
+            materialize_holdings(connection, books)
         fill_snapshots(connection, contents)
         compare_again(connection, followers(wanted, (*removed, *loaded)), window)
         fill_reconciliation(connection, contents)

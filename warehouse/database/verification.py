@@ -10,9 +10,9 @@ from warehouse.contract.wording import and_more
 from warehouse.database import work_copy
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
-from warehouse.database.kept_rows import keep_comparison
 from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import Book, fill, newest_date
+from warehouse.database.materialization import materialize_comparison
 from warehouse.progress import Say, Tally
 from warehouse.sql.checks import CheckResult, run_checks
 
@@ -54,9 +54,9 @@ def verify(
         if book is not loaded[0]:
             work_copy.save(connection)
         show_book(connection, book.snapshot_date, window)
-        failures = list(count_totals(connection, book, are_kept_once=window.is_set))
+        failures = list(count_totals(connection, book, is_deduplicated=window.is_set))
         results = run_checks(connection)
-        keep_comparison(connection, book.snapshot_date)
+        materialize_comparison(connection, book.snapshot_date)
         failures += [result.failure for result in results if result.stops]
         if failures:
             wrong.append(book.snapshot_id)
@@ -78,7 +78,7 @@ def compare_again(
     """Compare books anew whose book before is another one now."""
     for day in days:
         show_book(connection, day, window)
-        keep_comparison(connection, day)
+        materialize_comparison(connection, day)
 
 
 def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
 # Views whose rows are kept for every night, since they are asked over all of them; the findings of
 # a night are those against the book before it.
-KEPT = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
+MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
@@ -137,7 +137,7 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     body = (
         f"select * from history.{quote_identifier(name)} where snapshot_date = (\n"
         f"{_book_of('day', or_fail=True)}\n)"
-        if name in KEPT
+        if name in MATERIALIZED
         else at_day(sql, "day", or_fail=True)
     )
     return Macro(

@@ -13,7 +13,7 @@ import dagster as dg
 from assets.graph.tables import key_of
 from warehouse.contract.book import BALANCES, BOOK
 from warehouse.contract.model import Kind, Table
-from warehouse.sql.catalog import KEPT, ops_views, views
+from warehouse.sql.catalog import MATERIALIZED, ops_views, views
 from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
@@ -81,7 +81,7 @@ def view_specs(warehouse: dg.AssetKey) -> list[dg.AssetSpec]:
 def _spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSpec:
     names = _reads(view)
     columns = {name: _column(view, name, names) for name in view.entries}
-    over_nights = f" Over all nights: `history.{view.name}`." if view.name in KEPT else ""
+    over_nights = f" Over all nights: `history.{view.name}`." if view.name in MATERIALIZED else ""
     return dg.AssetSpec(
         key_of_view(view.name),
         deps=[warehouse, *(_key(name) for name in names)],

@@ -23,7 +23,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.export.export import export
 from warehouse.query.read import run
-from warehouse.sql.catalog import KEPT, ops_views, views
+from warehouse.sql.catalog import MATERIALIZED, ops_views, views
 
 WAREHOUSE = dg.AssetKey("warehouse")
 WORKBOOK = dg.AssetKey("workbook")
@@ -105,7 +105,7 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
         return
     counts = " union all ".join(
         f"select {literal(name)}, count(*) from history.{name} where snapshot_date = '{day}'"
-        for name in KEPT
+        for name in MATERIALIZED
     )
     rows = {str(name): int(count) for name, count in run(outcome.published.database, counts).rows}
     for view in (*views(), *ops_views()):

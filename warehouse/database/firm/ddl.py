@@ -18,7 +18,7 @@ from warehouse.database import ddl
 from warehouse.sql.catalog import (
     AS_OF,
     BEFORE,
-    KEPT,
+    MATERIALIZED,
     at_day_of_each,
     firm_views,
     macros,
@@ -29,10 +29,10 @@ from warehouse.sql.header import SqlFile
 
 # What the newest book of a source says is taken of these, and what every book says of the others.
 NEWEST = (
-    *((view, "main") for view in views() if view.name not in KEPT),
+    *((view, "main") for view in views() if view.name not in MATERIALIZED),
     *((view, "ops") for view in ops_views()),
 )
-NIGHTLY_VIEWS = tuple(view for view in views() if view.name in KEPT)
+NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
 # The other macros ask the nights of one organisation: in its own warehouse.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
@@ -56,7 +56,7 @@ def structure() -> Iterator[str]:
 
 def rows_of(view: SqlFile) -> str:
     """Return the table that keeps the rows of a view, schema and name, quoted."""
-    schema = "history" if view.name in KEPT else "internal"
+    schema = "history" if view.name in MATERIALIZED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 

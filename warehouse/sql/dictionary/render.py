@@ -14,7 +14,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.sql.catalog import BEFORE, KEPT, Macro, macros, ops_views, views
+from warehouse.sql.catalog import BEFORE, MATERIALIZED, Macro, macros, ops_views, views
 from warehouse.sql.checks import every_check
 from warehouse.sql.dictionary.diagram import diagram
 from warehouse.sql.dictionary.questions import QUESTIONS
@@ -35,7 +35,7 @@ def examples() -> tuple[tuple[str, str], ...]:
     plain = [(table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)]
     before = [(f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE]
     written = [(view.name, view.example) for view in (*ops_views(), *views())]
-    written += [(f"history.{name}", _over_nights(name)) for name in KEPT]
+    written += [(f"history.{name}", _over_nights(name)) for name in MATERIALIZED]
     written += [(macro.name, macro.example) for macro in macros()]
     checks = [(check.name, check.sql) for check in every_check()]
     asked = [(question.words, question.sql) for question in QUESTIONS]
@@ -151,7 +151,7 @@ def _view(view: SqlFile, schema: str = "") -> Iterator[str]:
         yield f"| `{column}` | {_cell(meaning)} |"
     yield ""
     yield from _query(view.example)
-    if view.name in KEPT:
+    if view.name in MATERIALIZED:
         yield f"Over all nights, `history.{view.name}` has the same columns:\n"
         yield from _query(_over_nights(view.name))
 

@@ -10,7 +10,7 @@
 -- example: select * from known_at(now()) order by all limit 10
 
 create or replace macro known_at(moment) as table
-with made as (
+with decisions_then as (
     select
         *,
         row_number() over (
@@ -28,7 +28,7 @@ newest as (
             partition by snapshot_date
             order by snapshot_id desc
         ) as place
-    from made
+    from decisions_then
     where age = 1
         and state = 'accepted'
 )

@@ -11,7 +11,7 @@
 -- example: select * from totals_known_at(current_date, now()) order by all limit 10
 
 create or replace macro totals_known_at(day, moment) as table
-with believed as (
+with known_book as (
     select
         max(known.snapshot_date) as snapshot_date,
         max_by(known.snapshot_id, known.snapshot_date) as snapshot_id
@@ -19,39 +19,39 @@ with believed as (
     where known.snapshot_date <= day::date
 ),
 
-there as (
+readable_book as (
     select
-        believed.snapshot_date,
-        believed.snapshot_id,
+        known_book.snapshot_date,
+        known_book.snapshot_id,
         -- A cast that fails with words, as in exact_total.
         case
-            when believed.snapshot_id is null
+            when known_book.snapshot_id is null
                 then cast('no book was known then: see ops.decisions' as date)
             when (
                 select count(*)
                 from ops.control_totals as totals
-                where totals.snapshot_id = believed.snapshot_id
+                where totals.snapshot_id = known_book.snapshot_id
             ) = 0
-                then cast(believed.snapshot_id || ' was the book then and is pruned' as date)
+                then cast(known_book.snapshot_id || ' was the book then and is pruned' as date)
         end as failure
-    from believed
+    from known_book
 ),
 
 sums as (
     select
-        there.snapshot_date,
-        there.snapshot_id,
+        readable_book.snapshot_date,
+        readable_book.snapshot_id,
         totals.asset_id,
         totals.is_custom_asset,
         exact_sum(totals.in_lake) as total_text,
-        max(there.failure) as failure
-    from there
+        max(readable_book.failure) as failure
+    from readable_book
     left join ops.control_totals as totals
-        on totals.snapshot_id = there.snapshot_id
+        on totals.snapshot_id = readable_book.snapshot_id
         and totals.measure = 'sum'
     group by
-        there.snapshot_date,
-        there.snapshot_id,
+        readable_book.snapshot_date,
+        readable_book.snapshot_id,
         totals.asset_id,
         totals.is_custom_asset
 )

@@ -11,7 +11,7 @@
 -- example: select * from restated_since(now() - interval 1 day) order by all limit 10
 
 create or replace macro restated_since(moment) as table
-with compared as (
+with restatements as (
     select
         coalesce(old.snapshot_date, new.snapshot_date) as snapshot_date,
         old.snapshot_id as snapshot_before,
@@ -37,9 +37,9 @@ totals as (
     from ops.control_totals
     where measure = 'sum'
         and snapshot_id in (
-            select snapshot_before from compared
+            select snapshot_before from restatements
             union all
-            select snapshot_after from compared
+            select snapshot_after from restatements
         )
     group by
         snapshot_id,
@@ -49,24 +49,24 @@ totals as (
 
 before as (
     select
-        compared.snapshot_date,
+        restatements.snapshot_date,
         totals.asset_id,
         totals.is_custom_asset,
         totals.total_text
-    from compared
+    from restatements
     inner join totals
-        on totals.snapshot_id = compared.snapshot_before
+        on totals.snapshot_id = restatements.snapshot_before
 ),
 
 after as (
     select
-        compared.snapshot_date,
+        restatements.snapshot_date,
         totals.asset_id,
         totals.is_custom_asset,
         totals.total_text
-    from compared
+    from restatements
     inner join totals
-        on totals.snapshot_id = compared.snapshot_after
+        on totals.snapshot_id = restatements.snapshot_after
 ),
 
 assets as (
@@ -82,27 +82,27 @@ assets as (
 
 reasons as (
     select
-        compared.snapshot_date,
+        restatements.snapshot_date,
         max_by(decisions.decided_by, decisions.decided_at) as decided_by,
         max(decisions.decided_at) as decided_at,
         max_by(decisions.reason, decisions.decided_at) as reason,
         max_by(decisions.state, decisions.decided_at) as state
-    from compared
+    from restatements
     inner join ops.decisions as decisions
-        on decisions.snapshot_id in (compared.snapshot_before, compared.snapshot_after)
-    group by compared.snapshot_date
+        on decisions.snapshot_id in (restatements.snapshot_before, restatements.snapshot_after)
+    group by restatements.snapshot_date
 )
 
 select
-    compared.snapshot_date,
+    restatements.snapshot_date,
     case
-        when compared.snapshot_before is null then 'added'
-        when compared.snapshot_after is not null then 'replaced'
+        when restatements.snapshot_before is null then 'added'
+        when restatements.snapshot_after is not null then 'replaced'
         when reasons.state = 'pruned' then 'pruned'
         else 'withdrawn'
     end as change,
-    compared.snapshot_before,
-    compared.snapshot_after,
+    restatements.snapshot_before,
+    restatements.snapshot_after,
     assets.asset_id,
     assets.is_custom_asset,
     assets.before_text,
@@ -115,10 +115,10 @@ select
     reasons.decided_by,
     reasons.decided_at,
     reasons.reason
-from compared
+from restatements
 inner join reasons
-    on reasons.snapshot_date = compared.snapshot_date
+    on reasons.snapshot_date = restatements.snapshot_date
 left join assets
-    on assets.snapshot_date = compared.snapshot_date
+    on assets.snapshot_date = restatements.snapshot_date
 where assets.before_text is distinct from assets.after_text
     or assets.asset_id is null;

@@ -23,7 +23,7 @@
 -- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
 --     from changes group by all
 
-with paired as (
+with pairs as (
     select
         portfolio_id,
         asset_id,
@@ -55,7 +55,7 @@ with paired as (
     end
 ),
 
-summed as (
+sums as (
     select
         *,
         internal.exact_sums(
@@ -90,18 +90,18 @@ summed as (
                 }
             ]
         ) as parts
-    from paired
+    from pairs
 )
 
 select
-    summed.portfolio_id,
-    summed.asset_id,
-    summed.is_custom_asset,
-    summed.venue_id,
-    summed.account_name,
-    summed.duplicate_no,
-    summed.bucket,
-    summed.state,
+    sums.portfolio_id,
+    sums.asset_id,
+    sums.is_custom_asset,
+    sums.venue_id,
+    sums.account_name,
+    sums.duplicate_no,
+    sums.bucket,
+    sums.state,
     case
         when old_text is null then 'new'
         when new_text is null then 'gone'
@@ -115,10 +115,10 @@ select
     parts[3].text as delta_text,
     coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
     venues.display_name as venue_name
-from summed
+from sums
 left join portfolios
-    on portfolios.portfolio_id = summed.portfolio_id
+    on portfolios.portfolio_id = sums.portfolio_id
 left join portfolios_before
-    on portfolios_before.portfolio_id = summed.portfolio_id
+    on portfolios_before.portfolio_id = sums.portfolio_id
 left join venues
-    on venues.venue_id = summed.venue_id
+    on venues.venue_id = sums.venue_id

@@ -26,7 +26,7 @@ with book as (
     from internal.books
 ),
 
-unread as (
+unread_venues as (
     select distinct requests.venue_id
     from ops.requests as requests
     inner join book
@@ -79,7 +79,7 @@ lists as (
         venue_id
 ),
 
-found as (
+every_finding as (
     select
         'high' as severity,
         'money_at_closed_venue' as kind,
@@ -211,15 +211,15 @@ found as (
         null,
         instruments.venue_id,
         case
-            when any_value(unread.venue_id) is not null
+            when any_value(unread_venues.venue_id) is not null
                 then count(*) || ' instruments could not be read; those of '
             else 'The venue lists no instruments any more, without an error: the ' || count(*)
                 || ' of '
         end
         || min(instruments.stale_since) || ' are shown.'
     from instruments
-    left join unread
-        on unread.venue_id = instruments.venue_id
+    left join unread_venues
+        on unread_venues.venue_id = instruments.venue_id
     where instruments.stale_since is not null
     group by instruments.venue_id
     union all
@@ -300,18 +300,18 @@ found as (
 
 select
     book.snapshot_date,
-    found.severity,
-    found.kind,
-    found.portfolio_id,
-    found.venue_id,
-    found.words,
+    every_finding.severity,
+    every_finding.kind,
+    every_finding.portfolio_id,
+    every_finding.venue_id,
+    every_finding.words,
     coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
     venues.display_name as venue_name
-from found
+from every_finding
 cross join book
 left join portfolios
-    on portfolios.portfolio_id = found.portfolio_id
+    on portfolios.portfolio_id = every_finding.portfolio_id
 left join portfolios_before
-    on portfolios_before.portfolio_id = found.portfolio_id
+    on portfolios_before.portfolio_id = every_finding.portfolio_id
 left join venues
-    on venues.venue_id = found.venue_id
+    on venues.venue_id = every_finding.venue_id

@@ -27,7 +27,7 @@
 -- accounts_decreased: How many accounts fell.
 -- example: select asset_id, opening_text, closing_text from roll_forward order by all limit 10
 
-with stated as (
+with account_pairs as (
     select
         portfolio_id,
         asset_id,
@@ -48,7 +48,7 @@ with stated as (
     )
 ),
 
-moved as (
+deltas as (
     select
         portfolio_id,
         asset_id,
@@ -67,21 +67,21 @@ moved as (
         duplicate_no
 ),
 
-told as (
+movements as (
     select
         asset_id,
         is_custom_asset,
-        moved.delta.amount as amount,
-        moved.delta.text as amount_text,
+        deltas.delta.amount as amount,
+        deltas.delta.text as amount_text,
         case
             when is_new then 'new'
             when is_gone then 'gone'
-            when moved.delta.text is null or moved.delta.text = '0' then 'same'
-            when starts_with(moved.delta.text, '-') then 'decreased'
+            when deltas.delta.text is null or deltas.delta.text = '0' then 'same'
+            when starts_with(deltas.delta.text, '-') then 'decreased'
             else 'increased'
         end as cause
-    from stated
-    left join moved using (
+    from account_pairs
+    left join deltas using (
         portfolio_id,
         asset_id,
         is_custom_asset,
@@ -91,7 +91,7 @@ told as (
     )
 ),
 
-caused as (
+by_cause as (
     select
         asset_id,
         is_custom_asset,
@@ -119,13 +119,13 @@ caused as (
         count(*) filter (where cause = 'gone') as accounts_gone,
         count(*) filter (where cause = 'increased') as accounts_increased,
         count(*) filter (where cause = 'decreased') as accounts_decreased
-    from told
+    from movements
     group by
         asset_id,
         is_custom_asset
 ),
 
-opened as (
+opening_totals as (
     select
         asset_id,
         is_custom_asset,
@@ -136,7 +136,7 @@ opened as (
         is_custom_asset
 ),
 
-closed as (
+closing_totals as (
     select
         asset_id,
         is_custom_asset,
@@ -152,8 +152,8 @@ select
     is_custom_asset,
     (select max(snapshot_date) from portfolios_before) as opening_date,
     (select max(snapshot_date) from portfolios) as closing_date,
-    case when opened.total.text is null then 0 else opened.total.amount end as opening,
-    coalesce(opened.total.text, '0') as opening_text,
+    case when opening_totals.total.text is null then 0 else opening_totals.total.amount end as opening,
+    coalesce(opening_totals.total.text, '0') as opening_text,
     case when parts[1].text is null then 0 else parts[1].amount end as new_accounts,
     coalesce(parts[1].text, '0') as new_accounts_text,
     case when parts[2].text is null then 0 else parts[2].amount end as gone_accounts,
@@ -162,12 +162,12 @@ select
     coalesce(parts[3].text, '0') as increased_text,
     case when parts[4].text is null then 0 else parts[4].amount end as decreased,
     coalesce(parts[4].text, '0') as decreased_text,
-    case when closed.total.text is null then 0 else closed.total.amount end as closing,
-    coalesce(closed.total.text, '0') as closing_text,
+    case when closing_totals.total.text is null then 0 else closing_totals.total.amount end as closing,
+    coalesce(closing_totals.total.text, '0') as closing_text,
     accounts_new,
     accounts_gone,
     accounts_increased,
     accounts_decreased
-from caused
-left join opened using (asset_id, is_custom_asset)
-left join closed using (asset_id, is_custom_asset)
+from by_cause
+left join opening_totals using (asset_id, is_custom_asset)
+left join closing_totals using (asset_id, is_custom_asset)

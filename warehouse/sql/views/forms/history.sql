@@ -22,11 +22,11 @@ with books as (
     where is_book
 ),
 
-told as (
+records as (
     $query
 ),
 
-seen as (
+appearances as (
     select
         $key,
         snapshot_date,
@@ -35,24 +35,24 @@ seen as (
         struct_pack(
             $packed
         ) as state,
-        lag(book_no) over nights as seen_no,
+        lag(book_no) over nights as previous_no,
         lag(state) over nights as before
-    from told
+    from records
     window nights as (
         partition by $key
         order by snapshot_date
     )
 ),
 
-marked as (
+change_marks as (
     select
         $key,
         state,
         snapshot_date$named,
         case
-            when seen_no is null and book_before is null then 'first'
-            when seen_no is null then 'new'
-            when seen_no < book_no - 1 then 'back'
+            when previous_no is null and book_before is null then 'first'
+            when previous_no is null then 'new'
+            when previous_no < book_no - 1 then 'back'
             when state is distinct from before then 'changed'
         end as change,
         case when change is not null then book_before end as changed_after,
@@ -66,10 +66,10 @@ marked as (
                     ''
                 )
         end as what_changed
-    from seen
+    from appearances
 ),
 
-numbered as (
+stretches as (
     select
         *,
         count(change) over (
@@ -77,7 +77,7 @@ numbered as (
             order by snapshot_date
             rows unbounded preceding
         ) as stretch
-    from marked
+    from change_marks
 )
 
 select
@@ -92,7 +92,7 @@ select
     max(changed_after) as changed_after,
     max(change) as change,
     max(what_changed) as what_changed$latest
-from numbered
+from stretches
 group by
     $key,
     stretch,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.books import Amount, exact, night, published
 from tests.support.shared import some_daily
-from warehouse.sql.catalog import KEPT
+from warehouse.sql.catalog import MATERIALIZED
 from warehouse.storage.layout import Layout
 
 HUGE = "99999999999999999999.9"
@@ -49,7 +49,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Nightly:
     for count, newest in enumerate(NIGHTS, start=1):
         published(nights.layout, NIGHTS[:count], f"v{count}")
         with duckdb.connect(str(nights.layout.database), read_only=True):  # opened once for all
-            for name in KEPT:
+            for name in MATERIALIZED:
                 said = _rows(nights.layout, f"from internal.{name} order by all")
                 assert said == _rows(nights.layout, f"from {name} order by all")
                 nights.rows[name, newest.day] = said
@@ -78,7 +78,7 @@ def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
     published(layout, NIGHTS, "v0")
     published(layout, [NIGHTS[0], *NIGHTS[2:]], "v1")
     published(alone, [NIGHTS[0], *NIGHTS[2:]], "v0")
-    for name in KEPT:
+    for name in MATERIALIZED:
         query = f"from history.{name} order by all"
         assert _rows(layout, query) == _rows(alone, query)
     assert _rows(layout, "select count(*) from history.findings")[0][0] > 0

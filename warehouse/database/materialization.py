@@ -1,4 +1,4 @@
-"""Put the rows of views that are kept into a warehouse that is being built, night by night."""
+"""Put the rows of materialized views into a warehouse that is being built, night by night."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
@@ -9,9 +9,9 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.model import quote_identifier
-from warehouse.database.kept_views import amounts_of, kept_table, kept_views
 from warehouse.database.load import TOGETHER, Book, files_of_days
-from warehouse.sql.catalog import KEPT
+from warehouse.database.materialized_views import amounts_of, materialized_as, materialized_views
+from warehouse.sql.catalog import MATERIALIZED
 from warehouse.sql.header import SqlFile
 
 # What compares a book with the one before it: a night that is put in changes it for the next.
@@ -21,17 +21,19 @@ WITH_TEXTS = "holdings_by_asset"
 
 
 def remove_rows(
-    connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = KEPT
+    connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = MATERIALIZED
 ) -> None:
     """Take the rows of these dates out."""
     for day in days:
         for name in names:
-            connection.execute(f"delete from {kept_table(name)} where snapshot_date = ?", [day])
+            connection.execute(
+                f"delete from {materialized_as(name)} where snapshot_date = ?", [day]
+            )
 
 
-def keep_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
-    """Keep what is held in these books, as their files of the lake have it: nothing is added up."""
-    views = {view.name: view for view in kept_views()}
+def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
+    """Store what these books hold, as their files of the lake have it: nothing is added up."""
+    views = {view.name: view for view in materialized_views()}
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     for start in range(0, len(ordered), TOGETHER):
         some = ordered[start : start + TOGETHER]
@@ -41,12 +43,12 @@ def keep_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None
             connection.execute(_insert(views[table.name], rows))
 
 
-def keep_comparison(connection: DuckDBPyConnection, day: date) -> None:
-    """Keep what a book says against the one before: both are shown under the plain names."""
-    for view in kept_views():
+def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
+    """Store what a book says against the one before: both are shown under the plain names."""
+    for view in materialized_views():
         if view.name == COMPARED:
             connection.execute(
-                f"delete from {kept_table(view.name)} where snapshot_date = ?", [day]
+                f"delete from {materialized_as(view.name)} where snapshot_date = ?", [day]
             )
             source = f"internal.{quote_identifier(view.name)}"
             connection.execute(f"{_insert(view, source)} order by all")
@@ -59,7 +61,7 @@ def _insert(view: SqlFile, source: str) -> str:
         if view.name != WITH_TEXTS
     )
     replaced = f" replace ({texts})" if texts else ""
-    return f"insert into {kept_table(view.name)} by name select *{replaced} from {source}"
+    return f"insert into {materialized_as(view.name)} by name select *{replaced} from {source}"
 
 
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:
