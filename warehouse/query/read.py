@@ -4,6 +4,7 @@ Light to import: only DuckDB.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import Answer
+
+# Python's intervals have no months, its times no nanoseconds, and its bytes another form.
+_CHANGED = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
 
 class NotAQuestion(QueryFailed):
@@ -38,10 +42,23 @@ class Description:
 def run(database: Path, sql: str, limit: int | None = None) -> Answer:
     """Ask one question; at most `limit` rows come back. Raises `QueryFailed` with the reason."""
     with asking(database, sql) as connection:
-        columns = tuple(str(column[0]) for column in connection.description or ())
+        described = connection.description or ()
+        columns = tuple(str(column[0]) for column in described)
+        _read_as_text(connection, sql, [str(column[1]) for column in described])
         rows = connection.fetchall() if limit is None else connection.fetchmany(limit + 1)
     first_rows = rows if limit is None else rows[:limit]
     return Answer(columns, tuple(first_rows), len(first_rows) < len(rows))
+
+
+def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:
+    """Ask again for the text of columns whose values would come back as others."""
+    texts = [
+        f"#{n}::varchar" if _CHANGED.search(kind) else f"#{n}" for n, kind in enumerate(kinds, 1)
+    ]
+    if any(text.endswith("varchar") for text in texts):
+        [statement] = connection.extract_statements(sql)
+        query = statement.query.rstrip("; \n")
+        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - as asked before
 
 
 @contextlib.contextmanager

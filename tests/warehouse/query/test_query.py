@@ -67,6 +67,10 @@ def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
         ("'nan'::double", "nan", "nan"),
         ("['-inf'::float]", '["-inf"]', ["-inf"]),
         ("null", "", None),
+        ("interval '1 month 3 days'", "1 month 3 days", "1 month 3 days"),
+        ("timestamp_ns '2026-01-01 00:00:00.123456789'", *["2026-01-01 00:00:00.123456789"] * 2),
+        (r"'a\xFF'::blob", r"a\xFF", r"a\xFF"),
+        ("[interval 2 year] -- aged\n", "[2 years]", "[2 years]"),
     ],
 )
 def test_each_kind_of_value(database: Path, sql: str, shown: str, held: object) -> None:

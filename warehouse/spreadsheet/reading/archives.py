@@ -100,7 +100,8 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
         return
     try:
         with zipfile.ZipFile(archive) as file:
-            infos = [info for info in file.infolist() if not info.is_dir()]
+            # Not `is_dir`, which fails at a name of no letters.
+            infos = [info for info in file.infolist() if not info.filename.endswith("/")]
     except UNREADABLE as error:
         raise refusal(
             archive, "is no whole archive: perhaps it was only half copied", "Copy it again"
@@ -122,6 +123,8 @@ def _problem(info: zipfile.ZipInfo, names: list[str]) -> str:
     place = PurePosixPath(info.filename.replace("\\", "/"))
     if info.flag_bits & 1:
         return "it is protected by a password: put an unpacked copy into the inbox"
+    if not place.parts:
+        return "it has no name in the archive: put an unpacked copy into the inbox"
     if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
         return "its name leads out of the archive: put an unpacked copy into the inbox"
     if names.count(info.filename) > 1:

@@ -88,6 +88,20 @@ def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
     assert (ran.run_id, len(ran.unused)) == ("", 2)
 
 
+@pytest.mark.parametrize("name", ["", ".", "./", "/"])
+def test_a_member_without_a_name_is_told(desk: Desk, name: str) -> None:
+    """What an archive calls by no name at all is no ledger, and the others are read."""
+    desk.put(ledger([SPOT, COLD]))
+    with zipfile.ZipFile(desk.folder.inbox / "custody.zip", "w") as archive:
+        archive.writestr("custody.csv", ledger([COLD]))
+        archive.filelist[0].filename = name  # as the directory at the end of the file has it
+    ran = desk.run()
+    assert ran.counts["Matched"] == 2
+    assert [unused.reason.partition(":")[0] for unused in ran.unused] == (
+        [] if name.endswith("/") else ["it has no name in the archive"]
+    )
+
+
 def bomb(member: str) -> bytes:
     """An archive, or what gzip packed, of 110 MB of one letter."""
     zeros = bytes(110 * 1024**2)
