@@ -13,7 +13,8 @@ from pipelines.edge.errors import CredentialRefused
 from pipelines.edge.letters import has_unseen, is_visible_ascii
 
 _HIDDEN = "•••"
-_SIGNATURE = re.compile(r"[0-9a-fA-F]{96}")
+# Whole, or cut short at the end of a text.
+_SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
 _CUT = 16  # letters of a longer one that are no chance either
 _TELLING = 6  # a shorter text is found by chance; no real key is so short
 
@@ -57,7 +58,7 @@ class Credentials:
     def scrub(self, text: str) -> str:
         """Take key, secret and signatures out of a text, should a server echo them."""
         # Also where a long one was cut short, as names in an envelope are.
-        for value in (*_forms(self._secret), self._key):
+        for value in (*_forms(self._secret), *_forms(self._key)):
             if len(value) >= _TELLING:
                 text = _without(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
@@ -73,15 +74,15 @@ def _without(value: str, text: str) -> str:
     return text
 
 
-def _forms(secret: str) -> dict[str, None]:
-    """Return a secret as it is, and as JSON, an address and a Latin-1 reader would show it."""
+def _forms(value: str) -> dict[str, None]:
+    """Return a text as it is, and as JSON, an address and a Latin-1 reader would show it."""
     forms = (
-        secret,
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        quote(secret, safe=""),
-        quote(secret),
-        secret.encode().decode("latin-1"),
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote(value, safe=""),
+        quote(value),
+        value.encode().decode("latin-1"),
     )
     return dict.fromkeys(sorted(forms, key=len, reverse=True))
 

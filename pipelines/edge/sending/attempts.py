@@ -147,7 +147,7 @@ class Attempts:
             self._gate.note_success(sent, call.path)
             self._pacer.note_success(departure)
             self._budget.earn()
-            return _reply(call, answer, verdict, number)
+            return _reply(call, answer, verdict, number, self._signs(call, answer, verdict))
         answer.body.close()
         setback = Setback(
             verdict,
@@ -210,6 +210,15 @@ class Attempts:
         scrub = self._wire.credentials.scrub
         return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
 
+    def _signs(self, call: Call, answer: HttpAnswer, envelope: Envelope) -> tuple[Sign, ...]:
+        """Return what an answer says against its being whole, without what we sent in it."""
+        scrub = self._wire.credentials.scrub
+        noun = call.operation.partition("_")[2]
+        return tuple(
+            Sign(scrub(sign.place), sign.words, scrub(sign.example))
+            for sign in signs(envelope, answer.headers, noun)
+        )
+
     def _note(self, setback: Setback, path: str, where: str, number: int, sent: int) -> None:
         """Tell the gate whether the service is up, and the operator if it is not."""
         error = setback.error
@@ -245,7 +254,9 @@ def _skew(answer: HttpAnswer) -> Skew | None:
     return measured_skew(answer.headers, answer.sent, answer.received)
 
 
-def _reply(call: Call, answer: HttpAnswer, envelope: Envelope, attempts: int) -> Reply:
+def _reply(
+    call: Call, answer: HttpAnswer, envelope: Envelope, attempts: int, against: tuple[Sign, ...]
+) -> Reply:
     offset = answer.signed_with or 0
     return Reply(
         call=call,
@@ -258,6 +269,6 @@ def _reply(call: Call, answer: HttpAnswer, envelope: Envelope, attempts: int) ->
         body=answer.body,
         envelope=envelope,
         skew_ms=answer.signed_with,
-        signs=signs(envelope, answer.headers, call.operation.partition("_")[2]),
+        signs=against,
         told_skew=None if call.operation == "list_instruments" else _skew(answer),
     )

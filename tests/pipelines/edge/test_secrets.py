@@ -193,6 +193,35 @@ def test_a_key_that_was_cut_short_is_taken_out_too(length: int) -> None:
     assert said == "`•••`, `•••…•••` and `canary`"
 
 
+def test_a_key_in_an_address_is_taken_out() -> None:
+    """Where a redirect names the key, it is percent-encoded there; in JSON it has other escapes."""
+    key = 'canary+key/5f1c=="\\'
+    shown = f"https://elsewhere.example/?key={quote(key, safe='')} {json.dumps(key)}"
+    said = Credentials(key, SECRET).scrub(shown)
+    assert said == 'https://elsewhere.example/?key=••• "•••"'
+
+
+def test_what_an_answer_says_of_itself_shows_no_secret(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """A sign is kept in manifests and told in alerts: what it quotes is without what was sent."""
+
+    def script(_number: int, request: "Request") -> list[bytes]:
+        sent = request.headers
+        meta = {"warnings": sent, f"{sent['svc-api-key']} next": SECRET}
+        body = json.dumps({"data": [], "meta": meta}).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nWarning: {sent}\r\n\r\n"
+        return [head.encode() + body]
+
+    server = serve(script)
+    reply = connect(server.origin).fetch(list_venues())
+    reply.body.close()
+    assert len(reply.signs) == 3
+    signature = server.requests[0].headers["svc-api-signature"]
+    for canary in (KEY, SECRET, signature):
+        assert canary[:TELLING] not in repr(reply.signs)
+
+
 def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:
