@@ -50,21 +50,21 @@ def refresh(
     # A book that fails the checks of the new version is held, and the version is built again
     # without it. Each round holds one book at least, so that there are no more rounds than books.
     while True:
-        shelf = placement.shelf(manifests)
+        lake = placement.lake_contents(manifests)
         manifests.briefs.keep()
-        books = tuple(Book(*book) for book in shelf.books)
+        books = tuple(Book(*book) for book in lake.books)
         now = nightbook.now()
         try:
             return publish(
                 layout,
                 Contents(
                     books=books,
-                    nightly=shelf.nightly,
-                    snapshots=shelf.snapshots,
-                    digests=shelf.digests,
+                    nightly=lake.nightly,
+                    snapshots=lake.snapshots,
+                    digests=lake.digests,
                     reconciled=reconciliation_rows(layout),
                     upgraded_from=upgraded_from(layout),
-                    decided=shelf.decided,
+                    decided=lake.decided,
                     native_nights=settings.native_nights,
                 ),
                 version=version_name(layout, now),

@@ -25,7 +25,7 @@ from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
 
-__all__ = ["LakeContents", "LakeManifests", "judge", "seal", "settle", "shelf"]
+__all__ = ["LakeContents", "LakeManifests", "judge", "lake_contents", "seal", "settle"]
 
 Row = dict[str, Any]
 _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
@@ -103,7 +103,7 @@ def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
         if day is None or (is_book and snapshot_id not in waiting):
-            continue  # its landed folder is gone, as `shelf` says; or all is in its place
+            continue  # its landed folder is gone, as `lake_contents` says; or all is in its place
         for table in BOOK_FILES:
             placed = layout.parquet(table.name, day, snapshot_id)
             staged = layout.staged_file(table.name, snapshot_id)
@@ -121,7 +121,7 @@ def _move(source: Path, target: Path) -> None:
         sync_directory(source.parent)
 
 
-def shelf(manifests: LakeManifests) -> LakeContents:
+def lake_contents(manifests: LakeManifests) -> LakeContents:
     """Return everything the warehouse is to hold, from manifests and decisions alone."""
     layout = manifests.layout
     landed = manifests.nights

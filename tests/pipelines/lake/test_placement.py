@@ -167,9 +167,9 @@ def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None
     assert list(placed.parent.iterdir()) == [placed]
     assert [row["amount_text"] for row in nights.rows_of(placed)] == ["2"]
     assert layout.staged_file("balances", first.snapshot_id).is_file()
-    shelf = placement.shelf(LakeManifests(layout))
-    assert [one for _, one, _ in shelf.books] == [second.snapshot_id]
-    assert [(row["snapshot_id"], row["is_book"]) for row in shelf.snapshots] == [
+    lake = placement.lake_contents(LakeManifests(layout))
+    assert [one for _, one, _ in lake.books] == [second.snapshot_id]
+    assert [(row["snapshot_id"], row["is_book"]) for row in lake.snapshots] == [
         (first.snapshot_id, False),
         (second.snapshot_id, True),
         (third.snapshot_id, False),

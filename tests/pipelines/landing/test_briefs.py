@@ -37,7 +37,7 @@ def layout(tmp_path: Path) -> Layout:
     for number in range(NIGHTS):
         add_night(layout, past, number)
     manifests = LakeManifests(layout)
-    placement.shelf(manifests)
+    placement.lake_contents(manifests)
     manifests.briefs.keep()
     return layout
 
@@ -49,11 +49,11 @@ def folders(layout: Layout) -> list[Path]:
 
 def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> None:
     """The rows of a warehouse are the same without reading, and after the briefs were lost."""
-    known = placement.shelf(LakeManifests(layout)).snapshots
+    known = placement.lake_contents(LakeManifests(layout)).snapshots
     for folder in folders(layout):
         assert Briefs(layout, unread).of(snapshots.read(folder)).row
     layout.briefs.unlink()
-    assert placement.shelf(LakeManifests(layout)).snapshots == known
+    assert placement.lake_contents(LakeManifests(layout)).snapshots == known
 
 
 def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
@@ -85,7 +85,7 @@ def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
     path = layout.manifest(folders(layout)[0].name)
     path.write_bytes(path.read_bytes().replace(b'"0.9"', b'"0.8"', 1))
     with pytest.raises(Damaged, match=path.name):
-        placement.shelf(LakeManifests(layout))
+        placement.lake_contents(LakeManifests(layout))
 
 
 def test_remembered_decisions_are_those_beside_the_nights(
