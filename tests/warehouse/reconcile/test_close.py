@@ -113,7 +113,7 @@ def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
     first, second = closed(desk), closed(Desk(tmp_path / "twin"))
     assert first.pack.read_bytes() == second.pack.read_bytes()
     again = closed(desk, LATER + timedelta(days=1))
-    assert (again.is_new, again.closing) == (False, desk.folder.closings[-1])
+    assert (again.is_new, again.closing) == (False, [*desk.folder.closings][-1])
 
 
 def rewritten(file: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
@@ -344,7 +344,7 @@ def test_a_close_that_was_killed_can_be_run_again(
             break
         except _Stop:
             monkeypatch.undo()
-        assert not made.folder.closings
+        assert not list(made.folder.closings)
         assert closed(made).pack.read_bytes() == whole
     assert stop_at > 3
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import openpyxl
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.records import Signature, from_json
+from warehouse.reconcile.store.records import Signature
 from warehouse.reconcile.store.store import write_json
 from warehouse.storage.layout import read_json
 
@@ -120,7 +121,7 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
 
 def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:
     """What was not kept then is not made up now."""
-    old = from_json(
+    old = msgspec.convert(
         {
             "who": "Ada",
             "role": "preparer",

@@ -9,8 +9,8 @@ from datetime import date, datetime
 
 from warehouse.reconcile.breaks.assemble import History
 from warehouse.reconcile.breaks.engine import Outcome
-from warehouse.reconcile.comments.annotations import ENGINE, FIELDS, State, state
-from warehouse.reconcile.store.records import OPEN, Annotation, Entry
+from warehouse.reconcile.comments.annotations import ENGINE, State, state
+from warehouse.reconcile.store.records import OPEN, SAID, Annotation, Entry
 from warehouse.reconcile.store.store import Store
 
 
@@ -39,7 +39,7 @@ def store_entries(store: Store, outcome: Outcome, at: datetime) -> None:
     if entries == old:
         return
     restored = _restorations(old, entries, state(store), now)
-    store.add_annotation(
+    store.annotations.add(
         Annotation(
             who=ENGINE,
             at=at.isoformat(),
@@ -67,7 +67,7 @@ def _in_force(store: Store, day: date) -> list[Annotation]:
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
     """Yield what was said under an id of before, where nobody said anything under that of now."""
     for new, old in outcome.renamed.items():
-        for field in FIELDS:
+        for field in SAID:
             values = now.breaks.get(old, {})
             if (ids is not None and new not in ids) or field not in values:
                 continue

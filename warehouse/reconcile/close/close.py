@@ -17,7 +17,7 @@ from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.store.closings import Closing
 from warehouse.reconcile.store.kept_files import kept_path
 from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages, open_breaks
+from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
 from warehouse.reconcile.workbook.readback.verification import verify_workbook
@@ -92,7 +92,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         sha256=sha256,
         size=size,
     )
-    store.add_closing(closing)
+    store.closings.add(closing)
     let_ledgers_go(store, inputs.now.date() - timedelta(settings.keep_days))
     return CloseSummary(
         closing=closing,
@@ -157,10 +157,9 @@ def _members(
 def _missing(store: Store, month: Month) -> Iterator[str]:
     """Yield what should be in the pack and is not there any more."""
     for result in month.results:
-        folder = store.out / result.day.isoformat()
-        for name in pack.day_files(result.day):
-            if not (folder / name).is_file():
-                yield f"{name} is not in out/{result.day}"
+        for path in store.day_files(result.day):
+            if not path.is_file():
+                yield f"{path.name} is not in out/{result.day}"
         for source in result.sources:
             if not kept_path(store, source.sha256).is_file():
                 yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
@@ -175,9 +174,8 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
     unsigned, last = month.in_state("unsigned"), month.results[-1]
     if settings.unsigned == "refuse" and unsigned:
         problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
-    unsolved = open_breaks(last.breaks, last.not_compared)
-    if settings.open_breaks == "refuse" and unsolved:
-        problems.append(f"{count_of(len(unsolved), 'open break')} on {last.day}")
+    if settings.open_breaks == "refuse" and last.unsolved:
+        problems.append(f"{count_of(len(last.unsolved), 'open break')} on {last.day}")
     signatures = next(day.signatures for day in month.days if day.result is last)
     if settings.needs_approver and "approver" not in signatures:
         problems.append(
@@ -195,7 +193,7 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
 def _require_workbooks(store: Store, month: Month) -> None:
     problems = []
     for result in month.results:
-        path = store.out / result.day.isoformat() / f"recon_{result.day}.xlsx"
+        path = store.day_files(result.day).workbook
         if not path.is_file():  # it is told as missing
             continue
         try:
@@ -223,9 +221,8 @@ def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
         if days := month.in_state(state):
             yield f"{count_of(len(days), 'day')} {phrase}: {and_more(days, _NAMED)}"
     last = month.results[-1]
-    unsolved = open_breaks(last.breaks, last.not_compared)
-    ages = count_ages(unsolved, last.day)
-    if unsolved:
+    if unsolved := last.unsolved:
+        ages = count_ages(unsolved, last.day)
         by_age = ", ".join(
             f"{count} of {label}"
             for (label, _, _), count in zip(AGE_BANDS, ages, strict=True)

@@ -13,13 +13,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from warehouse.query.printable import printable
+from warehouse.reconcile.close.lock import closings_of
 from warehouse.reconcile.close.month import Month
 from warehouse.reconcile.close.pack import PackFacts
 from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.comments.trail import moment
 from warehouse.reconcile.settings.closing import ROLES
 from warehouse.reconcile.store.records import Break
-from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages, open_breaks
+from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
 
 _HERE = Path(__file__).parent
@@ -39,10 +40,7 @@ class LedgerLine:
 def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
     """Return the page; `here` are the digests of the ledgers that the pack has."""
     last = month.results[-1]
-    unsolved = sorted(
-        open_breaks(last.breaks, last.not_compared),
-        key=lambda break_: (break_.first_seen, break_.id),
-    )
+    unsolved = sorted(last.unsolved, key=lambda break_: (break_.first_seen, break_.id))
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -55,7 +53,10 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         month=month,
         roles=ROLES,
         last=last,
-        bands=list(zip(_bands(), count_ages(unsolved, last.day), strict=True)),
+        bands=[
+            (band[0], count)
+            for band, count in zip(AGE_BANDS, count_ages(unsolved, last.day), strict=True)
+        ],
         unsolved=unsolved[:_MOST_BREAKS],
         count=len(unsolved),
         more=max(len(unsolved) - _MOST_BREAKS, 0),
@@ -63,16 +64,10 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         said=state(store),
         ledgers=list(_ledgers(month, here)),
         settings=_settings(month),
-        earlier=[item for item in store.closings if item.month == month.name],
-        restatements=[
-            item for item in store.restatements if month.first <= item.day <= month.through
-        ],
+        earlier=closings_of(store, month.name),
+        restatements=[item for item in store.restatements if item.day in month],
     )
     return page.encode("utf-8", "replace")
-
-
-def _bands() -> list[str]:
-    return [label for label, _, _ in AGE_BANDS]
 
 
 def _place(break_: Break) -> str:

@@ -1,5 +1,6 @@
 """The packs that there are: whether each is as it was written, and which ledgers they stand for."""
 
+import zipfile
 from datetime import date
 from pathlib import Path
 
@@ -46,5 +47,7 @@ def let_ledgers_go(store: Store, before: date) -> None:
     for closing in store.closings if old else ():
         if pack_problem(store, closing):
             continue
-        for sha256 in pack.ledgers_in(packs(store) / closing.pack) & old.keys():
+        with zipfile.ZipFile(packs(store) / closing.pack) as names:
+            ledgers = pack.ledgers_among(names.namelist())
+        for sha256 in ledgers & old.keys():
             kept_path(store, sha256).unlink(missing_ok=True)

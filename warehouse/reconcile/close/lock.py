@@ -18,10 +18,14 @@ class Restating:
     at: datetime
 
 
+def closings_of(store: Store, month: str) -> list[Closing]:
+    """Return the versions of a month's pack, the oldest first."""
+    return [item for item in store.closings if item.month == month]
+
+
 def closing_of(store: Store, day: date) -> Closing | None:
     """Return the newest closing that a day is locked by."""
-    month = f"{day:%Y-%m}"
-    closings = [item for item in store.closings if item.month == month and day <= item.through]
+    closings = [item for item in closings_of(store, f"{day:%Y-%m}") if day <= item.through]
     return closings[-1] if closings else None
 
 
@@ -49,4 +53,4 @@ def restating(store: Store, day: date, restated: Restating) -> Callable[[], None
         run_before=before.run_id if before else "",
         digest_before=before.digest if before else "",
     )
-    return lambda: store.add_restatement(restatement)
+    return lambda: store.restatements.add(restatement)

@@ -11,6 +11,7 @@ from pathlib import Path
 from warehouse.contract.wording import and_more, count_of
 from warehouse.query.book import has_sources
 from warehouse.query.connect import connect
+from warehouse.reconcile.close.lock import closings_of
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.store.closings import ClosedDay, Closing
 from warehouse.reconcile.store.records import RunResult, Signature
@@ -53,6 +54,10 @@ class Month:
         """The last day that is closed."""
         return self.days[-1].day
 
+    def __contains__(self, day: date) -> bool:
+        """Return whether it is one of the days that are closed."""
+        return self.first <= day <= self.through
+
     @property
     def results(self) -> list[RunResult]:
         """The results that count, the oldest first."""
@@ -70,7 +75,7 @@ class Month:
                 day=result.day,
                 run_id=result.run_id,
                 digest=result.digest,
-                settings=result.evidence.get("SHA-256 of recon.toml", ""),
+                settings=result.settings_digest,
             )
             for result in self.results
         )
@@ -106,7 +111,7 @@ def read_month(store: Store, month: str, book_ids: Mapping[date, str], today: da
             f"No day of {month} was reconciled, so there is nothing to close. Put a ledger into "
             "the inbox and run `nightbook reconcile run`."
         )
-    closings = [item for item in store.closings if item.month == month]
+    closings = closings_of(store, month)
     through = last if today > last else max([*days, *book_ids])
     if closings:
         through = max(through, closings[-1].through)
@@ -139,14 +144,10 @@ def basis(store: Store, month: Month) -> str:
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
         "books": [[str(day.day), day.snapshot_id] for day in month.days],
-        "signatures": [item.no for item in store.signatures if _within(item.day, month)],
-        "restatements": [item.no for item in store.restatements if _within(item.day, month)],
+        "signatures": [item.no for item in store.signatures if item.day in month],
+        "restatements": [item.no for item in store.restatements if item.day in month],
     }
     return hashlib.sha256(json_bytes(content)).hexdigest()
-
-
-def _within(day: date, month: Month) -> bool:
-    return month.first <= day <= month.through
 
 
 def changes(store: Store, month: Month) -> Iterator[str]:
@@ -169,8 +170,6 @@ def changes(store: Store, month: Month) -> Iterator[str]:
             yield f"{day.day} was restated: run {then.run_id} is now {day.run_id}: {why}"
         elif whys:
             yield f"{day.day} was run again and its result is the same: {'; '.join(whys)}"
-    since = [
-        item for item in store.signatures if _within(item.day, month) and item.at > month.closing.at
-    ]
+    since = [item for item in store.signatures if item.day in month and item.at > month.closing.at]
     if since:
         yield f"{count_of(len(since), 'signature')} came"

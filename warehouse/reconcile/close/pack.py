@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import msgspec
 from warehouse.reconcile.close.month import Month
 from warehouse.reconcile.comments.trail import TITLES, trail
 from warehouse.reconcile.store.kept_files import kept_path
-from warehouse.reconcile.store.records import from_json, to_json
+from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.store import Store
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import json_bytes, written_aside
@@ -75,10 +75,9 @@ def pack_name(month: str, version: int) -> str:
 def evidence(store: Store, month: Month) -> Iterator[PackMember]:
     """Yield the files that stand behind a month, as they lie in the reconciliation's folder."""
     for result in month.results:
-        for name in day_files(result.day):
-            path = store.out / result.day.isoformat() / name
+        for path in store.day_files(result.day):
             if path.is_file():
-                yield PackMember(f"{DAYS}{result.day}/{name}", path.read_bytes())
+                yield PackMember(f"{DAYS}{result.day}/{path.name}", path.read_bytes())
     yield from _stored_records(store, month)
     for folder, ending, digests in (
         (LEDGERS, "", ledger_digests(store, month)),
@@ -98,18 +97,12 @@ def _stored_records(store: Store, month: Month) -> Iterator[PackMember]:
             written = store.root / "written" / f"{store.result_at(path).written}.json.gz"
             if written.is_file():
                 yield _of_store(store, written)
-    for folder in ("annotations", "signoffs", "restatements", "closings"):
-        for path in sorted((store.root / folder).glob("[0-9]*.json")):
-            yield _of_store(store, path)
+    for records in (store.annotations, store.signatures, store.restatements, store.closings):
+        yield from (_of_store(store, path) for path in records.paths())
 
 
 def _of_store(store: Store, path: Path) -> PackMember:
     return PackMember(STORE + path.relative_to(store.root).as_posix(), path.read_bytes())
-
-
-def day_files(day: date) -> tuple[str, ...]:
-    """Return the names of what a run writes for a day: the workbook is the first."""
-    return f"recon_{day}.xlsx", f"positions_{day}.parquet", f"breaks_{day}.machines.csv"
 
 
 def ledger_digests(store: Store, month: Month) -> set[str]:
@@ -159,15 +152,14 @@ def _add(names: zipfile.ZipFile, member: PackMember) -> None:
 
 def read_facts(content: bytes) -> PackFacts:
     """Return what a pack says of itself; raise `ValueError` where that is no such file."""
-    return from_json(msgspec.json.decode(content), PackFacts)
+    return msgspec.json.decode(content, type=PackFacts)
 
 
 def read_manifest(content: bytes) -> PackManifest:
     """Return the manifest of a pack; raise `ValueError` where that is no such file."""
-    return from_json(msgspec.json.decode(content), PackManifest)
+    return msgspec.json.decode(content, type=PackManifest)
 
 
-def ledgers_in(path: Path) -> set[str]:
-    """Return the digests of the ledgers that a pack has."""
-    with zipfile.ZipFile(path) as names:
-        return {name.removeprefix(LEDGERS) for name in names.namelist() if name.startswith(LEDGERS)}
+def ledgers_among(names: Iterable[str]) -> frozenset[str]:
+    """Return the digests of the ledgers among the names of a pack's files."""
+    return frozenset(name.removeprefix(LEDGERS) for name in names if name.startswith(LEDGERS))

@@ -80,7 +80,7 @@ def _compare(
     _compare_inputs(store, month, manifest, check)
     pages = {pack.TRAIL: pack.trail_table(store, month.first, month.through)}
     if facts.program == program_version:
-        pages[pack.INDEX] = index_page(store, month, facts, _ledgers(manifest))
+        pages[pack.INDEX] = index_page(store, month, facts, pack.ledgers_among(manifest.members))
     else:
         check.uncompared.append(
             f"{pack.INDEX} was written by nightbook {facts.program}, and this is {program_version}"
@@ -104,7 +104,7 @@ def _compare_results(store: Store, month: Month, check: PackCheck) -> None:
     """Make the digest of each result again, from the positions of its day."""
     number = keys = 0
     for result in month.results:
-        path = store.out / result.day.isoformat() / positions.file_name(result.day)
+        path = store.day_files(result.day).positions
         if not path.is_file():  # told as missing where it was when the pack was made
             check.uncompared.append(f"the result of {result.day}: {path.name} is not there")
             continue
@@ -143,7 +143,7 @@ def _digest(path: Path, result: RunResult) -> tuple[str, int]:
 def _compare_workbooks(store: Store, month: Month, check: PackCheck) -> None:
     number = 0
     for result in month.results:
-        path = store.out / result.day.isoformat() / f"recon_{result.day}.xlsx"
+        path = store.day_files(result.day).workbook
         if not path.is_file():
             check.uncompared.append(f"{path.name} is not there")
             continue
@@ -161,7 +161,7 @@ def _compare_workbooks(store: Store, month: Month, check: PackCheck) -> None:
 
 
 def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
-    signatures = [item for item in store.signatures if month.first <= item.day <= month.through]
+    signatures = [item for item in store.signatures if item.day in month]
     for signature in signatures:
         result = store.result_of(signature.run_id)
         if result is None or result.digest != signature.digest or result.day != signature.day:
@@ -169,26 +169,19 @@ def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
     check.compared.append(f"{count_of(len(signatures), 'signature')} with the result it is of")
 
 
-def _ledgers(manifest: PackManifest) -> frozenset[str]:
-    return frozenset(
-        name.removeprefix(pack.LEDGERS)
-        for name in manifest.members
-        if name.startswith(pack.LEDGERS)
-    )
-
-
 def _compare_inputs(store: Store, month: Month, manifest: PackManifest, check: PackCheck) -> None:
     """See that each ledger and recon.toml is what its name says, and what the results read."""
-    ledgers = _ledgers(manifest)
-    settings = {day.settings for day in month.closed_days}
+    ledgers = pack.ledgers_among(manifest.members)
+    read_by_results = pack.ledger_digests(store, month) | {
+        day.settings for day in month.closed_days
+    }
     there = {
         name: digest.sha256
         for name, digest in manifest.members.items()
         if name.startswith((pack.LEDGERS, pack.SETTINGS))
     }
     for name, digest in there.items():
-        known = pack.ledger_digests(store, month) | settings
-        if PurePosixPath(name).stem != digest or digest not in known:
+        if PurePosixPath(name).stem != digest or digest not in read_by_results:
             check.differences.append(f"{name} is not what its name says, or no result read it")
     check.compared.append(
         f"{count_of(len(ledgers), 'ledger')} and {len(there) - len(ledgers)} recon.toml by digest"

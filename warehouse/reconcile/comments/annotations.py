@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from msgspec.structs import replace
+
 from warehouse.reconcile.comments.edits import WorkbookEdits
-from warehouse.reconcile.store.records import ACCEPTED, OPEN, STATUSES, Break, Entry, to_json
+from warehouse.reconcile.store.records import ACCEPTED, OPEN, SAID, STATUSES, Break, Entry, to_json
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
-FIELDS = ("status", "owner", "root_cause", "comment")
 ENGINE = "nightbook"
 _CUT = 30_000
 _ALSO = "\n-- also: "
@@ -129,9 +130,7 @@ def merge_edits(
             words = "a comment on a break that this folder does not know was kept"
             notices.append(Notice("medium", words, edited.name, break_id))
         merged = [
-            _merge_field(break_id, field, cells[field], states)
-            for field in FIELDS
-            if field in cells
+            _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
         written = [change for change in merged if isinstance(change, Entry)]
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
@@ -212,10 +211,8 @@ def _with_difference(entry: Entry, break_: Break | None) -> Entry:
     if entry.field != "status":
         return entry
     is_accepted = break_ is not None and entry.value == ACCEPTED
-    return Entry(
-        break_id=entry.break_id,
-        field=entry.field,
-        value=entry.value,
+    return replace(
+        entry,
         episode=break_.episode if break_ else 1,
         accepted=break_.difference if break_ and is_accepted else "",
     )

@@ -12,13 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from warehouse.reconcile.comments.authors import last_author
+from warehouse.reconcile.store.records import SAID
 from warehouse.reconcile.terms.errors import reading_files
 from warehouse.spreadsheet.reading.safety import NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
 BREAK_ID = "Break ID"
-TITLES = ("status", "owner", "root cause", "comment")
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _LOOKED_AT = 60
 _RUN = b"run_id"
@@ -110,7 +110,8 @@ def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None
         if fold(BREAK_ID) not in titles or "comment" not in titles or "last comment" in titles:
             continue
         id_place = titles.index(fold(BREAK_ID))
-        places = {name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles}
+        heads = {field: field.replace("_", " ") for field in SAID}
+        places = {field: titles.index(head) for field, head in heads.items() if head in titles}
         return {
             as_text(below[id_place]).strip(): {
                 field: as_text(below[place]) for field, place in places.items()

@@ -49,7 +49,7 @@ def read_comments(
         entries, notices = merge_edits(workbook, states, breaks)
         notices += signoff.take_signatures(store, workbook, settings)
         if entries or notices:
-            store.add_annotation(
+            store.annotations.add(
                 Annotation(
                     who=workbook.who,
                     at=workbook.at.isoformat(),

@@ -70,7 +70,7 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
         source=signing.source,
         sha256=signing.sha256,
     )
-    store.add_signature(signature)
+    store.signatures.add(signature)
     return signature
 
 

@@ -33,7 +33,6 @@ from warehouse.reconcile.store.records import (
 from warehouse.reconcile.store.store import Store, write_json
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.notices import Notice
-from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent, left_out
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
@@ -180,7 +179,7 @@ def _notices(
     store: Store, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
 ) -> Iterator[Notice]:
     """Yield all that a reader must know, but for what was not used."""
-    yield from _unlisted_notices(outcome, config)
+    yield from _unlisted_notices(outcome, config, store.day_files(outcome.day).positions)
     yield from (Notice("medium", words) for words in source.notices)
     yield from intake.notices_of_day(store, source.day)
     yield from outcome.notices
@@ -193,7 +192,7 @@ def _notices(
             yield Notice("high", words, item.at)
 
 
-def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
+def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iterator[Notice]:
     """Yield where the keys are that the workbook does not list."""
     keys = sum(outcome.counts.values())
     if keys > config.listed:
@@ -203,7 +202,7 @@ def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
             "medium",
             f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
             f"recon.toml): the sheet {UNMATCHED} has those that {odd}, and "
-            f"{positions.file_name(outcome.day)} beside the workbook has them all",
+            f"{positions.name} beside the workbook has them all",
         )
 
 

@@ -17,6 +17,7 @@ from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.records import (
+    SETTINGS_DIGEST,
     Coverage,
     ResolvedBreak,
     RunResult,
@@ -74,7 +75,7 @@ def evidence_of(content: WorkbookContent, config: Config, program_version: str) 
             "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
             "level": level_words(ledger),
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
-            "SHA-256 of recon.toml": config.digest,
+            SETTINGS_DIGEST: config.digest,
         }
         | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}

@@ -20,8 +20,9 @@ def own(store: Store, config: Config, day: date, run_id: str) -> DaySettings:
     before = store.result(day)
     if before is None or store.is_newest(day):
         return DaySettings(digest=config.digest, words=dict(config.words), run_id=run_id)
-    digest = before.evidence.get("SHA-256 of recon.toml", "")
-    return before.day_settings or DaySettings(digest=digest, words=None, run_id=before.run_id)
+    return before.day_settings or DaySettings(
+        digest=before.settings_digest, words=None, run_id=before.run_id
+    )
 
 
 def changes(store: Store, config: Config, day: date) -> Iterator[Notice]:

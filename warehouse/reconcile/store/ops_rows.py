@@ -1,33 +1,27 @@
 """What is stored, as rows of the tables of `ops`.
 
-A result has much that is not published: what is stands once more under `.published`, and is read
-from there as long as the result is the same file. That folder may be removed at any time.
+A result has much that is not published: what is stands once more under `.published`.
 """
 
-import json
 from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
-import msgspec
-
 from warehouse.exact import exact, fit_decimal
-from warehouse.reconcile.store.records import Break, from_json, to_json
+from warehouse.reconcile.store.made_of_results import FileState, MadeOfResult, kept_copy
+from warehouse.reconcile.store.records import SAID, Break, RunResult
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.terms.errors import NotReconciled
-from warehouse.storage.layout import read_json, written_aside
 
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
-_SAID = ("status", "owner", "root_cause", "comment")
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
 
-class _PublicFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published of a result; `of` tells whether it is still that file."""
+class _PublicFacts(MadeOfResult, frozen=True, kw_only=True):
+    """What is published of a result."""
 
-    of: tuple[str, int, int]
     fields: tuple[str, ...]
     run_id: str
     digest: str
@@ -61,29 +55,18 @@ def _public_facts(store: Store, day: date) -> _PublicFacts | None:
     path = store.newest_path(day)
     if path is None:
         return None
-    file = path.stat()
-    of = (path.name, file.st_size, file.st_mtime_ns)
     copy = store.root / ".published" / f"{day}.json"
-    try:
-        published = from_json(read_json(copy), _PublicFacts)
-        if published.of == of:
-            return published
-    except (OSError, ValueError):  # it can be made again
-        pass
-    result = store.result(day)
-    if result is None:
-        return None
-    published = _PublicFacts(
+    return kept_copy(copy, path, _PublicFacts, lambda of: _made_public(store.result_at(path), of))
+
+
+def _made_public(result: RunResult, of: FileState) -> _PublicFacts:
+    return _PublicFacts(
         of=of,
         fields=result.fields,
         run_id=result.run_id,
         digest=result.digest,
         breaks=result.breaks,
     )
-    with written_aside(copy) as target:
-        text = json.dumps(to_json(published), ensure_ascii=False)
-        target.write(text.encode("utf-8", "surrogatepass"))
-    return published
 
 
 def _breaks(store: Store) -> Iterator[Row]:
@@ -97,7 +80,7 @@ def _break(day: date, run_id: str, fields: tuple[str, ...], break_: Break) -> Ro
     key = dict(zip(fields, break_.key, strict=True))
     asset = key["asset"]
     row: Row = {known.column: key.get(name) for name, known in DIMENSIONS.items()}
-    row |= {name: getattr(break_, name) for name in (*_SAME, *_SAID)}
+    row |= {name: getattr(break_, name) for name in (*_SAME, *SAID)}
     return row | {
         "snapshot_date": day,
         "break_id": break_.id,

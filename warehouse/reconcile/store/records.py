@@ -5,7 +5,7 @@ The names of fields are the keys of the JSON files. A field that older files lac
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -14,9 +14,10 @@ from warehouse.reconcile.ledger.model import LedgerSource, Unused
 from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.terms.notices import Notice
 
-Record = TypeVar("Record")
 TIED, OPEN_BREAKS = 0, 3
 OPEN, ACCEPTED = "Open", "Explained - accepted"
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # as the evidence of a result calls it
+SAID = ("status", "owner", "root_cause", "comment")  # what people say of a break
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
@@ -132,6 +133,16 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return sum(break_.is_open for break_ in self.breaks)
 
     @property
+    def unsolved(self) -> list[Break]:
+        """The open breaks, with those of before that no ledger of the night says anything of."""
+        return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
+
+    @property
+    def settings_digest(self) -> str:
+        """The SHA-256 of recon.toml, where an older run kept it."""
+        return self.evidence.get(SETTINGS_DIGEST, "")
+
+    @property
     def unread(self) -> list[Unused]:
         """What of the inbox was not used and nobody decided about."""
         unused = self.coverage.unused if self.coverage else ()
@@ -218,14 +229,6 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
         about = " ".join(filter(None, (signed, self.open_words)))
         return ", ".join(filter(None, (about, entered)))
-
-
-def from_json(content: Any, kind: type[Record]) -> Record:
-    """Return a record from what JSON holds of it; raise `ValueError` where it is another."""
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from error
 
 
 def to_json(record: msgspec.Struct) -> dict[str, Any]:

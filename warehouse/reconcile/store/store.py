@@ -5,22 +5,54 @@ and `closings` are only ever added to.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from warehouse.reconcile.store.closings import Closing, Restatement
-from warehouse.reconcile.store.records import Annotation, RunResult, Signature, from_json, to_json
+from warehouse.reconcile.store.records import Annotation, RunResult, Signature, to_json
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import make_directory, read_json, written_aside
 
-Record = TypeVar("Record")
+Content = TypeVar("Content")
+Record = TypeVar("Record", bound=msgspec.Struct)
 _DIGITS = 6  # of a file's number
+
+
+class DayFiles(NamedTuple):
+    """What a run writes for a day: the workbook, and for machines every key and the breaks."""
+
+    workbook: Path
+    positions: Path
+    breaks: Path
+
+
+class NumberedRecords(Generic[Record]):
+    """The records of a folder in the order in which they came, a numbered file each."""
+
+    def __init__(self, folder: Path, kind: type[Record]) -> None:
+        self._folder, self._kind = folder, kind
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return [_read(path, self._kind) for path in self.paths()]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def paths(self) -> list[Path]:
+        """Return their files."""
+        return _numbered_files(self._folder)
+
+    def add(self, record: Record) -> None:
+        """Add one behind all others."""
+        number = _add(self._folder, "", to_json(record))
+        self._records.append(replace(record, no=number))
 
 
 class Store:
@@ -35,6 +67,10 @@ class Store:
         self.inbox = root / "inbox"
         self.out = root / "out"
         self.mappings = root / "mappings.json"
+        self.annotations = NumberedRecords(root / "annotations", Annotation)
+        self.signatures = NumberedRecords(root / "signoffs", Signature)
+        self.restatements = NumberedRecords(root / "restatements", Restatement)
+        self.closings = NumberedRecords(root / "closings", Closing)
         self._results: dict[Path, RunResult] = {}
 
     def make(self) -> None:
@@ -42,45 +78,14 @@ class Store:
         make_directory(self.inbox)
         make_directory(self.out)
 
-    @cached_property
-    def annotations(self) -> list[Annotation]:
-        """All comments and decisions in the order in which they came."""
-        return [_read(path, Annotation) for path in _numbered_files(self.root / "annotations")]
-
-    def add_annotation(self, annotation: Annotation) -> None:
-        """Add what one workbook, or the engine, had to say."""
-        number = _add(self.root / "annotations", "", to_json(annotation))
-        self.annotations.append(replace(annotation, no=number))
-
-    @cached_property
-    def signatures(self) -> list[Signature]:
-        """All signatures in the order in which they came."""
-        return [_read(path, Signature) for path in _numbered_files(self.root / "signoffs")]
-
-    def add_signature(self, signature: Signature) -> None:
-        """Add one signature."""
-        number = _add(self.root / "signoffs", "", to_json(signature))
-        self.signatures.append(replace(signature, no=number))
-
-    @cached_property
-    def restatements(self) -> list[Restatement]:
-        """All runs of closed days, in their order."""
-        return [_read(path, Restatement) for path in _numbered_files(self.root / "restatements")]
-
-    def add_restatement(self, restatement: Restatement) -> None:
-        """Add that a closed day is run again, before it is."""
-        number = _add(self.root / "restatements", "", to_json(restatement))
-        self.restatements.append(replace(restatement, no=number))
-
-    @cached_property
-    def closings(self) -> list[Closing]:
-        """All versions of packs in the order in which they were closed."""
-        return [_read(path, Closing) for path in _numbered_files(self.root / "closings")]
-
-    def add_closing(self, closing: Closing) -> None:
-        """Add one version of a month's pack, after its file."""
-        number = _add(self.root / "closings", "", to_json(closing))
-        self.closings.append(replace(closing, no=number))
+    def day_files(self, day: date) -> DayFiles:
+        """Return where the files of a day lie, whether they are there or not."""
+        folder = self.out / day.isoformat()
+        return DayFiles(
+            workbook=folder / f"recon_{day}.xlsx",
+            positions=folder / f"positions_{day}.parquet",
+            breaks=folder / f"breaks_{day}.machines.csv",
+        )
 
     def days(self) -> list[date]:
         """Return the days that have a result, oldest first."""
@@ -180,10 +185,10 @@ def write_json(path: Path, content: Any) -> None:
         file.write(msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=1) + b"\n")
 
 
-def _read(path: Path, kind: type[Record]) -> Record:
+def _read(path: Path, kind: type[Content]) -> Content:
     """Read one of our files; raise `NotReconciled` where it is damaged."""
     try:
-        return from_json(read_json(path), kind)
+        return msgspec.convert(read_json(path), kind)
     except (OSError, ValueError) as error:
         raise NotReconciled(
             f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}): it was changed "

@@ -19,21 +19,18 @@ from warehouse.storage.layout import written_aside
 
 def write_files(store: Store, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
     """Write the workbook, and for machines the breaks and every key."""
-    folder = store.out / content.day.isoformat()
-    workbook = folder / f"recon_{content.day}.xlsx"
-    table = folder / f"breaks_{content.day}.machines.csv"
-    keys = folder / positions.file_name(content.day)
-    write.write(replace(content, written=result.written), workbook)
-    written = workbook.read_bytes()
+    files = store.day_files(content.day)
+    write.write(replace(content, written=result.written), files.workbook)
+    written = files.workbook.read_bytes()
     imprint.store_imprint(store, result.written, written)
     text = io.StringIO()
     csv.writer(text).writerows(_rows_of_breaks(content))
-    positions.write_positions(content, keys)
-    with written_aside(table) as file:
+    positions.write_positions(content, files.positions)
+    with written_aside(files.breaks) as file:
         file.write(text.getvalue().encode())
     # What we wrote need not be read back.
     store.add_workbooks([hashlib.sha256(written).hexdigest()])
-    return workbook, table, keys
+    return files.workbook, files.breaks, files.positions
 
 
 def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:

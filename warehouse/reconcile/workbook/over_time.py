@@ -11,7 +11,6 @@ from warehouse.reconcile.store.run_facts import (
     count_ages,
     count_owners,
     newest_facts,
-    open_breaks,
 )
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import TRAIL, OverTime, TrendNight, WorkbookContent
@@ -44,7 +43,8 @@ def _nights_before(store: Store, day: date) -> list[TrendNight]:
 
 
 def _tonight(content: WorkbookContent) -> TrendNight:
-    unsolved = open_breaks(content.outcome.breaks, content.outcome.not_compared)
+    breaks = (*content.outcome.breaks, *content.outcome.not_compared)
+    unsolved = [break_ for break_ in breaks if break_.is_open]
     return TrendNight(content.day, count_ages(unsolved, content.day), count_owners(unsolved))
 
 

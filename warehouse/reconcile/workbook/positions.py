@@ -6,7 +6,6 @@ Beside the workbook, and whole however many keys there are: a sheet has its end,
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,11 +36,6 @@ _WORDS = {
 }
 _PLAIN = ("account_name", "ledger_text", "snapshot_text", "break_id")
 _SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
-
-
-def file_name(day: date) -> str:
-    """Return the name of the file of a day."""
-    return f"positions_{day}.parquet"
 
 
 def write_positions(content: WorkbookContent, path: Path) -> None:

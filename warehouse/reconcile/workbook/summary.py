@@ -7,6 +7,7 @@ from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals, unused_by_reason
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES
+from warehouse.reconcile.store.run_facts import AGE_BANDS
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.over_time import write_trends
@@ -21,7 +22,6 @@ _COLUMNS = (
     Heading("", 18, "amount"),
     Heading("", 12),
 )
-_AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
 _UNUSED = 40
@@ -181,12 +181,12 @@ def _all(content: WorkbookContent) -> int:
 
 def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
     """Write breaks by status and age, counted live."""
-    on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
+    on.heads(("Status", *(label for label, _, _ in AGE_BANDS), "In all"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
     for status_ in STATUSES:
         on.text(0, status_)
         ages = [b.age_days for b in content.outcome.breaks if b.status == status_]
-        for place, (_, low, high) in enumerate(_AGES, 1):
+        for place, (_, low, high) in enumerate(AGE_BANDS, 1):
             formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
             on.formula(place, formula, sum(low <= days <= high for days in ages), "count")
         on.formula(5, f"=SUM(B{on.row + 1}:E{on.row + 1})", len(ages), "count")

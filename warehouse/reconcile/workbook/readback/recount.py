@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES
+from warehouse.reconcile.store.run_facts import AGE_BANDS
 
 Row = tuple[str, ...]
 _BANNER = re.compile(r"\d+OPENBREAKS\((\d+)intotal\)")
@@ -28,8 +29,7 @@ def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
         return (f"{int(banner[1]) - accepted}OPENBREAKS({banner[1]}intotal)", *row[1:])
     if any(_same(label, status) for status in STATUSES):
         ages = [age for status, age in breaks if _same(status, label)]
-        bounds = ((0, 1), (2, 4), (5, 29), (30, 10**6))
-        counts = [sum(low <= age <= high for age in ages) for low, high in bounds]
+        counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]
         return (label, *map(str, counts), str(len(ages)), *row[6:])
     return row
 

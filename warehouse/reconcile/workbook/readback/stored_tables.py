@@ -78,7 +78,7 @@ def stored_table(store: Store, page: SheetTable, read: TableRows, result: RunRes
         return _table(page, (_tie(tie, texts.names) for tie in result.ties))
     if page.sheet == ROLLED:
         return _table(page, texts.rolled)
-    path = store.out / result.day.isoformat() / positions.file_name(result.day)
+    path = store.day_files(result.day).positions
     keys = positions.read_positions(path, result.run_id, result.fields)
     if _lists_odd(page, read):
         results = texts.left_out or (Result.MATCHED.value,)
