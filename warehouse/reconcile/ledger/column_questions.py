@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
-from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.ledger.unread import UnknownColumn, is_sign
 from warehouse.reconcile.settings.shape import UNUSED
-from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.settings.toml_table import heading, quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.text import fold
@@ -30,7 +29,7 @@ def ask_for_scope(
             raise Ambiguous(
                 f"{where} is an export of {' and '.join(names)} by its columns, and the book knows "
                 f"no {dimension} of that name.",
-                f'[file.{quote(name_pattern(file))}]\n{dimension} = "*"'
+                f'{heading("file", name_pattern(file))}\n{dimension} = "*"'
                 f"   # or the {dimension} that the book has for it",
             )
     for dimension in _NAMED:
@@ -39,7 +38,7 @@ def ask_for_scope(
             raise Ambiguous(
                 f"{where}: no column says the {dimension}, and the name says {name!r}: it may "
                 f"cover that {dimension} alone.",
-                f"[file.{quote(name_pattern(file))}]\n{setting(dimension, name)}"
+                f"{heading('file', name_pattern(file))}\n{setting(dimension, name)}"
                 f'   # or "*", where it covers every {dimension}',
             )
 
@@ -54,27 +53,26 @@ def question_of_columns(
     where: str,
 ) -> Ambiguous:
     """Return the question what some columns are."""
-    table = f'[ledger."{head.fingerprint}"]'
     sign = next((column for column in asked if is_sign(column, head.words)), None)
     if sign is not None:
         return _question_of_sign(sign, head, where)
     samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
     words = f"{where}: it is not known what these columns are: {samples[:1500]}."
-    dimension = context.known.shared_dimension(column.title for column in asked)
+    dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in lacking:
         return Ambiguous(
             f"{words} Their titles are names of a {dimension}, which no column says: each of them "
             f"seems to be the amounts of one {dimension}.",
-            f"[file.{quote(name_pattern(file))}]\n{setting('columns_are', dimension)}",
+            f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}",
         )
     if lacking:
         words += f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
         words += "is coarser, and what was moved between them is not seen."
     meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
-    amount = head.titles[head.columns["amount"]] or letters(head.columns["amount"])
+    amount = head.title_of(head.columns["amount"])
     fields = _fields_of(asked, lacking, context)
     left = [column.title for column in asked if column.title not in fields.values()]
-    lines = [table, *(setting(field, title) for field, title in fields.items())]
+    lines = [head.table, *(setting(field, title) for field, title in fields.items())]
     lines += [f"{UNUSED} = [{', '.join(map(quote, left))}]"] if left else []
     return Ambiguous(
         f"{words} The amount is read from {amount!r}. Say which column is what, by {meant}, or "
@@ -94,7 +92,7 @@ def _question_of_sign(column: UnknownColumn, head: Header, where: str) -> Ambigu
     return Ambiguous(
         f"{where}: the column {column.title!r} says debit or credit ({', '.join(written[:4])}), "
         "and it is not known which of them makes an amount negative.",
-        f'[ledger."{head.fingerprint}"]\n{setting("sign", column.title)}\n'
+        f"{head.table}\n{setting('sign', column.title)}\n"
         f'{setting("negative_word", proposal)}   # or {alternative}sign = "" where it says nothing',
     )
 

@@ -1,27 +1,19 @@
 """Nothing unread: what of the inbox was not used, and why, as a control beside the totals."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import FilePart, Ledger, LedgerSource, Unused
 from warehouse.reconcile.terms.notices import Notice
 
 SEVERITIES = ("high", "medium", "low")
+Severe = TypeVar("Severe", Notice, Unused)
 
 
-def by_severity(notices: Iterable[Notice]) -> list[Notice]:
-    """Return notices with the worst first, otherwise in their order."""
-    return sorted(
-        notices,
-        key=lambda notice: (
-            SEVERITIES.index(notice.severity) if notice.severity in SEVERITIES else len(SEVERITIES)
-        ),
-    )
-
-
-def worst_first(unused: Iterable[Unused]) -> list[Unused]:
-    """Return what was not used with the worst first, otherwise in its order."""
-    return sorted(unused, key=lambda item: SEVERITIES.index(item.severity))
+def worst_first(items: Iterable[Severe]) -> list[Severe]:
+    """Return notices, or what was not used, with the worst first, otherwise in their order."""
+    return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
 
 
 def totals(unused: Sequence[Unused]) -> str:

@@ -148,7 +148,7 @@ def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
         yield Notice("medium", words, where)
     hidden = sorted(head.places & grid.hidden_columns)
     if hidden:
-        names = " and ".join(repr(head.titles[column]) for column in hidden)
+        names = " and ".join(repr(head.title_of(column)) for column in hidden)
         yield Notice("medium", f"the hidden column {names} was read like the others", where)
 
 

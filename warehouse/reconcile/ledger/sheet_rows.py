@@ -28,7 +28,7 @@ from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 _OTHER_DATE = "another date"
 _ASSET = FIELDS.index("asset")
@@ -103,7 +103,7 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
         layer,
         reading.amounts.rules,
         is_read=is_read,
-        is_name=lambda _, text: _is_name(text, head.words),
+        is_name=lambda text: _is_name(text, head.words),
     )
     places = pc.add(rows, reading.grid.line(0))
     file = pa.repeat(reading.number, len(rows))
@@ -216,37 +216,25 @@ def _is_total(reading: SheetReading, cells: Row) -> bool:
     # An asset, or an account, may well be called `total`: the word must stand first, and the asset
     # be blank or that word. With a name beside it ("Total Kraken") the name must be one of the book
     # or the asset be blank, so that an asset `Total Return` stays one.
-    first = next((text for cell in cells if (text := as_text(cell).strip())), "")
+    first = first_text(cells)
     group = reading.head.words.total_name(first)
     if group is None or reading.context.known.dimension_of(first):
         return False
-    own = {
-        place: as_text(cells[place]).strip()
-        for place in _name_places(reading)
-        if len(cells) > place
-    }
-    asset = own.get(reading.head.columns.get("asset", -1), "")
-    known = reading.context.known
+    asset = text_at(cells, reading.head.columns.get("asset"))
     if not asset or reading.head.words.total_name(asset) == "":
         return True
-    if asset != first:
-        return bool(group) and bool(known.dimension_of(group))
-    return bool(group) and (bool(known.dimension_of(group)) or _is_seen(reading, group))
-
-
-def _name_places(reading: SheetReading) -> list[int]:
-    return [place for name, place in reading.head.columns.items() if name in FIELDS]
+    is_known = bool(reading.context.known.dimension_of(group))
+    return bool(group) and (is_known or (asset == first and _is_seen(reading, group)))
 
 
 def _is_seen(reading: SheetReading, name: str) -> bool:
     """Return whether a name stands in a column of names, as rows above a total have it."""
-    rows = reading.grid.rows
+    places = [place for field, place in reading.head.columns.items() if field in FIELDS]
     wanted = fold(name)
     return any(
-        fold(as_text(row[place])) == wanted
-        for row in rows[reading.head.body :]
-        for place in _name_places(reading)
-        if len(row) > place
+        fold(text_at(row, place)) == wanted
+        for row in reading.grid.rows[reading.head.body :]
+        for place in places
     )
 
 
@@ -276,8 +264,7 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
         if name in reading.head.fields and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank"
     if row in reading.undated:
-        stated = as_text(cells[places["as_of"]]).strip()
-        return f"the date {stated[:40]!r} is not understood"
+        return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"
     return reading.amounts.read(cells, layer)
 
 

@@ -1,7 +1,6 @@
 """Which tabs of a file are the ledger, at which level, and what becomes of the other tabs."""
 
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header, header
@@ -11,12 +10,12 @@ from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.scope import ALL
 from warehouse.reconcile.settings.shape import UNUSED
-from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.settings.toml_table import heading, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.text import first_text
 
 
 def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, Header]]:
@@ -27,9 +26,11 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
         head = None if _is_put_aside(grid, name, context) else header(grid, context, name)
         if head is not None:
             tabs.append((grid, head))
+    if not tabs:
+        raise unknown_header(file.grids, name, context)
     wanted = {head.shape.sheet for _, head in tabs} - {""}
     if ALL in wanted or context.config.of_file(name).tab:
-        return tabs or _raise_question(file, context)
+        return tabs
     if wanted:
         named = [tab for tab in tabs if tab[0].sheet in wanted]
         if not named:
@@ -39,15 +40,9 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
                 "`sheet` in recon.toml."
             )
         tabs = named
-    if not tabs:
-        return _raise_question(file, context)
     if len(tabs) > 1:
         raise _several_tabs(tabs, name, context)
     return tabs
-
-
-def _raise_question(file: OpenedFile, context: ReadingContext) -> NoReturn:
-    raise unknown_header(file.grids, file.path.name, context)
 
 
 def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
@@ -55,23 +50,26 @@ def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
     return bool(grid.sheet) and context.config.inbox_setting(f"{file}!{grid.sheet}") == UNUSED
 
 
+def _names(grids: Iterable[Grid]) -> str:
+    return ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid in grids)
+
+
 def _several_tabs(
     tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
 ) -> Ambiguous:
     """Return the question which of several tabs are the ledger, and what their names say."""
-    names = ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid, _ in tabs)
-    words = f"{file}: the sheets {names} may each be the ledger."
+    words = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
     lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
-    dimension = context.known.shared_dimension(grid.sheet for grid, _ in tabs)
+    dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
     if dimension in lacking:
         return Ambiguous(
             f"{words} Their names are those of a {dimension}, which no column says.",
-            f'[file.{quote(name_pattern(file))}]\ntab = "{dimension}"'
+            f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
             "   # the name of each tab is that of its rows",
         )
     return Ambiguous(
         words,
-        f'[ledger."{tabs[0][1].fingerprint}"]\n{setting("sheet", tabs[0][0].sheet)}'
+        f"{tabs[0][1].table}\n{setting('sheet', tabs[0][0].sheet)}"
         f'   # or "{ALL}", where all of them together are',
     )
 
@@ -86,7 +84,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
         common = ", ".join(f'"{name}"' for name in has if name in config.level)
         raise Ambiguous(
             f"{where} has no column for {', '.join(lacking)}, and `level` in recon.toml asks for "
-            f'{", ".join(config.level)}. Name the column under [ledger."{head.fingerprint}"], like '
+            f"{', '.join(config.level)}. Name the column under {head.table}, like "
             f'{lacking[0]} = "...", or ask for a level that it has.',
             f"[settings]\nlevel = [{common}]",
         )
@@ -118,7 +116,7 @@ def _reason_of_tab(grid: Grid, file: str, sheet: str, context: ReadingContext) -
     """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"
-    if not any(as_text(cell).strip() for row in grid.rows for cell in row):
+    if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
     if not holds_amounts(grid.rows):
         return "it holds no amounts", "low"
@@ -134,13 +132,12 @@ def _question_of_others(
     context: ReadingContext,
 ) -> Ambiguous:
     """Return the question about tabs with amounts whose columns are not understood."""
-    names = ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid in asked)
     sheet, head = chosen[0][0].sheet, chosen[0][1]
-    lines = [f'[ledger."{head.fingerprint}"]', setting("sheet", sheet)]
+    lines = [head.table, setting("sheet", sheet)]
     if context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
-        f"{file}: the ledger was found in {sheet!r}, and there are amounts in {names}, whose "
-        "columns are not understood.",
+        f"{file}: the ledger was found in {sheet!r}, and there are amounts in {_names(asked)}, "
+        "whose columns are not understood.",
         "\n".join(lines) + "   # the others are then left out",
     )

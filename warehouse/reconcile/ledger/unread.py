@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.cells.conventions import is_date
 from warehouse.reconcile.ledger.header.header_row import Header
-from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
@@ -24,7 +23,7 @@ from warehouse.reconcile.terms.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import as_text, first_text, fold
 
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _SAMPLE = 2000  # different values of a column that are looked at
@@ -61,9 +60,7 @@ def holds_amounts(rows: Iterable[Sequence[object]]) -> bool:
 
 def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
     """Yield the rows above the header, louder where amounts stand in them."""
-    filled = [
-        row for row in range(head.row) if any(as_text(cell).strip() for cell in grid.rows[row])
-    ]
+    filled = [row for row in range(head.row) if first_text(grid.rows[row])]
     if filled:
         rows = [grid.rows[row] for row in filled]
         severity = "medium" if holds_amounts(rows) else "low"
@@ -95,17 +92,13 @@ def unused_columns(
     for place, title in enumerate(head.titles):
         if place in head.places:
             continue
-        column = _column(grid, head, place, title or letters(place))
+        column = _column(grid, head, place)
         reason = _reason(column, head, lacking)
         if not reason:
             asked.append(column)
         elif title or column.kind:
             unused.append(Unused(where, FilePart.COLUMN, repr(column.title), reason))
     return unused, asked
-
-
-def _title(head: Header, field: str) -> str:
-    return head.titles[head.columns[field]] or letters(head.columns[field])
 
 
 def _unused_by(title: str, head: Header) -> str:
@@ -125,7 +118,7 @@ def _reason(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     if field and head.shape.columns.get(field) == "":
         return f"recon.toml says {setting(field, '')}"
     if field in head.columns:
-        return f"the {field} is read from {_title(head, field)!r}"
+        return f"the {field} is read from {head.title_of(head.columns[field])!r}"
     kinds = {"": "it is empty", "date": "it holds dates", "index": "it numbers the rows"}
     if column.kind in kinds:
         return kinds[column.kind]
@@ -155,7 +148,8 @@ def _reason_of_figures(column: UnknownColumn, head: Header, lacking: Sequence[st
     )
 
 
-def _column(grid: Grid, head: Header, place: int, title: str) -> UnknownColumn:
+def _column(grid: Grid, head: Header, place: int) -> UnknownColumn:
+    title = head.title_of(place)
     values = list(_values(grid, head, place))
     if not values:
         return UnknownColumn(place, title, "")
@@ -225,10 +219,10 @@ def rows_of_other_dates(
     repeats = 2 * len(now & then) > len(now)
     if gone > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{where}: by the column {title!r} {number} of {len(days) - head.row - 1} rows would "
+            f"{where}: by the column {title!r} {number} of {len(days) - head.body} rows would "
             f"be of other days than {day} and be left out, and {gone} of {len(now | then)} keys "
             "with them. It may be the date of the last movement.",
-            f'[ledger."{head.fingerprint}"]\nas_of = ""'
+            f'{head.table}\nas_of = ""'
             f"   # or {setting('as_of', title)}, where the rows of other days are to be left out",
         )
     words = f"another date than {day} in {title!r}"

@@ -1,10 +1,12 @@
 """A look at one ledger before it is used: what is read of it, why, and what is still asked."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+
+import pyarrow.compute as pc
 
 from warehouse.exact import total
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -19,7 +21,7 @@ from warehouse.reconcile.ledger.tabs import chosen_tabs
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, reading_files
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, open_file
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import fold, text_at
 
 FIRST_ROWS = 5
 
@@ -133,8 +135,8 @@ def _tab(grid: Grid, head: Header, place: str) -> TabPreview:
 def _columns(grid: Grid, head: Header) -> Iterator[ColumnUse]:
     for place, title in enumerate(head.titles):
         use = _use(head, place)
-        cells = (row[place] for row in islice(grid.rows, head.body, None) if len(row) > place)
-        values = islice((text for cell in cells if (text := as_text(cell).strip())), 2)
+        rows = islice(grid.rows, head.body, None)
+        values = islice((text for row in rows if (text := text_at(row, place))), 2)
         yield ColumnUse(
             letter=letters(place).rpartition(" ")[2],
             title=title,
@@ -175,16 +177,13 @@ def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:
         if source.place_name == tab.place
     )
     table = ledger.lines.table
-    own = table.filter([file == number for file in table["file"].to_pylist()])
+    own = table.filter(pc.equal(table["file"], number))
     first = own.slice(0, FIRST_ROWS).select([*FIELDS, "amount"]).to_pylist()
     amounts: dict[str, list[str]] = {}
     for asset, amount in zip(own["asset"].to_pylist(), own["amount"].to_pylist(), strict=True):
         amounts.setdefault(asset, []).append(amount)
-    return TabPreview(
-        place=tab.place,
-        header=tab.header,
-        columns=tab.columns,
-        profile=tab.profile,
+    return replace(
+        tab,
         source=source,
         rows=tuple(tuple(row[name] for name in (*source.fields, "amount")) for row in first),
         totals=tuple((asset, total(texts), len(texts)) for asset, texts in sorted(amounts.items())),

@@ -11,7 +11,6 @@ from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
 from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.ledger.coverage import (
-    by_severity,
     worst_first,
 )
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -91,7 +90,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     loud = [*outcome.proposals, *(item.notice for item in unused if item.severity != "low")]
     content = replace(
         content,
-        notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
+        notices=worst_first([*loud, *_notices(store, source, config, outcome, ledger)]),
         unused=unused,
         evidence=evidence_of(content, config, inputs.program_version),
         over_time=look_back(store, config, content),

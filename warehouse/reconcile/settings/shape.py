@@ -63,6 +63,11 @@ class Shape:
     header_rows: int = 0
     keeps: Precision | None = None
 
+    @property
+    def amount_titles(self) -> tuple[str, ...]:
+        """The titles of the amount, where somebody said them."""
+        return self.amounts or tuple(filter(None, [self.columns.get("amount")]))
+
     def over(self, other: "Shape") -> "Shape":
         """Return what this one says, and where it says nothing what the other one says."""
         answers = {

@@ -26,6 +26,11 @@ def quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def heading(kind: str, name: str) -> str:
+    """Return the heading of a table of recon.toml, like `[ledger."1a2b3c4d"]`."""
+    return f"[{kind}.{quote(name)}]"
+
+
 def join_tables(text: str) -> str:
     """Return the text with the lines of a table that is opened twice below its first heading."""
     # Each question names the table of its answer, so that two answers, pasted one after the other,
@@ -33,13 +38,13 @@ def join_tables(text: str) -> str:
     tables: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.splitlines(keepends=True):
-        heading = _HEADING.fullmatch(line)
-        name = heading[1].strip() if heading else name
+        opened = _HEADING.fullmatch(line)
+        name = opened[1].strip() if opened else name
         lines = tables.setdefault(name, [])
         key = _KEY.match(line)
         if key and name.startswith(_ANSWERED):
             lines[:] = [other for other in lines if not _is_same_key(other, key[1])]
-        if not heading or not lines:
+        if not opened or not lines:
             lines.append(line if line.endswith("\n") else f"{line}\n")
     return "".join(line for lines in tables.values() for line in lines)
 

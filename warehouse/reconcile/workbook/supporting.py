@@ -1,6 +1,6 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
-from warehouse.reconcile.ledger.coverage import by_severity
+from warehouse.reconcile.ledger.coverage import worst_first
 from warehouse.reconcile.matching.totals import EQUAL, STEPPED
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import (
@@ -137,7 +137,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
     on = SheetWriter(draft, NOTICES, _NOTICES)
     on.title("What to know of this reconciliation")
     quiet = [item.notice for item in content.unused if item.severity == "low"]
-    in_order = by_severity([*content.notices, *quiet])
+    in_order = worst_first([*content.notices, *quiet])
     rows = [[notice.severity, notice.words, notice.where, notice.raw] for notice in in_order]
     on.table(rows, content.footer)
 

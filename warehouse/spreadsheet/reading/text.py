@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 
 def as_text(cell: object) -> str:
@@ -15,6 +16,16 @@ def as_text(cell: object) -> str:
     if isinstance(cell, float):
         return format(cell, ".15g")
     return str(cell)
+
+
+def text_at(row: Sequence[object], place: int | None) -> str:
+    """Return the text of a cell without spaces around it; nothing where there is no such cell."""
+    return as_text(row[place]).strip() if place is not None and len(row) > place else ""
+
+
+def first_text(row: Sequence[object]) -> str:
+    """Return the first text of a row without spaces around it; nothing of a blank row."""
+    return next((text for cell in row if (text := as_text(cell).strip())), "")
 
 
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")

@@ -127,7 +127,7 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
         head.layers[0],
         Rules(Decimals.POINT),
         is_read=None,
-        is_name=lambda _, text: text != "",
+        is_name=lambda text: text != "",
     )
     assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
     found = read_ledger(

@@ -230,10 +230,7 @@ def _read_plain(cell: str) -> Amount:
 
 
 def _read_number(cell: float) -> Amount | str:
-    try:
-        value = exact(format(cell, f".{FLOAT_DIGITS}g"))
-    except ValueError:
-        return NO_AMOUNT
+    value = exact(format(cell, f".{FLOAT_DIGITS}g"))
     if not value.is_finite():
         return NO_AMOUNT
     text = plain(value)
@@ -247,12 +244,8 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
     read = readings(apart.digits)
     if not read:
         return NO_AMOUNT
-    chosen = read.get(rules.decimals or Decimals.POINT)
-    if chosen is None:
-        if rules.decimals is None:
-            chosen = next(iter(read.values()))
-        else:
-            return f"it is no amount with a decimal {rules.decimals.value}"
-    text, decimals = chosen
+    if rules.decimals is not None and rules.decimals not in read:
+        return f"it is no amount with a decimal {rules.decimals.value}"
+    text, decimals = read.get(rules.decimals or Decimals.POINT) or next(iter(read.values()))
     minus = "-" if apart.minus and text != "0" else ""
     return Amount(f"{minus}{text}", decimals, apart.unit)

@@ -45,7 +45,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         raise Ambiguous(
             f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
             f"{' and one with a decimal '.join(rule.value for rule in sure)}.",
-            _line(head, 'decimal = "point"   # or "comma": the others are then rejected'),
+            f'{head.table}\ndecimal = "point"   # or "comma": the others are then rejected',
         )
     if sure:
         decimals = next(iter(sure))
@@ -57,7 +57,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         raise Ambiguous(
             f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
             "other amount of the column settles it.",
-            _line(head, 'decimal = "point"   # or "comma"'),
+            f'{head.table}\ndecimal = "point"   # or "comma"',
         )
     return Rules(None, word)
 
@@ -69,7 +69,7 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) ->
         raise Ambiguous(
             f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and it is not known "
             "which of them makes an amount negative.",
-            _line(head, 'negative_word = "CR"   # or "DR"'),
+            f'{head.table}\nnegative_word = "CR"   # or "DR"',
         )
 
 
@@ -82,10 +82,6 @@ def _telling(grid: Grid, head: Header) -> Sequence[object]:
         else:
             cells += [row[place] for row in grid.rows[head.body :] if len(row) > place]
     return cells
-
-
-def _line(head: Header, setting: str) -> str:
-    return f'[ledger."{head.fingerprint}"]\n{setting}'
 
 
 def dates_of(
@@ -105,11 +101,11 @@ def dates_of(
     if order == "?":
         order = settled.get(_DATES, "?")
     if order == "?":
-        example = next(cell for cell in cells[head.body :] if _is_unsure(cell))
+        example = next(cell for cell in cells[head.body :] if _order([cell]) == "?")
         raise Ambiguous(
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
             "date of the column settles it.",
-            _line(head, 'dates = "day first"   # or "month first"'),
+            f'{head.table}\ndates = "day first"   # or "month first"',
         )
     if order:
         settled[_DATES] = order
@@ -133,7 +129,7 @@ def _ask_for_dates(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int
             f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
             f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20, or say "
             "that the column is none.",
-            _line(head, 'as_of = ""'),
+            f'{head.table}\nas_of = ""',
         )
 
 
@@ -161,10 +157,6 @@ def _order(cells: Iterable[object]) -> str:
         if first != second:
             unsure = "?"
     return unsure
-
-
-def _is_unsure(cell: object) -> bool:
-    return isinstance(cell, str) and bool(_NUMBERS.fullmatch(cell.strip()))
 
 
 def is_date(cell: object) -> bool:

@@ -33,12 +33,12 @@ def plain_rows(
     rules: Rules,
     *,
     is_read: Sequence[bool] | None,
-    is_name: Callable[[str, str], bool],
+    is_name: Callable[[str], bool],
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
     """Return the numbers of such rows below the header, and their columns without `file`, `line`.
 
     `whole` are the rows that have a cell for each title, which serve each layer. `is_read` says of
-    every row whether its date is read, `is_name` of a field and a text whether it is surely a name.
+    every row whether its date is read, `is_name` of a text whether it is surely a name.
     """
     decimals = rules.decimals or Decimals.POINT
     place = layer.terms[0].place
@@ -52,7 +52,7 @@ def plain_rows(
         if field in head.columns:
             # Each different name is judged once: a column has few of them, and a million cells.
             column = columns[head.columns[field]]
-            odd = [text for text in pc.unique(column).to_pylist() if not is_name(field, text)]
+            odd = [text for text in pc.unique(column).to_pylist() if not is_name(text)]
             is_plain_row = pc.and_not(is_plain_row, pc.is_in(column, pa.array(odd, pa.string())))
     chosen = {field: columns[where].filter(is_plain_row) for field, where in head.columns.items()}
     rows = rows.filter(is_plain_row)

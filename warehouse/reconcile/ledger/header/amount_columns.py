@@ -71,17 +71,9 @@ def _label_places(candidate: Candidate, columns: Mapping[str, int]) -> list[int]
     ]
 
 
-def summands(candidate: Candidate) -> list[int]:
-    """Return the columns that are parts of a balance by their titles, like free and locked."""
-    roles = map(candidate.words.role_of, candidate.titles)
-    return [place for place, role in enumerate(roles) if role in ("free", "locked")]
-
-
-def _role_place(role: str, candidate: Candidate) -> int | None:
-    """Return the only column of a role, or None."""
-    roles = map(candidate.words.role_of, candidate.titles)
-    places = [place for place, name in enumerate(roles) if name == role]
-    return places[0] if len(places) == 1 else None
+def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
+    """Return the titles that name such parts of an amount, like `free` and `locked`."""
+    return [title for title in candidate.titles if candidate.words.role_of(title) in roles]
 
 
 def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
@@ -96,8 +88,7 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
                 "`label_columns`, or take that line out."
             )
         return tuple(Layer((Term(place),), {shape.columns_are: titles[place]}) for place in places)
-    wanted = shape.amounts or tuple(filter(None, [shape.columns.get("amount")]))
-    if wanted:
+    if wanted := shape.amount_titles:
         terms = terms_of(wanted, titles)
         if terms is None:
             raise NotReconciled(
@@ -110,20 +101,19 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
 
 def _amount_place(candidate: Candidate) -> int:
     """Return the one column of amounts; raise `Ambiguous` where there are parts of it instead."""
-    titles = candidate.titles
     place = column_of(candidate, "amount", candidate.settled.get("amount"))
-    debit, credit = _role_place("debit", candidate), _role_place("credit", candidate)
     if place is not None:
         return place
-    if debit is not None and credit is not None:
-        pair = titles[debit], titles[credit]
+    debit, credit = (titles_of_role(candidate, role) for role in ("debit", "credit"))
+    if len(debit) == len(credit) == 1:
+        pair = (*debit, *credit)
         raise Ambiguous(
             f"{candidate.where}: the amounts stand in two columns, {pair[0]!r} and {pair[1]!r}, "
             "and it is not known which of them is what is held and which is taken off it.",
             f"{candidate.table}\n{setting('amount', ' - '.join(pair))}"
             f"   # or {setting('amount', ' - '.join(reversed(pair)))}",
         )
-    parts = [titles[part] for part in summands(candidate)]
+    parts = titles_of_role(candidate, "free", "locked")
     raise Ambiguous(
         f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} may "
         "be its parts.",

@@ -11,8 +11,9 @@ from warehouse.reconcile.ledger.header.titles import fingerprint, joined_titles
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.scope import ALL, FileSettings
 from warehouse.reconcile.settings.shape import Shape
+from warehouse.reconcile.settings.toml_table import heading
 from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.text import text_at
 
 _LOOKED_AT = 200  # rows below a header that say whether a column holds numbers
 
@@ -53,13 +54,12 @@ class Candidate:
     @property
     def table(self) -> str:
         """The heading of the table that settles questions of it."""
-        return f'[ledger."{self.fingerprint}"]'
+        return heading("ledger", self.fingerprint)
 
     def has_numbers(self, place: int) -> bool:
         """Return whether numbers stand in a column, in its first rows."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
-        cells = [row[place] for row in rows if len(row) > place]
-        texts = [as_text(cell).strip() for cell in cells]
+        texts = [text_at(row, place) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
         filled = sum(bool(text.strip("-")) for text in texts)
         return filled == 0 or 2 * numbers > filled
@@ -92,7 +92,7 @@ def candidate_at(
         names=names,
         settled={
             field: title
-            for field, title in context.columns_of(name).items()
+            for field, title in context.remembered.get(name, {}).items()
             if title not in shape.columns.values()
         }
         | dict(by_print.columns),

@@ -1,6 +1,5 @@
 """What reading a ledger depends on besides its own cells."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -27,7 +26,3 @@ class ReadingContext:
     def words(self) -> Words:
         """The words of titles and cells, with those that the person added."""
         return words_of(self.config.own_words)
-
-    def columns_of(self, fingerprint: str) -> Mapping[str, str]:
-        """Return what was found out of a header in an earlier run."""
-        return self.remembered.get(fingerprint, {})

@@ -4,26 +4,25 @@ A ledger's shape is known by its headers, whatever their order: the first eight 
 digest name it in recon.toml.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warehouse.reconcile.ledger.header.amount_columns import (
     Layer,
     layers_of,
-    summands,
     terms_of,
 )
 from warehouse.reconcile.ledger.header.candidate import Candidate, candidate_at
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.field_columns import column_of, sign_place
 from warehouse.reconcile.ledger.header.profiles import Profile
-from warehouse.reconcile.ledger.header.titles import depths, places_of
+from warehouse.reconcile.ledger.header.titles import depths, letters, places_of
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.shape import READ, Shape
+from warehouse.reconcile.settings.toml_table import heading
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
-
-_TWO = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +47,15 @@ class Header:
     covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sign: int | None = None
     profile: Profile | None = None
+
+    @property
+    def table(self) -> str:
+        """The heading of the table of recon.toml that settles questions of it."""
+        return heading("ledger", self.fingerprint)
+
+    def title_of(self, place: int) -> str:
+        """Return the title of a column, or its letter where it has none."""
+        return self.titles[place] or letters(place)
 
     @property
     def body(self) -> int:
@@ -105,8 +113,8 @@ def _is_header(candidate: Candidate) -> bool:
     """Return whether a row names an asset and an amount, whatever else it names."""
     shape = candidate.shape
     titles = [place for place, title in enumerate(candidate.titles) if title]
-    is_said = shape.amounts or shape.columns.get("amount")
-    if not titles or (candidate.profile and candidate.profile.refusal and not is_said):
+    refusal = candidate.profile.refusal if candidate.profile else ""
+    if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
     # What is written down for files of a name counts for the row that has the title, and no other.
@@ -122,14 +130,13 @@ def _is_header(candidate: Candidate) -> bool:
 def _has_amounts(candidate: Candidate) -> bool:
     """Return whether a row names columns that are amounts together."""
     shape, titles = candidate.shape, candidate.titles
-    wanted = shape.amounts or tuple(filter(None, [shape.columns.get("amount")]))
-    if wanted:
+    if wanted := shape.amount_titles:
         return terms_of(wanted, titles) is not None
-    roles = {candidate.words.role_of(title) for title in titles}
+    roles = Counter(map(candidate.words.role_of, titles))
     return (
         bool(shape.columns_are and sum(map(bool, titles)) > 1)
-        or roles.issuperset({"debit", "credit"})
-        or sum(1 for _ in summands(candidate)) >= _TWO
+        or min(roles["debit"], roles["credit"]) >= 1
+        or roles["free"] + roles["locked"] > 1
     )
 
 

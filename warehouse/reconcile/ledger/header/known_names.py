@@ -1,7 +1,7 @@
 """Names that the book knows, to tell which dimension a title, a tab or a file name says."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from warehouse.spreadsheet.reading.text import fold
@@ -46,15 +46,11 @@ class KnownNames:
             (dimension for dimension in _TOLD_BY if name in self.folded.get(dimension, {})), ""
         )
 
-    def shared_dimension(self, texts: Iterable[str], *, least: int = 2) -> str:
-        """Return the dimension that at least so many of these texts are names of, or nothing."""
-        counts = (
-            {dimension: sum(self.has(dimension, text) for text in texts) for dimension in _TOLD_BY}
-            if (texts := list(texts))
-            else {}
-        )
-        best = max(counts, key=lambda dimension: counts[dimension], default="")
-        return best if best and counts[best] >= least else ""
+    def shared_dimension(self, texts: Collection[str]) -> str:
+        """Return the dimension that most of these texts are names of, two at least, or nothing."""
+        counts = {name: sum(self.has(name, text) for text in texts) for name in _TOLD_BY}
+        best = max(counts, key=lambda name: counts[name])
+        return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
         """Return the one name of a dimension that stands as words in a text, or nothing."""

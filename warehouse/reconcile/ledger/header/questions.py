@@ -14,11 +14,11 @@ from warehouse.reconcile.ledger.header.titles import (
     titles_of,
 )
 from warehouse.reconcile.settings.shape import READ
-from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.settings.toml_table import heading, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.terms.file_names import day_in, name_pattern
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.text import text_at
 
 _TICKER = re.compile("[A-Z][A-Z0-9]{1,9}")
 _SHOWN, _ROWS = 12, 200
@@ -53,7 +53,7 @@ def refusal_of(grid: Grid) -> str:
 def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambiguous:
     titles = titles_of(grid.rows[row])
     shown = "; ".join(samples(grid, row, _SHOWN))
-    dimension = context.known.shared_dimension(title for title in titles if title)
+    dimension = context.known.shared_dimension([title for title in titles if title])
     words = (
         f"{file}: no row says which column is the asset and which the amount. Its columns and "
         f"their first values: {shown[:1500]}."
@@ -62,14 +62,14 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
         return Ambiguous(
             f"{words} The titles are names of a {dimension}, so that each column seems to be the "
             f"amounts of one {dimension}.",
-            f'[file.{quote(name_pattern(file))}]\ncolumns_are = "{dimension}"',
+            f'{heading("file", name_pattern(file))}\ncolumns_are = "{dimension}"',
         )
     guesses = {name: _likely_column(grid, row, name, context) for name in REQUIRED}
     also = f" Columns that may be named besides: {', '.join(READ)}. If it is no ledger, say so "
     also += f"under [inbox] by {setting(file, 'unused')} instead."
     if not all(guesses.values()):
         return Ambiguous(words + also, f"[inbox]\n{setting(file, 'unused')}")
-    lines = [f'[ledger."{fingerprint(titles)}"]']
+    lines = [heading("ledger", fingerprint(titles))]
     lines += [setting(name, title) for name, title in guesses.items()]
     return Ambiguous(words + also, "\n".join(lines))
 
@@ -78,12 +78,8 @@ def _likely_column(grid: Grid, row: int, field: str, context: ReadingContext) ->
     """Return the title of the column that is most like a field by what stands in it, or nothing."""
     best, title = 0.5, ""
     for place, text in enumerate(titles_of(grid.rows[row])):
-        cells = [
-            as_text(cells[place]).strip()
-            for cells in islice(grid.rows, row + 1, row + _ROWS)
-            if len(cells) > place
-        ]
-        filled = [cell for cell in cells if cell]
+        rows = islice(grid.rows, row + 1, row + _ROWS)
+        filled = [cell for cells in rows if (cell := text_at(cells, place))]
         share = sum(_is_like(cell, field, context) for cell in filled) / (len(filled) or 1)
         if share > best:
             best, title = share, text or letters(place)

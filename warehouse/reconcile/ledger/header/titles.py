@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from xlsxwriter.utility import xl_col_to_name
+
 from warehouse.reconcile.ledger.header.words import words_of
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
@@ -44,12 +46,7 @@ def titles_of(row: Row) -> tuple[str, ...]:
 
 def letters(place: int) -> str:
     """Return what a column without a title is called: `column C`."""
-    name = ""
-    place += 1
-    while place:
-        place, letter = divmod(place - 1, 26)
-        name = chr(ord("A") + letter) + name
-    return f"column {name}"
+    return f"column {xl_col_to_name(place)}"
 
 
 def places_of(wanted: str, titles: Sequence[str]) -> list[int]:

@@ -7,7 +7,7 @@ from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount, Rules, add_u
 from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.spreadsheet.reading.delimited_text import Row
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import fold, text_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class AmountReader:
 
     def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
         """Return an amount with the sign that a word beside it says."""
-        words, place = self.head.words, self.head.sign or 0
-        word = as_text(cells[place]).strip() if len(cells) > place else ""
+        words = self.head.words
+        word = text_at(cells, self.head.sign)
         negative = self.head.shape.negative_word
         sides = [(words.is_debit(text), words.is_credit(text)) for text in (word, negative)]
         if word and (fold(word) == fold(negative) or (sides[0] == sides[1] and any(sides[0]))):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.known_names import KnownNames
-from warehouse.reconcile.ledger.header.titles import letters, places_of
+from warehouse.reconcile.ledger.header.titles import places_of
 from warehouse.reconcile.settings.toml_table import quote
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.text import as_text, first_text, text_at
 
 _SEVERAL = 2
 _LOOKED_AT = 2000  # rows that show a layout: all of a million cost a second (measured)
@@ -65,7 +65,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLa
         if label is not None:
             _enter_group(group, label, shape.groups or (), is_nested=row - 1 in label_rows)
             label_rows.add(row)
-        elif any(as_text(cell).strip() for cell in cells) and not _is_total(cells, head):
+        elif first_text(cells) and not _is_total(cells, head):
             _fill(last, cells, filled)
             names[row] = {**group, **last}
     return RowLabels(names, frozenset(label_rows))
@@ -86,8 +86,7 @@ def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -
     """Take in the names of a row; a new one on the left begins all on its right anew."""
     is_new = False
     for place, name in filled:
-        text = as_text(cells[place]).strip() if len(cells) > place else ""
-        if text:
+        if text := text_at(cells, place):
             last[name], is_new = text, True
         elif is_new:
             last.pop(name, None)
@@ -123,8 +122,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
     if len(texts) == _SEVERAL and dimension in FIELDS and texts[0].endswith(":"):
         return Label(dimension, texts[1])
     # The compact form of a pivot table: the group stands where the asset does, with its total.
-    place = head.columns.get("asset")
-    text = as_text(cells[place]).strip() if place is not None and len(cells) > place else ""
+    text = text_at(cells, head.columns.get("asset"))
     dimension = known.dimension_of(text) if text == texts[0] else ""
     if dimension not in ("", "asset") and not known.has("asset", text):
         return Label(dimension, text)
@@ -132,8 +130,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
 
 
 def _is_total(cells: Row, head: Header) -> bool:
-    first = next((text for cell in cells if (text := as_text(cell).strip())), "")
-    return head.words.total_name(first) is not None
+    return head.words.total_name(first_text(cells)) is not None
 
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
@@ -159,21 +156,19 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
     raise Ambiguous(
         f"{where}: lines like {examples} have no amount of their own and seem to name the "
         f"{' and the '.join(dimensions)} of the lines below them, which no column says.",
-        f'[ledger."{head.fingerprint}"]\ngroups = [{", ".join(map(quote, dimensions))}]'
+        f"{head.table}\ngroups = [{', '.join(map(quote, dimensions))}]"
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
 
 
 def _has_amount(cells: Row, head: Header) -> bool:
-    place = head.columns["amount"]
-    text = as_text(cells[place]) if len(cells) > place else ""
-    return any(letter.isdigit() for letter in text)
+    return any(letter.isdigit() for letter in text_at(cells, head.columns["amount"]))
 
 
 def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
     """Raise `Ambiguous` where a column seems to name only the first row of each group."""
     titles = [
-        head.titles[head.columns[name]] or letters(head.columns[name])
+        head.title_of(head.columns[name])
         for name in REQUIRED_NAMES
         if name in head.columns and _is_left_out(grid, head, head.columns[name])
     ]
@@ -182,7 +177,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
             f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
             "amount, and no name in it is repeated: it seems to name only the first row of each "
             "group.",
-            f'[ledger."{head.fingerprint}"]\nfill_down = [{", ".join(map(quote, titles))}]'
+            f"{head.table}\nfill_down = [{', '.join(map(quote, titles))}]"
             "   # or [], where rows with a blank are to be rejected",
         )
 
@@ -199,10 +194,9 @@ def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
     blanks, last = 0, ""
     for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT)):
         cells = grid.rows[row]
-        texts = [as_text(cells[at]).strip() if len(cells) > at else "" for at in (place, amount)]
-        if not texts[1] or row in merged or _is_total(cells, head):
+        if not text_at(cells, amount) or row in merged or _is_total(cells, head):
             continue
-        name = texts[0]
+        name = text_at(cells, place)
         if not (name or last) or (name and name == last):
             return False
         blanks += not name

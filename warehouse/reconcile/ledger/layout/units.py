@@ -13,25 +13,26 @@ from warehouse.spreadsheet.reading.text import as_text
 
 def unit_of(grid: Grid, head: Header, place: str) -> tuple[Decimal, list[Notice]]:
     """Return by what the amounts of a sheet are multiplied, and what to say of it."""
+    unit, source = _stated_unit(grid, head)
+    return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
+
+
+def _stated_unit(grid: Grid, head: Header) -> tuple[Decimal, str]:
+    """Return a unit and what says it."""
     if head.shape.unit is not None:
-        notices = (
-            [] if head.shape.unit == 1 else [_notice(head.shape.unit, "recon.toml", head, place)]
-        )
-        return head.shape.unit, notices
+        return head.shape.unit, "recon.toml"
     titles = [head.titles[at] for at in head.amount_places]
     above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
     for text in (*titles, *above):
-        unit = UNITS.get(head.words.unit_of(text), Decimal(1))
-        if unit != 1:
-            return unit, [_notice(unit, repr(text[:60]), head, place)]
-    return Decimal(1), []
+        if word := head.words.unit_of(text):
+            return UNITS[word], repr(text[:60])
+    return Decimal(1), ""
 
 
 def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
-    settle = f'{setting("unit", "one")} under [ledger."{head.fingerprint}"]'
     return Notice(
         "medium",
         f"each amount was multiplied by {unit:,}, as {source} says; where that is wrong, write "
-        f"{settle} in recon.toml",
+        f"{setting('unit', 'one')} under {head.table} in recon.toml",
         place,
     )

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xlsxwriter.utility import xl_col_to_name
-
 from warehouse.reconcile.comments.edits import ROLES
+from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.workbook.content import (
     BREAKS,
     EVIDENCE,
@@ -80,7 +79,7 @@ def likeness(
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
     """Return which sheet is which: by its name, else by what it shares with the one written."""
     pairs = {name: name for name in written if name in copy}
-    for name in written.keys() - pairs.keys():
+    for name in [name for name in written if name not in pairs]:
         # A sheet that was renamed is the one that shares most of its rows, in whatever order of
         # columns: so each row is a set of its cells.
         ours = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
@@ -212,11 +211,11 @@ def _round(cell: str) -> str:
 
 def _titles(name: str, rows: Sequence[Row]) -> list[str]:
     width = max(map(len, rows), default=0)
-    letters = [f"column {xl_col_to_name(place)}" for place in range(width)]
+    by_letter = [letters(place) for place in range(width)]
     if name not in _TABLES:
-        return letters
+        return by_letter
     heads = [*rows[_HEADER], *[""] * width][:width]
-    return [head or letter for head, letter in zip(heads, letters, strict=True)]
+    return [head or letter for head, letter in zip(heads, by_letter, strict=True)]
 
 
 def _only(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
