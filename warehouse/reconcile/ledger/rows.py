@@ -11,6 +11,7 @@ from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.labels import row_labels
+from warehouse.reconcile.ledger.layout.merged_cells import merged_cells
 from warehouse.reconcile.ledger.layout.source_column import with_sources
 from warehouse.reconcile.ledger.layout.units import unit_of
 from warehouse.reconcile.ledger.model import (
@@ -111,6 +112,7 @@ def _start_reading(
         fields=fields,
         amounts=amounts,
         labels=labels,
+        merged=merged_cells(grid, head),
         days=days,
         undated=undated,
         day=chosen,

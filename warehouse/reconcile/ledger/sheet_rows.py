@@ -18,6 +18,7 @@ from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.controls import SumLine, check_totals
 from warehouse.reconcile.ledger.layout.labels import RowLabels
+from warehouse.reconcile.ledger.layout.merged_cells import MergedCells
 from warehouse.reconcile.ledger.model import (
     FilePart,
     LedgerRows,
@@ -38,7 +39,8 @@ _ASSET = FIELDS.index("asset")
 class SheetReading:
     """One sheet while it is read, and what came of its rows; `days` are the dates of its rows.
 
-    `labels` are the names that rows take from above, `totals` the lines that add up others.
+    `labels` are the names that rows take from above, `totals` the lines that add up others;
+    `seen_names` are all names in its cells, folded, once such a line asks for them.
     """
 
     number: int
@@ -47,6 +49,7 @@ class SheetReading:
     fields: tuple[str, ...]
     amounts: AmountReader
     labels: RowLabels
+    merged: MergedCells
     days: Sequence[date | None]
     undated: frozenset[int]
     day: date | None
@@ -57,6 +60,7 @@ class SheetReading:
     rejected: list[RejectedRow] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     totals: list[SumLine] = field(default_factory=list)
+    seen_names: set[str] = field(default_factory=set)
     notices: list[Notice] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
 
@@ -229,13 +233,11 @@ def _is_total(reading: SheetReading, cells: Row) -> bool:
 
 def _is_seen(reading: SheetReading, name: str) -> bool:
     """Return whether a name stands in a column of names, as rows above a total have it."""
-    places = [place for field, place in reading.head.columns.items() if field in FIELDS]
-    wanted = fold(name)
-    return any(
-        fold(text_at(row, place)) == wanted
-        for row in reading.grid.rows[reading.head.body :]
-        for place in places
-    )
+    if not reading.seen_names:
+        places = [place for field, place in reading.head.columns.items() if field in FIELDS]
+        rows = reading.grid.rows[reading.head.body :]
+        reading.seen_names |= {fold(text_at(row, place)) for row in rows for place in places}
+    return fold(name) in reading.seen_names
 
 
 def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str:
@@ -245,10 +247,8 @@ def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str
     text = as_text(cells[place]) if len(cells) > place else ""
     if text:
         return text
-    for (top, left), (bottom, right) in reading.grid.merged:
-        if top < row <= bottom and left <= place <= right and top > reading.head.row:
-            return as_text(reading.grid.rows[top][left])
-    return text
+    top = reading.merged.top_of(row, place)
+    return as_text(reading.grid.rows[top[0]][top[1]]) if top else ""
 
 
 def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Layer) -> Amount | str:

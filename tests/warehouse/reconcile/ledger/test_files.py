@@ -3,20 +3,24 @@
 import io
 import shutil
 import subprocess
+import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
 import openpyxl
 import pytest
 
+from tests.warehouse.reconcile.conftest import DAY
+from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.spreadsheet.reading.grid import is_ledger_name, open_file
+from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, is_ledger_name, open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 Write = Callable[..., Path]
@@ -91,6 +95,23 @@ def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, r
     }
     assert (source.rows, source.used, source.is_complete) == (8, 3, True)
     assert "1 hidden" in ledger.notices[0].words
+
+
+def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() -> None:
+    """Names that are merged over a few rows each, and a total below each: minutes once."""
+    rows: list[Sequence[object]] = [("Asset", "Account", "Amount")]
+    merged = []
+    for number in range(8_000):
+        top = len(rows)
+        rows += [(f"A{number}", "main", 1.0), ("", "cold", 2.0), (f"Total A{number}", "", 3.0)]
+        merged.append(((top, 0), (top + 1, 0)))
+    grid = Grid(sheet="", rows=rows, lines=range(1, len(rows) + 1), merged=tuple(merged))
+    file = OpenedFile(path=Path("l.xlsx"), sha256="digest", grids=(grid,))
+    before = time.process_time()
+    ledger = read_ledger([file], ReadingContext(config=Config(), day=DAY))
+    assert time.process_time() - before < 8
+    assert (len(ledger.lines), ledger.sources[0].skipped) == (16_000, {"total line": 8_000})
+    assert {ledger.lines[number].names[1] for number in (0, 1)} == {"A0"}
 
 
 def test_an_asset_called_like_a_total_is_a_row(write: Write, read: Read) -> None:

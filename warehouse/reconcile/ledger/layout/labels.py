@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.titles import places_of
+from warehouse.reconcile.ledger.layout.merged_cells import merged_cells
 from warehouse.reconcile.settings.toml_table import quote
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.errors import Ambiguous
@@ -184,17 +185,12 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
 
 def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
     """Return whether a column has blanks beside amounts, and never twice the same name in a row."""
-    merged = {
-        row
-        for (top, left), (bottom, right) in grid.merged
-        for row in range(top + 1, bottom + 1)
-        if left <= place <= right
-    }
+    merged = merged_cells(grid, head)
     amount = head.columns["amount"]
     blanks, last = 0, ""
     for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT)):
         cells = grid.rows[row]
-        if not text_at(cells, amount) or row in merged or _is_total(cells, head):
+        if not text_at(cells, amount) or merged.top_of(row, place) or _is_total(cells, head):
             continue
         name = text_at(cells, place)
         if not (name or last) or (name and name == last):
