@@ -10,7 +10,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.close.lock import Restating, closing_of, restating
+from warehouse.reconcile.close.lock import closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.matching.firm_book import open_book
@@ -126,7 +126,7 @@ def run(
             now,
             pause,
             by=by,
-            before_writing=restating(store, source.day, Restating(by, restate, now)),
+            before_writing=restating(store, source.day, who=by, why=restate, now=now),
         )
         left = reconciliation.run(source, store, config, inputs)
     return summary_of(source.day, left)

@@ -155,6 +155,9 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     assert lines[0].endswith("Open     ledger 11, snapshot 10, difference 1; new, 0 days old")
     assert lines[1].index(" comment ") == lines[0].index(" Open ")
     assert "-- also: status Parked (none of Open, In progress" in lines[1]
+    desk.edit(second.files[0], {break_id: {"Status": "Park"}}, desk.folder.inbox / "b.xlsx")
+    desk.run()
+    assert "status Park (none of Open" in str(by_asset(desk)["BTC"]["comment"])
 
 
 @pytest.mark.torture

@@ -1,5 +1,6 @@
 """One reconciliation of one book: both sides read, matched and classified, and their breaks."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -238,11 +239,11 @@ def _missing_portfolios(
     classified: Sequence[ClassifiedPair], reference: Reference, fields: Key
 ) -> Iterator[Notice]:
     """Yield one notice for each portfolio that the API did not deliver, not one for each key."""
-    keys: dict[str, int] = {}
-    for pair in classified:
-        if pair.result is Result.NOT_DELIVERED:
-            portfolio = pair.pair.key[fields.index("portfolio")]
-            keys[portfolio] = keys.get(portfolio, 0) + 1
+    keys = Counter(
+        pair.pair.key[fields.index("portfolio")]
+        for pair in classified
+        if pair.result is Result.NOT_DELIVERED
+    )
     for portfolio, number in sorted(keys.items()):
         name = reference.display_names["portfolio"].get(portfolio, portfolio)
         words = f"portfolio {name} was not delivered by the API: {count_of(number, 'key')}"

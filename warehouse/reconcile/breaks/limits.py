@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import and_more, count_of
 from warehouse.exact import plain
 from warehouse.reconcile.matching import join
 from warehouse.reconcile.matching.classify import (
@@ -76,7 +76,7 @@ def over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Itera
     if over:
         is_rounded = all(pair.rule.endswith(f"{KEPT}, {OVER}") for pair in over)
         what = "ledger precision" if is_rounded else "tolerance"
-        assets = ", ".join(sorted({display_asset(rules.asset(pair)) for pair in over})[:10])
+        assets = and_more(sorted({display_asset(rules.asset(pair)) for pair in over}), 10)
         yield Notice(
             "high",
             f"{what} would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "

@@ -174,8 +174,8 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
     unsigned, last = month.in_state("unsigned"), month.results[-1]
     if settings.unsigned == "refuse" and unsigned:
         problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
-    if settings.open_breaks == "refuse" and last.unsolved:
-        problems.append(f"{count_of(len(last.unsolved), 'open break')} on {last.day}")
+    if settings.open_breaks == "refuse" and last.unsolved_breaks:
+        problems.append(f"{count_of(len(last.unsolved_breaks), 'open break')} on {last.day}")
     signatures = next(day.signatures for day in month.days if day.result is last)
     if settings.needs_approver and "approver" not in signatures:
         problems.append(
@@ -221,7 +221,7 @@ def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
         if days := month.in_state(state):
             yield f"{count_of(len(days), 'day')} {phrase}: {and_more(days, _NAMED)}"
     last = month.results[-1]
-    if unsolved := last.unsolved:
+    if unsolved := last.unsolved_breaks:
         ages = count_ages(unsolved, last.day)
         by_age = ", ".join(
             f"{count} of {label}"

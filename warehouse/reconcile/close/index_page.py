@@ -40,7 +40,7 @@ class LedgerLine:
 def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
     """Return the page; `here` are the digests of the ledgers that the pack has."""
     last = month.results[-1]
-    unsolved = sorted(last.unsolved, key=lambda break_: (break_.first_seen, break_.id))
+    unsolved = sorted(last.unsolved_breaks, key=lambda break_: (break_.first_seen, break_.id))
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)

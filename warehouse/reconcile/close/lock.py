@@ -1,21 +1,11 @@
 """A closed day is run again only with a reason, which is stored before anything else is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from warehouse.reconcile.store.closings import Closing, Restatement
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import DayClosed
-
-
-@dataclass(frozen=True, slots=True)
-class Restating:
-    """Who runs a closed day again, why and when; without a reason nobody does."""
-
-    who: str
-    why: str
-    at: datetime
 
 
 def closings_of(store: Store, month: str) -> list[Closing]:
@@ -29,15 +19,15 @@ def closing_of(store: Store, day: date) -> Closing | None:
     return closings[-1] if closings else None
 
 
-def restating(store: Store, day: date, restated: Restating) -> Callable[[], None]:
+def restating(store: Store, day: date, *, who: str, why: str, now: datetime) -> Callable[[], None]:
     """Return what stores that a closed day is run again; nothing is stored for an open one.
 
     Raises `DayClosed` where the day is closed and no reason is given.
     """
-    closing, why = closing_of(store, day), " ".join(restated.why.split())
+    closing, reason = closing_of(store, day), " ".join(why.split())
     if closing is None:
         return lambda: None
-    if not why:
+    if not reason:
         raise DayClosed(
             f"{day} is closed: {closing.words}. Nothing was reconciled and nothing was changed. "
             "If it has to be corrected, say why; the old pack stays, and the next "
@@ -47,9 +37,9 @@ def restating(store: Store, day: date, restated: Restating) -> Callable[[], None
     before = store.result(day)
     restatement = Restatement(
         day=day,
-        who=restated.who,
-        why=why,
-        at=restated.at.isoformat(),
+        who=who,
+        why=reason,
+        at=now.isoformat(),
         run_before=before.run_id if before else "",
         digest_before=before.digest if before else "",
     )

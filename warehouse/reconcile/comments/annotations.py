@@ -179,10 +179,11 @@ def _merge_field(
         value = value or OPEN
         chosen = next((known for known in STATUSES if known.casefold() == value.casefold()), "")
         if not chosen:
-            is_known = _ALSO + f"status {value}" in states.current.of(break_id, "comment")
+            line = f"status {value} (none of {', '.join(STATUSES)})"
+            is_known = _ALSO + line in states.current.of(break_id, "comment")
             if value == shown or is_known:
                 return None
-            return EditConflict(f"status {value} (none of {', '.join(STATUSES)})", no_status=value)
+            return EditConflict(line, no_status=value)
         value = chosen
     # The engine may have opened the break in what the workbook showed. Who writes again what stood
     # there before its words says something new, unless that is what holds now.

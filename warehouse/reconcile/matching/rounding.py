@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import and_more, count_of
 from warehouse.exact import EXACT, plain
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.ledger.model import Ledger
@@ -207,6 +207,6 @@ def _limit_words(settled: Sequence[ClassifiedPair], rules: MatchRules) -> str:
     if not over:
         return ""
     return (
-        f". In sum it is too much of {', '.join(over[:10])}, of which breaks stay: see `limit` "
+        f". In sum it is too much of {and_more(over, 10)}, of which breaks stay: see `limit` "
         "under [tolerance]"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import and_more, count_of
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, LedgerSource
 from warehouse.reconcile.matching.names import Names
 from warehouse.reconcile.matching.snapshot import Reference
@@ -122,10 +122,9 @@ def set_aside(
     number = sum(row[1] for row in rows)
     if number:
         names = reference.display_names.get(where, {})
-        parts = ", ".join(f"{names.get(id_, id_)} {count}" for id_, count in rows[:_SHOWN])
-        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
         words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
-        words += f"covered by no ledger and not compared ({where}: {parts}{more})"
+        words += f"covered by no ledger and not compared ({where}: {parts})"
         notices.append(Notice("medium", words, "snapshot"))
     return notices
 

@@ -59,9 +59,9 @@ class Preview:
     """All that would be read of a file, and what must be settled first: `answer` does that."""
 
     tabs: tuple[TabPreview, ...]
-    unused: tuple[Unused, ...]
-    notices: tuple[str, ...]
-    rejected: tuple[str, ...]
+    unused: tuple[Unused, ...] = ()
+    notices: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
     question: str = ""
     answer: str = ""
 
@@ -87,12 +87,8 @@ def preview(path: Path, context: ReadingContext) -> Preview:
     try:
         ledger = read_ledger(files, context)
     except Ambiguous as question:
-        shown = tuple(_tab(grid, head, place) for grid, head, place in tabs)
         return Preview(
-            tabs=shown,
-            unused=(),
-            notices=(),
-            rejected=(),
+            tabs=tuple(_tab(grid, head, place) for grid, head, place in tabs),
             question=question.words,
             answer=question.line,
         )

@@ -133,7 +133,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return sum(break_.is_open for break_ in self.breaks)
 
     @property
-    def unsolved(self) -> list[Break]:
+    def unsolved_breaks(self) -> list[Break]:
         """The open breaks, with those of before that no ledger of the night says anything of."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 

@@ -65,7 +65,7 @@ def _facts(store: Store, path: Path, day: date) -> RunFacts:
 
 
 def _count(result: RunResult, of: FileState) -> RunFacts:
-    unsolved = result.unsolved
+    unsolved = result.unsolved_breaks
     return RunFacts(
         of=of,
         day=result.day,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from warehouse.query.lookup_key import key_of_names
@@ -185,13 +186,12 @@ def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
 def write_lists(draft: Draft, content: WorkbookContent) -> None:
     """Write the hidden sheet: choices, and what the workbook was made from."""
     paper = draft.book.add_worksheet(LISTS)
-    rows = [["run_id", content.run_id, ""], ["base_revision", str(content.revision), ""]]
-    rows.append(["written", content.written, ""])
-    height = max(len(STATUSES), len(ROOT_CAUSES))
-    for place in range(height):
-        status = STATUSES[place] if place < len(STATUSES) else ""
-        cause = ROOT_CAUSES[place] if place < len(ROOT_CAUSES) else ""
-        rows.append(["", status, cause])
+    rows = [
+        ("run_id", content.run_id, ""),
+        ("base_revision", str(content.revision), ""),
+        ("written", content.written, ""),
+        *(("", *choices) for choices in zip_longest(STATUSES, ROOT_CAUSES, fillvalue="")),
+    ]
     for number, row in enumerate(rows):
         for place, text in enumerate(row):
             if text:

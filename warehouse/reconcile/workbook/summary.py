@@ -2,10 +2,13 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from warehouse.contract.wording import count_of
+from warehouse.reconcile.comments.edits import ROLES
 from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals, unused_by_reason
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.totals import EQUAL
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 from warehouse.reconcile.store.run_facts import AGE_BANDS
 from warehouse.reconcile.terms.dimensions import display_asset
@@ -74,10 +77,9 @@ def _write_banner(draft: Draft, on: SheetWriter, content: WorkbookContent) -> No
     formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
     words = f"{total - accepted} OPEN BREAKS ({total} in total)"
     on.sheet.set_row(on.row, 24)
-    kind = "good" if total == accepted else "bad"
-    shape = {"good": draft.formats.good, "bad": draft.formats.bad}[kind]
-    must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
-    on.formula(0, formula, words, kind)
+    is_good = total == accepted
+    _across(on, "", draft.formats.good if is_good else draft.formats.bad)
+    on.formula(0, formula, words, "good" if is_good else "bad")
     on.row += 1
     _write_warnings(draft, on, content)
     on.row += 1
@@ -88,8 +90,7 @@ def _write_warnings(draft: Draft, on: SheetWriter, content: WorkbookContent) -> 
     unread = sum(item.count for item in content.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
-        last = len(_COLUMNS) - 1
-        must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
+        _across(on, words, draft.formats.bad)
         on.row += 1
     # What was not used stands below in whole: here only what nobody decided about.
     below = {item.notice for item in content.unused if item.severity == "medium"}
@@ -101,13 +102,16 @@ def _write_warnings(draft: Draft, on: SheetWriter, content: WorkbookContent) -> 
     for notice in urgent[:6]:
         words = ": ".join(filter(None, (notice.where, notice.words)))[:500]
         on.sheet.set_row(on.row, 15 * len(textwrap.wrap(words, _LINE)) + 3)
-        must(
-            on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, draft.formats.notice)
-        )
+        _across(on, words, draft.formats.notice)
         on.row += 1
     if len(urgent) > 6:  # noqa: PLR2004 - as many as are shown above
         on.text(0, f"and {len(urgent) - 6} more: see Notices")
         on.row += 1
+
+
+def _across(on: SheetWriter, words: str, shape: Any) -> None:
+    """Write over all columns of a line."""
+    must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, shape))
 
 
 def _write_coverage(on: SheetWriter, content: WorkbookContent) -> None:
@@ -139,9 +143,7 @@ def _wide(on: SheetWriter, name: str, middle: str, last: str) -> None:
 
 def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
     """Write a line of texts that each take the columns from one to another."""
-    widths = [
-        sum(formula.width for formula in _COLUMNS[first : end + 1]) for first, end, _ in texts
-    ]
+    widths = [sum(column.width for column in _COLUMNS[first : end + 1]) for first, end, _ in texts]
     lines = max(
         -(-len(text) // int(width * LETTERS))
         for (_, _, text), width in zip(texts, widths, strict=True)
@@ -161,8 +163,8 @@ def _write_counters(on: SheetWriter, content: WorkbookContent) -> None:
     }
     right = [*changes.items(), ("resolved", len(content.resolved))]
     assets = [tie for tie in content.ties if tie.level == "asset"]
-    ties = sum(tie.result == "equal" for tie in assets)
-    right.append((f"assets equal, of {len(assets)}", ties))
+    equal = sum(tie.result == EQUAL for tie in assets)
+    right.append((f"assets equal, of {len(assets)}", equal))
     for place, result in enumerate(Result):
         on.text(0, result.value)
         on.count(1, content.outcome.counts[result])
@@ -171,12 +173,8 @@ def _write_counters(on: SheetWriter, content: WorkbookContent) -> None:
             on.count(4, right[place][1])
         on.row += 1
     on.text(0, "Keys in all")
-    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", _all(content), "count")
+    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", content.keys, "count")
     on.row += 2
-
-
-def _all(content: WorkbookContent) -> int:
-    return sum(content.outcome.counts.values())
 
 
 def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
@@ -200,13 +198,13 @@ def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
     assets = sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]
     for place, name in enumerate(("ledger", "snapshot", "difference"), 2):
         on.measure(place, (getattr(tie, name) for tie in assets))
-    for break_ in assets:
-        on.text(0, display_asset(break_.asset))
-        on.text(1, break_.result)
-        on.number(2, break_.ledger)
-        on.number(3, break_.snapshot)
-        on.number(4, break_.difference)
-        on.count(5, break_.breaks)
+    for tie in assets:
+        on.text(0, display_asset(tie.asset))
+        on.text(1, tie.result)
+        on.number(2, tie.ledger)
+        on.number(3, tie.snapshot)
+        on.number(4, tie.difference)
+        on.count(5, tie.breaks)
         on.row += 1
     on.row += 1
 
@@ -214,20 +212,19 @@ def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
 def _write_signatures(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Sign-off", "Name", "Comment", "", "", ""))
     rows = []
-    labels = [("Prepared by", "preparer"), ("Reviewed by", "reviewer")]
-    if "approver" in {*content.over_time.roles, *content.signatures}:
-        labels.append(("Approved by", "approver"))
-    for label, role in labels:
-        on.text(0, label)
+    for label, role in ROLES.items():
         signature = content.signatures.get(role)
+        if role == "approver" and not signature and role not in content.over_time.roles:
+            continue
+        on.text(0, label.capitalize())
         on.text(1, signature.who if signature else "", "yellow")
         on.text(2, signature.comment if signature else "", "yellow")
         on.text(3, signature.open_words if signature else "")
         rows.append(on.row + 1)
         on.row += 1
-    formula, other = (f"LOWER(TRIM(B{row}))" for row in rows[:2])
+    preparer, reviewer = (f"LOWER(TRIM(B{row}))" for row in rows[:2])
     words = "REVIEWER MUST DIFFER FROM PREPARER"
-    on.formula(0, f'=IF(AND({formula}<>"",{formula}={other}),"{words}","")', "", "warning")
+    on.formula(0, f'=IF(AND({preparer}<>"",{preparer}={reviewer}),"{words}","")', "", "warning")
     on.row += 1
     if content.void:
         on.text(0, content.void)

@@ -118,7 +118,7 @@ def _rows(theirs: SheetImprint, columns: Sequence[int | None], ours: SheetImprin
             formula = theirs.formulas.get((number, place))
             if formula is not None:
                 cells[place] = _formula_result(
-                    (number, place), cells[place], formula, (ours, formulas)
+                    ours, formulas, formula, cells[place], (number, place)
                 )
         rows.append(
             tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
@@ -127,20 +127,19 @@ def _rows(theirs: SheetImprint, columns: Sequence[int | None], ours: SheetImprin
 
 
 def _formula_result(
-    place: tuple[int, int], value: str, formula: str, about: tuple[SheetImprint, set[str]]
+    ours: SheetImprint, forms: set[str], formula: str, value: str, place: tuple[int, int]
 ) -> str:
-    """Return what a formula comes to; one that is not ours comes to something else."""
-    ours, known = about
+    """Return what a formula comes to; one of none of our forms comes to something else."""
     # A formula of ours may stand anywhere, for rows are sorted: it is known by its form without
     # cells. Its value is taken from the program that calculated it; one that has not calculated
     # keeps ours, if the formula is still the same in the same cell.
     if not formula:  # shares the one of another cell
         return value
-    if normal_form(formula) not in known:
+    if normal_form(formula) not in forms:
         return f"={formula}"
-    same = with_cells(ours.formulas.get(place, "")) == with_cells(formula)
     if value:
         return value
+    same = with_cells(ours.formulas.get(place, "")) == with_cells(formula)
     return ours.at(place) if same else f"={formula}"
 
 
@@ -157,18 +156,21 @@ def _compare(
         if name not in _TABLES and mine != yours:
             yield f"{name}: its rows stand in another order"
         return
-    yield from _difference_words(name, (missing, extra), titles, page)
+    yield from _difference_words(name, missing, extra, titles, page)
 
 
 def _difference_words(
-    name: str, odd: tuple[list[Row], list[Row]], titles: Sequence[str], page: SheetTable | None
+    name: str,
+    missing: list[Row],
+    extra: list[Row],
+    titles: Sequence[str],
+    page: SheetTable | None,
 ) -> Iterator[str]:
-    missing, extra = odd
     for row in missing[:_MOST]:
         other = _like(row, extra, _KEYS.get(name, 0))
         if other is not None:
             extra.remove(other)
-            yield from _cells(name, (row, other), titles)
+            yield from _cells(name, row, other, titles)
         elif not _is_elsewhere(row, titles, page):
             yield f"{name}: the row {_row_label(row)} is missing"
     if len(missing) > _MOST:
@@ -250,8 +252,7 @@ def _alike(row: Row, other: Row) -> int:
     return sum(bool(cell) and cell == there for cell, there in zip(row, other, strict=True))
 
 
-def _cells(name: str, rows: tuple[Row, Row], titles: Sequence[str]) -> Iterator[str]:
-    ours, theirs = rows
+def _cells(name: str, ours: Row, theirs: Row, titles: Sequence[str]) -> Iterator[str]:
     at = cell_text(next(filter(None, ours), ""))[:_LONGEST]
     for title, was, now in zip(titles, ours, theirs, strict=True):
         if was != now:
