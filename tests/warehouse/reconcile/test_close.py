@@ -15,7 +15,7 @@ from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.close import CloseInputs, CloseSummary, close
-from warehouse.reconcile.close.kept_packs import damaged_packs
+from warehouse.reconcile.close.kept_packs import damaged_packs, let_ledgers_go
 from warehouse.reconcile.close.unpacking import PackCheck
 from warehouse.reconcile.close.verification import verify_pack
 from warehouse.reconcile.store.kept_files import kept_path
@@ -373,8 +373,10 @@ def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
     night(desk, 11, "9")
     kept = {source.sha256 for day in desk.folder.days() for source in result(desk, day).sources}
     assert len(kept) == 3
-    desk.settle("[close]\nkeep_days = 3\n")
+    desk.settle("[close]\nkeep_days = 1000000000000\n")  # for ever, as somebody may say
     closed(desk, LATER + timedelta(days=30))
+    assert all(kept_path(desk.folder, digest).exists() for digest in kept)
+    let_ledgers_go(desk.folder, (LATER + timedelta(days=30)).date(), 3)
     left = {digest for digest in kept if kept_path(desk.folder, digest).exists()}
     assert left == {source.sha256 for source in result(desk, date(2026, 12, 1)).sources}
 

@@ -307,6 +307,8 @@ def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
     desk.put(HEAD + line("1"))
     found = desk.run()
     assert any("last updated 2025-12-01" in one.words for one in found.notices)
+    desk.settle("stale_hours = 1000000000000000\n")
+    assert not any("last updated" in one.words for one in desk.run().notices)
 
 
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:

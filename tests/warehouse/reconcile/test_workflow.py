@@ -13,6 +13,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.reconcile import service as counter
+from warehouse.reconcile.comments.annotations import StatusDecision, status_now
 from warehouse.reconcile.comments.trail import history_lines
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -155,7 +156,11 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     assert lines[0].endswith("Open     ledger 11, snapshot 10, difference 1; new, 0 days old")
     assert lines[1].index(" comment ") == lines[0].index(" Open ")
     assert "-- also: status Parked (none of Open, In progress" in lines[1]
-    desk.edit(second.files[0], {break_id: {"Status": "Park"}}, desk.folder.inbox / "b.xlsx")
+    made = desk.edit(second.files[0], {break_id: {"Status": "Park"}}, desk.folder.inbox / "b.xlsx")
+    book = openpyxl.load_workbook(made)
+    assert book["Lists"]["A2"].value == "base_revision"
+    book["Lists"]["B2"] = "\u00b2"  # a digit that is no number
+    book.save(made)
     desk.run()
     assert "status Park (none of Open" in str(by_asset(desk)["BTC"]["comment"])
 
@@ -197,6 +202,13 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     next_night(desk, 3, "9.999999999999999999")
     desk.run()
     assert "was accepted at 1" in str(by_asset(desk)["BTC"]["note"])
+
+
+def test_an_acceptance_may_hold_for_ever() -> None:
+    """No number of days, and no date that a file may state, is too large for it."""
+    for on, accept_days in (("2026-11-19", 10**12), ("9999-12-31", 30)):
+        decision = StatusDecision(status=ACCEPTED, accepted="1", on=on)
+        assert status_now(decision, 1, "1", date(2026, 11, 20), accept_days) == (ACCEPTED, "")
 
 
 @pytest.mark.torture

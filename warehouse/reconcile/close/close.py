@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from warehouse.contract.wording import and_more, count_of
@@ -93,7 +93,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         size=size,
     )
     store.closings.add(closing)
-    let_ledgers_go(store, inputs.now.date() - timedelta(settings.keep_days))
+    let_ledgers_go(store, inputs.now.date(), settings.keep_days)
     return CloseSummary(
         closing=closing,
         pack=path,

@@ -36,13 +36,13 @@ def damaged_packs(folder: Path) -> list[str]:
     ]
 
 
-def let_ledgers_go(store: Store, before: date) -> None:
-    """Remove the kept ledgers that only days before one read, if a whole pack has them."""
+def let_ledgers_go(store: Store, today: date, keep_days: int) -> None:
+    """Remove the kept ledgers that no day read since so many days, if a whole pack has them."""
     days: dict[str, date] = {}
     for day in store.days():
         for run in facts_of_runs(store, day):
             days |= {sha256: max(day, days.get(sha256, day)) for _, sha256 in run.files}
-    old = {sha256: day for sha256, day in days.items() if day < before}
+    old = {sha256: day for sha256, day in days.items() if (today - day).days > keep_days}
     old = {sha256: day for sha256, day in old.items() if kept_path(store, sha256).is_file()}
     for closing in store.closings if old else ():
         if pack_problem(store, closing):

@@ -157,7 +157,10 @@ def read_facts(content: bytes) -> PackFacts:
 
 def read_manifest(content: bytes) -> PackManifest:
     """Return the manifest of a pack; raise `ValueError` where that is no such file."""
-    return msgspec.json.decode(content, type=PackManifest)
+    manifest = msgspec.json.decode(content, type=PackManifest)
+    if manifest.format != FORMAT:
+        raise ValueError(f"it has format {manifest.format}, and this nightbook reads {FORMAT}")
+    return manifest
 
 
 def ledgers_among(names: Iterable[str]) -> frozenset[str]:

@@ -49,7 +49,7 @@ def unpack(names: zipfile.ZipFile, manifest: PackManifest, store: Store, check: 
         check.differences.append(f"{name} is in no manifest")
     for name in sorted({name for name in there if there.count(name) > 1}):
         check.differences.append(f"{name} stands there twice")
-    if sum(member.size for member in manifest.members.values()) > _MOST_BYTES:
+    if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
         raise ValueError("it says that it is larger than packs are")
     for name, member in manifest.members.items():
         if name not in there:

@@ -6,7 +6,7 @@ what the entries up to it come to; a workbook says which revision it was made fr
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from msgspec.structs import replace
 
@@ -232,7 +232,8 @@ def status_now(
     when = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
     if decision.accepted != difference:
         return OPEN, f"reopened: {when}"
-    if day > date.fromisoformat(decision.on) + timedelta(days=accept_days):
+    # Days are counted, and no date is made, which a setting or what a file says could overflow.
+    if (day - date.fromisoformat(decision.on)).days > accept_days:
         return OPEN, f"acceptance expired after {accept_days} days: {when}"
     return ACCEPTED, ""
 

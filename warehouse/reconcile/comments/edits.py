@@ -22,6 +22,7 @@ BREAK_ID = "Break ID"
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _LOOKED_AT = 60
 _RUN = b"run_id"
+_REVISION = re.compile("[0-9]{1,9}")  # not isdigit(), for which `²` is one
 _ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
@@ -82,7 +83,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         path=path,
         sha256=hashlib.sha256(content).hexdigest(),
         run_id=made_from["run_id"],
-        base_revision=int(revision) if revision.isdigit() else 0,
+        base_revision=int(revision) if _REVISION.fullmatch(revision) else 0,
         who=who,
         at=at,
         rows=tables[0],

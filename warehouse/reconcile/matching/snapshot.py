@@ -138,7 +138,7 @@ def _stale(
     hours: int,
 ) -> Iterable[Notice]:
     for portfolio, name, _, updated in portfolios:
-        if updated is not None and clock - updated > timedelta(hours=hours):
+        if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
             yield Notice(
                 "medium",
                 f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
