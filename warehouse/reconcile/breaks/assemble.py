@@ -54,15 +54,7 @@ def amounts_before(
 ) -> dict[Key, str]:
     """Return the amounts of the book before by key, of some assets or all."""
     day = _day_before(source)
-    if day is None:
-        return {}
-    snapshot.make_book_side(source.connection, day, fields)
-    rows = source.connection.execute(
-        f"select {snapshot.columns(fields)}, amount from book_side "
-        "where ? or list_contains(?, asset)",
-        [assets is None, sorted(assets or ())],
-    ).fetchall()
-    return {row[:-1]: row[-1] for row in rows}
+    return {} if day is None else snapshot.amounts_of(source.connection, day, fields, assets)
 
 
 def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -61,6 +61,21 @@ def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str,
         f"from (select {', '.join(fields)}, internal.exact_part_where(internal.exact_split("
         f"amount, amount_text), true) as part from ({rows}) group by all)"
     )
+
+
+def amounts_of(
+    connection: DuckDBPyConnection,
+    day: date,
+    fields: tuple[str, ...],
+    assets: Collection[str] | None = None,
+) -> dict[tuple[str, ...], str]:
+    """Return the amounts of the book of a day by key, of some assets or all."""
+    make_book_side(connection, day, fields)
+    rows = connection.execute(
+        f"select {columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
+        [assets is None, sorted(assets or ())],
+    ).fetchall()
+    return {row[:-1]: row[-1] for row in rows}
 
 
 def _on(day: date) -> str:

@@ -7,7 +7,6 @@ from warehouse.reconcile.settings.toml_table import TomlTable
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
-_KEEP_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +21,7 @@ class CloseSettings:
     unsigned: str = "list"
     open_breaks: str = "list"
     needs_approver: bool = False
-    keep_days: int = _KEEP_DAYS
+    keep_days: int = 400
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def may_sign(self, role: str, who: str) -> bool:
@@ -37,12 +36,13 @@ class CloseSettings:
 
 def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
     """Return the settings of the tables `[close]` and `[roles]`."""
+    default = CloseSettings()
     close.refuse_unknown("unsigned open_breaks approver keep_days")
     roles.refuse_unknown(" ".join(ROLES))
     return CloseSettings(
-        unsigned=close.choice("unsigned", "list", "refuse", default="list"),
-        open_breaks=close.choice("open_breaks", "list", "refuse", default="list"),
+        unsigned=close.choice("unsigned", "list", "refuse", default=default.unsigned),
+        open_breaks=close.choice("open_breaks", "list", "refuse", default=default.open_breaks),
         needs_approver=close.flag("approver"),
-        keep_days=close.count("keep_days", _KEEP_DAYS),
+        keep_days=close.count("keep_days", default.keep_days),
         roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
     )

@@ -165,26 +165,27 @@ def _own_words(path: Path) -> str:
 
 
 def _config(file: TomlTable, digest: str) -> Config:
+    default = Config()
     file.refuse_unknown(_NAMES)
     tolerance, inbox, aliases = map(file.table, ("tolerance", "inbox", "alias"))
     tolerance.refuse_unknown(_TOLERANCE)
     aliases.refuse_unknown(" ".join(FIELDS))
     per_asset = tolerance.table("asset")
     return Config(
-        name=file.choice("name", default="positions"),
+        name=file.choice("name", default=default.name),
         level=_level(file),
-        blank=file.choice("blank", "reject", "skip", default="reject"),
+        blank=file.choice("blank", "reject", "skip", default=default.blank),
         ledger_rounding=file.choice(
-            "ledger_rounding", "number", "written", "off", default="number"
+            "ledger_rounding", "number", "written", "off", default=default.ledger_rounding
         ),
-        accept_days=file.count("accept_days", 30),
-        stale_hours=file.count("stale_hours", 48),
-        listed=file.count("listed", 500_000),
-        most_breaks=file.count("most_breaks", 100_000),
-        absolute=tolerance.amount("absolute"),
-        relative=tolerance.amount("relative"),
-        limit=tolerance.amount("limit", "0.0001"),
-        limit_in_all=tolerance.amount("limit_in_all", "0.001"),
+        accept_days=file.count("accept_days", default.accept_days),
+        stale_hours=file.count("stale_hours", default.stale_hours),
+        listed=file.count("listed", default.listed),
+        most_breaks=file.count("most_breaks", default.most_breaks),
+        absolute=tolerance.amount("absolute", default.absolute),
+        relative=tolerance.amount("relative", default.relative),
+        limit=tolerance.amount("limit", default.limit),
+        limit_in_all=tolerance.amount("limit_in_all", default.limit_in_all),
         per_asset={asset: per_asset.amount(asset) for asset in per_asset.values},
         inbox={name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values},
         aliases={

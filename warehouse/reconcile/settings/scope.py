@@ -1,7 +1,7 @@
 """What a file or a tab covers of the book, under `[file."name*"]`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from warehouse.reconcile.settings.shape import LAYOUT, Shape, shape_of
@@ -56,11 +56,10 @@ def of_file(files: Iterable[FileSettings], name: str, sheet: str = "") -> FileSe
     )
     merged = FileSettings(pattern=name)
     for item in matching:
-        merged = FileSettings(
-            pattern=item.pattern,
+        merged = replace(
+            item,
             covers={**merged.covers, **item.covers},
             tab=item.tab or merged.tab,
             shape=item.shape.over(merged.shape),
-            is_expected=item.is_expected or merged.is_expected,
         )
     return merged

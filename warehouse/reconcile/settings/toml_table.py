@@ -131,12 +131,14 @@ class TomlTable:
         self._complain(name, "a whole number")
         return default
 
-    def amount(self, name: str, default: str = "0") -> Decimal:
+    def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a number that is not negative, as text, since TOML's numbers are floats."""
-        value = self.values.get(name, default)
+        if name not in self.values:
+            return default
+        value = self.values[name]
         with contextlib.suppress(ArithmeticError):
             amount = exact(value) if isinstance(value, str) else Decimal("NaN")
             if amount.is_finite() and amount >= 0:
                 return amount
         self._complain(name, 'a text like "0.01"')
-        return Decimal(0)
+        return default

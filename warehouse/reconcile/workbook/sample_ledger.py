@@ -12,7 +12,6 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks import assemble
 from warehouse.reconcile.matching import snapshot
-from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.terms.dimensions import LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft, print_set_up
@@ -91,11 +90,7 @@ def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
 
 
 def _rows(source: OpenBook) -> dict[Key, str]:
-    snapshot.make_book_side(source.connection, source.day, LEDGER_FIELDS)
-    rows = source.connection.execute(
-        f"select {columns(LEDGER_FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
-    ).fetchall()
-    return {row[:-1]: row[-1] for row in rows}
+    return dict(sorted(snapshot.amounts_of(source.connection, source.day, LEDGER_FIELDS).items()))
 
 
 def _on_sizeable(change: Callable[[Key, str], list[Line]]) -> Error:

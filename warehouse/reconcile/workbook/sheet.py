@@ -42,6 +42,7 @@ _REMEMBERED = 10_000
 _WIDEST = 60.0
 MOST_SHOWN = 20  # digits of a number: more make a column too wide
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
+_ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 LETTERS = 1.15  # of a text, for each of those letters
 
 
@@ -78,15 +79,14 @@ class SheetWriter:
         self.headings = headings
         self.row = 0
         self._formats = draft.formats
-        row = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-        text = row | {"num_format": "@", "text_wrap": True}
+        text = _ROW | {"num_format": "@", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
         self._yellow = draft.book.add_format(yellow)
         self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
         self._wrapped = draft.book.add_format(text)
         self._quoted = draft.book.add_format(text | {"quote_prefix": True})
-        self._date = draft.book.add_format(row | {"num_format": "yyyy-mm-dd", "align": "left"})
-        self._calculated = draft.book.add_format(row)
+        self._date = draft.book.add_format(_ROW | {"num_format": "yyyy-mm-dd", "align": "left"})
+        self._calculated = draft.book.add_format(_ROW)
         for place, heading in enumerate(headings):
             options = {} if heading.is_printed else {"level": 1}
             options |= {"hidden": 1} if heading.is_hidden else {}
@@ -116,8 +116,7 @@ class SheetWriter:
         room = self._rooms.get(place, DECIMALS)
         decimals = shown_decimals(text, room)
         if (decimals, room) not in self._amounts:
-            row = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-            shape = row | {"num_format": amount_format(decimals, room)}
+            shape = _ROW | {"num_format": amount_format(decimals, room)}
             self._amounts[decimals, room] = self._draft.book.add_format(shape)
         return self._amounts[decimals, room]
 

@@ -4,15 +4,13 @@ Every name is written so that reading it back finds its key: one that two portfo
 means something else, gives way to the id.
 """
 
-# ruff: noqa: S608 - names are ours
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.names import Names, in_name_cell
-from warehouse.reconcile.matching.snapshot import Reference, columns
+from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.terms.dimensions import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft
@@ -35,7 +33,7 @@ name, like ledger-2026-11-20.xlsx, says which day it is for. Then: nightbook rec
 
 def write(source: OpenBook, path: Path) -> int:
     """Write the template; returns how many keys it has."""
-    keys = _keys(source)
+    keys = list(snapshot.amounts_of(source.connection, source.day, LEDGER_FIELDS))
     rows = sorted(_template_rows(keys, snapshot.read_reference(source, 0)))
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
@@ -54,11 +52,6 @@ def write(source: OpenBook, path: Path) -> int:
     return len(rows)
 
 
-def _keys(source: OpenBook) -> list[tuple[str, ...]]:
-    snapshot.make_book_side(source.connection, source.day, LEDGER_FIELDS)
-    return source.connection.execute(f"select {columns(LEDGER_FIELDS)} from book_side").fetchall()
-
-
 def _template_rows(
     keys: Sequence[tuple[str, ...]], reference: Reference
 ) -> Iterator[tuple[str, ...]]:
@@ -70,7 +63,7 @@ def _template_rows(
         names_of = reference.display_names.get(field, {})
         words.append({id_: _word(field, id_, names_of.get(id_, id_), names) for id_ in ids})
     for key in keys:
-        yield tuple(words[place][field_] for place, field_ in enumerate(key))
+        yield tuple(names[id_] for names, id_ in zip(words, key, strict=True))
 
 
 def _word(field: str, id_: str, name: str, names: Names) -> str:
