@@ -29,7 +29,7 @@ from warehouse.reconcile.workbook.readback.verification import verify_workbook
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_UNSUITED = (*UNREADABLE, KeyError, RuntimeError)  # the last one of a file with a password
+_UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # the last one of a file with a password
 
 
 def is_pack(file: Path) -> bool:

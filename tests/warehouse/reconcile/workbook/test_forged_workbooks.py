@@ -52,6 +52,21 @@ def sheets(desk: Desk) -> Mapping[str, SheetImprint]:
     return imprint.read(_book(desk).read_bytes())
 
 
+@pytest.mark.parametrize("place", [0, 12, 200])
+def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
+    desk: Desk, tmp_path: Path, place: int
+) -> None:
+    """The rest of the workbook is held against the result all the same."""
+    root = Path(shutil.copytree(desk.folder.root, tmp_path / "copy"))
+    for kept in (root / "written").glob("*.json.gz"):
+        content = bytearray(kept.read_bytes())
+        content[place] ^= 0xFF
+        kept.write_bytes(content)
+    checked = counter.verify(root, _book(desk))
+    assert checked.is_whole
+    assert any("Summary and the sheets of words were not compared" in w for w in checked.uncompared)
+
+
 def _forged(
     sheets: Mapping[str, SheetImprint],
 ) -> Iterator[tuple[str, int, int, dict[str, SheetImprint]]]:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import date, datetime, time
 from html import unescape
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import python_calamine
@@ -23,9 +23,11 @@ from xlsxwriter.utility import xl_cell_to_rowcol
 
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
+from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.storage.layout import written_aside
 
+_MOST_BYTES = 1 << 30  # of the cells that are kept of a workbook, unpacked
 _LEVEL = 3  # a fifth of the time of 9, a tenth larger
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
@@ -64,6 +66,13 @@ class SheetImprint:
         row, column = place
         cells = self.rows[row] if row < len(self.rows) else ()
         return cells[column] if column < len(cells) else ""
+
+
+class _StoredSheet(msgspec.Struct, frozen=True):
+    """One sheet as it is kept: a formula stands behind its row and column."""
+
+    rows: list[list[str]]
+    formulas: list[tuple[int, int, str]]
 
 
 def identity(content: WorkbookContent) -> str:
@@ -116,10 +125,7 @@ def store_imprint(store: Store, identity_: str, content: bytes) -> None:
     """Keep the cells of a workbook under the name of what it shows."""
     formulas = _formulas(content)
     sheets = {
-        name: {
-            "rows": rows,
-            "formulas": [[*place, formula] for place, formula in formulas.get(name, {}).items()],
-        }
+        name: _StoredSheet(rows, [(*at, formula) for at, formula in formulas.get(name, {}).items()])
         for name, rows in _rows(content).items()
     }
     # Nothing of it is half a letter: the reader of cells gives whole ones.
@@ -134,16 +140,17 @@ def read_imprint(store: Store, identity_: str) -> dict[str, SheetImprint] | None
     if not re.fullmatch("[0-9a-f]{32}", identity_) or not path.is_file():
         return None
     try:
-        sheets: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
-        return {
-            name: SheetImprint(
-                [[Cell(cell) for cell in row] for row in sheet["rows"]],
-                {(row, column): formula for row, column, formula in sheet["formulas"]},
-            )
-            for name, sheet in sheets.items()
-        }
-    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        with gzip.open(path) as file:
+            sheets = msgspec.json.decode(file.read(_MOST_BYTES), type=dict[str, _StoredSheet])
+    except UNREADABLE:
         return None
+    return {
+        name: SheetImprint(
+            [[Cell(cell) for cell in row] for row in sheet.rows],
+            {(row, column): formula for row, column, formula in sheet.formulas},
+        )
+        for name, sheet in sheets.items()
+    }
 
 
 def text(cell: object) -> str:
