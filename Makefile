@@ -26,16 +26,23 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 # Spark is half a gigabyte and of no use without Java; peers, mutants and the lakehouse belong to their own doors.
 ICEBERG    := iceberg duckdb-iceberg spark-iceberg
 LEFT_OUT   := peers mutants lakehouse $(ICEBERG) $(if $(shell command -v java),,spark)
-TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
+ALL_SIDES  := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
+# Those that only long tests need. The largest is begun first: two are made at a time.
+LONG_SIDES := $(filter dg fuzz spark,$(ALL_SIDES))
+TEST_SIDES := engines $(filter-out engines $(LONG_SIDES),$(ALL_SIDES))
 
 .side/%/ready: tests/environments/%.txt
 	@echo "Setting up .side/$* ..."
 	@$(PYTHON) -m venv --clear .side/$*
-	@.side/$*/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<
+	@.side/$*/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-compile --require-hashes -r $<
 	@touch $@
 
 sides:       ## the side environments that tests use
-	@for side in $(TEST_SIDES); do $(MAKE) --no-print-directory .side/$$side/ready || echo "Left out: tests that need .side/$$side will be skipped"; done
+	@$(call make_sides,$(TEST_SIDES))
+
+# $(call make_sides,NAMES): two at a time, each that fails is left out; few of their modules are ever
+# imported, so that they are compiled then and not here.
+make_sides = $(MAKE) --no-print-directory --jobs 2 --keep-going $(1:%=.side/%/ready) || for side in $(1); do [ -f .side/$$side/ready ] || echo "Left out: tests that need .side/$$side will be skipped"; done
 
 demo: setup  ## three simulated nights against the embedded sandbox: no key needed
 	@$(BIN)/nightbook demo
@@ -67,6 +74,7 @@ unit: setup
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNIT)
 
 torture: setup sides ## the long tests, whole: two hours and more on two cores
+	@$(call make_sides,$(LONG_SIDES))
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 # Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
