@@ -18,8 +18,8 @@ import click
 
 from assets.commands.command_line import command_line
 from assets.console.color import choose_color
-from assets.console.declaration import Invocation, Trait
-from assets.console.errors import FAILED, report_error
+from assets.console.declaration import FAILED, Invocation, Trait
+from assets.console.errors import report_error
 from assets.console.invocation import override_home
 from assets.console.streams import SafeStream
 from assets.console.version import program_version

@@ -1,17 +1,15 @@
 """`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from assets.commands.dry_run import print_changes
 from assets.console.invocation import command_for, program
-from assets.console.terminal import TerminalProgress
 from assets.home import backup
 from assets.home.rehearsal import rehearsing
 from assets.home.restore import require_file, require_restorable
 from assets.home.restore import restore as unpack_backup
-from assets.home.writer_lock import writing
+from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
 from assets.publishing.rebuild import rebuild
 from pipelines.landing.lock import nobody_writes, the_puller
@@ -48,11 +46,9 @@ def restore(
             print_changes(layout, rehearsal.layout, form)
         return 0
     with (
-        TerminalProgress() as teller,
-        writing(nightbook, "restoring", teller),
+        writing_aloud(nightbook, "restoring") as heard,
         the_puller(layout, "restoring", nightbook.now()),
     ):
-        heard = replace(nightbook, tell=teller, watch=teller.watch)
         summary = unpack_backup(layout, source)
         print(f"{_size(summary)} are back; making the rest ...")
         published = rebuild(heard, from_landing=True)

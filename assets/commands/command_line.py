@@ -12,6 +12,7 @@ from assets.console.declaration import (
     AS_OF,
     DAY,
     FORMATS,
+    WRONG_USAGE,
     Choice,
     InOrder,
     KeyValue,
@@ -27,7 +28,6 @@ from assets.console.declaration import (
 )
 
 LAST_PORT = 65535
-WRONG_USAGE = 2
 ENGINES = ("duckdb", "polars", "pyarrow", "spark")
 NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
 FOLDER = click.Path(file_okay=False)

@@ -23,6 +23,7 @@ from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.store.store import Store
 from warehouse.report.build import LATEST
+from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
 NIGHTS = 3
@@ -136,7 +137,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
             "NIGHTBOOK_API_KEY": DEMO_KEY,
             "NIGHTBOOK_API_SECRET": DEMO_SECRET,
             "NIGHTBOOK_API_SECRET_FILE": "",
-            "NIGHTBOOK_HOME": str(settings.home),
+            HOME: str(settings.home),
         }
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(lambda: variables, clock, is_demo=True)

@@ -12,6 +12,7 @@ from assets.home.dagster_internals import DAEMON_MODULE
 from assets.home.instance import UMASK
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
+from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
 LOOPBACK = "127.0.0.1"
@@ -42,7 +43,7 @@ def run(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
 def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
     """Wait until a module ends or somebody stops us, then end all of them."""
     # They hold the lock as well, so that a kill of ours frees nothing.
-    quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
+    quiet = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home)}
     # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
     quiet["PYTHONSAFEPATH"] = "1"
     signals: list[int] = []

@@ -9,9 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from assets.console.color import mark
+from assets.console.declaration import FAILED, WRONG_USAGE
 from assets.console.errors import disk_message, is_ours
 from assets.console.invocation import full_command
-from assets.console.rows import print_rows
+from assets.console.rows import print_records
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
@@ -32,7 +33,6 @@ from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
-BAD_SETTINGS, FAILED = 2, 1
 WORRYING_SKEW_MS = 10_000
 LEAST_FREE = 1_000_000_000
 
@@ -61,7 +61,7 @@ def run(nightbook: Nightbook, *, alert: bool, form: str | None) -> int:
         settings: Settings | None = nightbook.settings(api=True)
         findings.append(_well("settings", "all there"))
     except SettingsWrong as wrong:
-        settings, code = None, BAD_SETTINGS
+        settings, code = None, WRONG_USAGE
         findings += [_wrong("settings", complaint) for complaint in wrong.complaints]
     home = settings or _without_api(nightbook)
     if home is not None:
@@ -76,8 +76,7 @@ def run(nightbook: Nightbook, *, alert: bool, form: str | None) -> int:
             findings += _findings("shelf", lambda: [_shelf(nightbook)])
         findings += _channels(home) if alert else ()
     if form:
-        rows = [(finding.subject, finding.is_well, finding.message) for finding in findings]
-        print_rows(form, ("subject", "is_well", "message"), rows)
+        print_records(form, ("subject", "is_well", "message"), findings)
     for finding in findings if not form else ():
         print(f"{mark(is_well=finding.is_well)} {finding.subject:<10} {finding.message}")
     return code or (0 if all(finding.is_well for finding in findings) else FAILED)

@@ -1,8 +1,8 @@
 """`--dry-run` of `accept`, `rebuild` and `restore`: what would change, in words or as rows."""
 
-from assets.console.rows import print_rows
+from assets.console.rows import print_records
 from assets.home.rehearsal import ROWS, Change, changes, state_changes
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import first_lines
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 
@@ -15,27 +15,14 @@ def print_changes(before: Layout, after: Layout, form: str | None) -> None:
     """Print what differs between a home and its rehearsal: states, rows, exact totals."""
     states, differences = state_changes(before, after), changes(before, after)
     if form:
-        rows = [
-            (
-                change.date,
-                change.what,
-                change.name,
-                change.is_custom_asset,
-                change.before,
-                change.after,
-            )
-            for change in (*states, *differences)
-        ]
-        print_rows(form, COLUMNS, rows)
+        print_records(form, COLUMNS, [*states, *differences])
         return
     print("Nothing was written. What it would change:")
     for state in states:
         print(f"  {state.date}  snapshot {state.name}: {state.before or NOTHING} -> {state.after}")
-    for change in differences[:SHOWN]:
-        print(f"  {_line(change)}")
-    if len(differences) > SHOWN:
-        more = count_of(len(differences) - SHOWN, "more change")
-        print(f"  and {more}: --format csv lists them all")
+    lines = list(map(_line, differences))
+    for line in first_lines(lines, SHOWN, "change", "--format csv lists them all"):
+        print(f"  {line}")
     if not differences:
         print("  no row and no total of any night")
 

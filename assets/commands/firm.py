@@ -7,12 +7,13 @@ from datetime import date
 from functools import partial
 
 from assets.console.color import GREEN, RED, paint
+from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.json_log import JsonLog
-from assets.console.rows import print_rows
+from assets.console.rows import print_records
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import sources_of, take_nights
-from assets.home.writer_lock import writing
+from assets.home.writer_lock import writing, writing_aloud
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
 from assets.publishing.rebuild import rebuild_on_spark
@@ -25,8 +26,6 @@ from warehouse.database.firm.publish import FirmBook
 from warehouse.query.printable import printable
 from warehouse.storage.firm import Source, read_firm
 from warehouse.storage.home import HOME, merged_environment
-
-INCOMPLETE, A_PERSON_MUST_DECIDE = 1, 3
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
@@ -69,9 +68,10 @@ def rebuild(
     for option, is_given in (("--from-landing", from_landing), ("--dry-run", dry_run)):
         if is_given:
             raise OfOneOrganisation(nightbook.layout, f"rebuild {option}")
-    with TerminalProgress() as teller, contextlib.ExitStack() as locks:
-        heard = replace(nightbook, tell=teller, watch=teller.watch)
-        locks.enter_context(writing(heard, "rebuilding the firm's book", teller))
+    with (
+        writing_aloud(nightbook, "rebuilding the firm's book") as heard,
+        contextlib.ExitStack() as locks,
+    ):
         if engine is not None:
             keepers = [
                 replace(heard, variables=partial(_variables, source))
@@ -79,7 +79,7 @@ def rebuild(
                 if source.layout.landing.is_dir()  # one that never took a night has nothing
             ]
             for keeper in keepers:
-                locks.enter_context(writing(keeper, "rebuilding", teller))
+                locks.enter_context(writing(keeper, "rebuilding", heard.tell))
             if keepers:
                 rebuild_on_spark(keepers)
         book = firm.publish(heard, fresh=True)
@@ -95,12 +95,7 @@ def status(nightbook: Nightbook, *, form: str | None) -> int:
     """Print which organisations the newest night holds; 3 where one is held, 1 where one lacks."""
     nights = read_last_nights(nightbook.layout.database)
     if form:
-        names = NIGHTS.names
-        print_rows(
-            form,
-            names,
-            [tuple(getattr(firm_night, name) for name in names) for firm_night in nights],
-        )
+        print_records(form, NIGHTS.names, nights)
     else:
         _print(nights)
     return _code(nights)
@@ -136,4 +131,5 @@ def _print(nights: Sequence[FirmNight]) -> None:
 def _code(nights: Sequence[FirmNight]) -> int:
     if any(firm_night.state == HELD for firm_night in nights):
         return A_PERSON_MUST_DECIDE
-    return 0 if nights and all(firm_night.is_in_book for firm_night in nights) else INCOMPLETE
+    is_whole = nights and all(firm_night.is_in_book for firm_night in nights)
+    return DONE if is_whole else FAILED

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from datetime import date
 
 from assets.console.color import mark
+from assets.console.declaration import DONE, FAILED
 from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from pipelines.maintenance.proof import Proof, prove
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
-DIFFERS = 1
 COLUMNS = (
     "date",
     "snapshot_id",
@@ -52,7 +52,7 @@ def run(
             f"{len(proofs)}. {advice}",
             file=sys.stderr,
         )
-    return DIFFERS if wrong else 0
+    return FAILED if wrong else DONE
 
 
 def _row(engine: str, proof: Proof) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ import shutil
 from decimal import Decimal
 from functools import partial
 
+from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import open_tables, publish, shelf
@@ -16,7 +17,6 @@ from warehouse.contract.wording import count_of
 from warehouse.database import versions
 from warehouse.storage.layout import Layout
 
-A_PERSON_MUST_DECIDE = 3
 GIGABYTE = 10**9
 COPIES = 2  # a version is built upon a copy of the last, and spills beside it
 FOR_EVER = (

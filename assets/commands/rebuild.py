@@ -1,11 +1,8 @@
 """`nightbook rebuild`: the warehouse again from the lake, or both from the landing zone."""
 
-from dataclasses import replace
-
 from assets.commands.dry_run import print_changes
-from assets.console.terminal import TerminalProgress
 from assets.home.rehearsal import rehearsing
-from assets.home.writer_lock import writing
+from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
 from assets.publishing.rebuild import SPARK, rebuild, rebuild_on_spark
 from warehouse.contract.wording import count_of
@@ -27,8 +24,7 @@ def run(
             _rebuild(rehearsal, engine, from_landing=is_all)
             print_changes(nightbook.layout, rehearsal.layout, form)
         return 0
-    with TerminalProgress() as teller, writing(nightbook, "rebuilding", teller):
-        heard = replace(nightbook, tell=teller, watch=teller.watch)
+    with writing_aloud(nightbook, "rebuilding") as heard:
         published = _rebuild(heard, engine, from_landing=is_all)
     source = "the landing zone" if is_all else "the lake"
     passed = sum(check.is_ok for check in published.checks)

@@ -13,7 +13,7 @@ from assets.home.gate import require_home
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import firm
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
@@ -139,7 +139,7 @@ def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int
         _print_standing(standing)
     for pack in damage:
         where = sys.stderr if form else sys.stdout
-        print(f"{mark(is_well=False, stream=where)} {printable(pack)}", file=where)
+        print(f"{mark(is_well=False, stream=where)} {printable(str(pack))}", file=where)
     return 1 if damage else standing.exit_code
 
 
@@ -171,11 +171,8 @@ def _break(break_: Break) -> str:
 
 
 def _print_list(lines: list[str], word: str) -> None:
-    for line in lines[:SHOWN]:
+    for line in first_lines(lines, SHOWN, word, "the workbook lists them all"):
         print(f"  {printable(line)}")
-    if len(lines) > SHOWN:
-        more = count_of(len(lines) - SHOWN, f"more {word}")
-        print(f"  and {more}: the workbook lists them all")
 
 
 def history(nightbook: Nightbook, *, break_id: str, form: str | None) -> int:

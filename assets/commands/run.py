@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
+from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for
 from assets.console.json_log import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
@@ -24,8 +25,7 @@ from warehouse.contract import states
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
-FAILED, A_PERSON_MUST_DECIDE = 1, 3
-LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
+LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
 """`nightbook shelve` and `nightbook publish`: nights onto the shelf, and from it into a home."""
 
-from dataclasses import replace
-
 from assets.console.invocation import command_for
-from assets.console.terminal import TerminalProgress
-from assets.home.writer_lock import writing
+from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
 from assets.publishing import open_tables, shelf
 from assets.publishing.fetched_nights import fetch_and_publish
@@ -14,8 +11,7 @@ from warehouse.contract.wording import count_of
 def run(nightbook: Nightbook) -> int:
     """Shelve what is not on the shelf; each night run does it by itself."""
     address = shelf.require_shelf(nightbook, "shelve")
-    with TerminalProgress() as teller, writing(nightbook, "shelving", teller):
-        heard = replace(nightbook, tell=teller, watch=teller.watch)
+    with writing_aloud(nightbook, "shelving") as heard:
         nights, registered = shelf.shelve(heard), open_tables.register(heard)
     if registered:
         print(f"{count_of(len(registered), 'night')} registered as Iceberg tables.")
@@ -29,8 +25,7 @@ def run(nightbook: Nightbook) -> int:
 def publish(nightbook: Nightbook, *, with_landing: bool) -> int:
     """Make or refresh the warehouse of this home from the shelf."""
     address = shelf.require_shelf(nightbook, "publish")
-    with TerminalProgress() as teller, writing(nightbook, "fetching", teller):
-        heard = replace(nightbook, tell=teller, watch=teller.watch)
+    with writing_aloud(nightbook, "fetching") as heard:
         fetched = fetch_and_publish(heard, with_landing=with_landing)
     count = count_of(fetched.result.on_shelf, "night")
     if fetched.published is None:

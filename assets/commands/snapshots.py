@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Sequence
 
 from assets.console.color import YELLOW, paint
+from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.console.invocation import command_for
 from assets.console.rows import print_rows
 from assets.console.terminal import width
@@ -15,7 +16,6 @@ from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
-A_PERSON_MUST_DECIDE = 3
 COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by", "reasons")
 LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")
 

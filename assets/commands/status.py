@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from assets.console.color import GREEN, RED, paint
+from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.rows import print_rows
 from assets.monitoring.alerts import Alert
 from assets.monitoring.conditions import find_alerts
@@ -19,7 +20,6 @@ from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 
-WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")
 COLUMNS = (
     *("last_night", "last_snapshot_id", "last_state", "book", "book_snapshot_id"),
@@ -46,7 +46,7 @@ class HomeStatus:
         """3 while a night or a break waits for somebody, 1 for other wrongs."""
         if any(alert.cause.startswith(DECIDE) for alert in self.alerts):
             return A_PERSON_MUST_DECIDE
-        return WRONG if self.alerts else 0
+        return FAILED if self.alerts else DONE
 
 
 def run(nightbook: Nightbook, *, form: str | None) -> int:

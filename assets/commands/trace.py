@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assets.console.declaration import DONE, FAILED
 from assets.console.progress import progress_reporter
 from assets.console.terminal import TerminalProgress
 from assets.console.trace_lines import Trace, TracedAccount, TracedAmount, key_words, trace_lines
@@ -34,7 +35,6 @@ from warehouse.query.facts.figures import (
 from warehouse.query.printable import printable_json
 from warehouse.storage.layout import Layout
 
-NOT_PROVED = 1
 _LEFT = "what is said here is what the warehouse knows. Restore them from a backup"
 
 
@@ -57,7 +57,7 @@ def run(nightbook: Nightbook, *, form: str, **wanted: Any) -> int:
         print(printable_json(content.decode()))
     else:
         print("\n".join(trace_lines(trace, layout)))
-    return 0 if trace.is_proved else NOT_PROVED
+    return DONE if trace.is_proved else FAILED
 
 
 def _manifest_words(layout: Layout, error: NightPruned) -> str:

@@ -1,9 +1,9 @@
 """`nightbook verify`: every file of landing, lake, warehouse and closed months by its SHA-256."""
 
 import sys
-from pathlib import Path
 
 from assets.console.color import mark
+from assets.console.declaration import DONE, FAILED
 from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
@@ -15,7 +15,6 @@ from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.kept_packs import damaged_packs
 
-DAMAGED = 1
 COLUMNS = ("file", "night", "what", "remedy")
 
 
@@ -29,17 +28,17 @@ def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
         files, packs = list(verify(layout)), damaged_packs(layout.home / "reconcile")
     if form:
         rows = [(str(damage.file), damage.night, damage.what, damage.remedy) for damage in files]
-        parts = [pack.partition("; ") for pack in packs]
-        rows += [(_packs(layout.home), None, what, remedy) for what, _, remedy in parts]
+        folder = str(layout.home / "reconcile" / "packs")
+        rows += [(folder, None, pack.what, pack.remedy) for pack in packs]
         print_rows(form, COLUMNS, rows)
-        return DAMAGED if rows else 0
-    damages = [*map(str, files), *packs]
+        return FAILED if rows else DONE
+    damages = [str(damage) for damage in (*files, *packs)]
     for damage in damages:
         print(f"{mark(is_well=False, stream=sys.stderr)} {printable(damage)}", file=sys.stderr)
     if damages:
         is_not = "is not as it was" if len(damages) == 1 else "are not as they were"
         print(f"{count_of(len(damages), 'file')} {is_not} written.", file=sys.stderr)
-        return DAMAGED
+        return FAILED
     if is_shelf:
         print(f"{mark(is_well=True)} every byte that the shelf's manifests name is as shelved.")
         return 0
@@ -48,7 +47,3 @@ def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
     print(f"{mark(is_well=True)} {nights}: {every}")
     print(f"  {layout.home}")
     return 0
-
-
-def _packs(home: Path) -> str:
-    return str(home / "reconcile" / "packs")

@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+# Exit codes; that of our own error is its `exit_code`.
+DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
 _OPTION = re.compile(r"--[a-z][a-z-]+")

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from assets.console.declaration import FAILED
 from assets.nightbook import Nightbook
 from pipelines.landing.owner import name_of
 from warehouse.query.printable import printable_lines
 
-FAILED = 1
 OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

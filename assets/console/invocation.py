@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from pipelines import settings
+from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
-HOME = "NIGHTBOOK_HOME"
 # What the next command finds, where `--home` took its place for this one.
 _overridden: list[str | None] = []
 

@@ -7,6 +7,11 @@ from typing import Any
 from warehouse.query.formats import FORMATS, Answer
 
 
+def print_records(form: str, columns: Sequence[str], records: Iterable[object]) -> None:
+    """Print a row for each record: its attributes of these names."""
+    print_rows(form, columns, ([getattr(record, name) for name in columns] for record in records))
+
+
 def print_rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows in a format of `nightbook query`."""
     sys.stdout.write(FORMATS[form](Answer(tuple(columns), tuple(map(tuple, rows)), is_cut=False)))

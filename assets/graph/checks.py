@@ -144,8 +144,9 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
     is_book = snapshot.state == states.ACCEPTED
     severities = dg.AssetCheckSeverity
     for check in every_check():
-        asked = _wrong_rows(database, check, day) if is_book and not results else None
-        wrong, example = results.get(check.name, (asked, None))
+        wrong, example = results.get(check.name, (None, None))
+        if wrong is None and is_book:
+            wrong = _wrong_rows(database, check, day)
         # A night without a book is told by `night_is_accepted`; its report is made all the same.
         is_grave = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(

@@ -6,6 +6,7 @@ and nothing is pulled under a wrong date.
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 
@@ -173,18 +174,16 @@ def _in_short(event: Event) -> str:
 
 def _metadata(
     step: NightStep, manifest: Manifest, operation: str, *, is_reused: bool
-) -> dict[str, dg.MetadataValue]:
+) -> dict[str, Any]:
     answers = [answer for answer in manifest.answers if answer.operation == operation]
     folder = step.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return {
-        "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
-        "folder": dg.MetadataValue.path(str(folder)),
+        "snapshot_id": manifest.snapshot_id,
+        "folder": folder,
         "started_at": dg.MetadataValue.timestamp(datetime.fromisoformat(manifest.started_at)),
-        "requests": dg.MetadataValue.int(len(answers)),
-        "requests given up": dg.MetadataValue.int(
-            sum(answer.error is not None for answer in answers)
-        ),
-        "attempts": dg.MetadataValue.int(sum(answer.attempts for answer in answers)),
-        "bytes": dg.MetadataValue.int(sum(answer.byte_count or 0 for answer in answers)),
-        "used again": dg.MetadataValue.bool(is_reused),
+        "requests": len(answers),
+        "requests given up": sum(answer.error is not None for answer in answers),
+        "attempts": sum(answer.attempts for answer in answers),
+        "bytes": sum(answer.byte_count or 0 for answer in answers),
+        "used again": is_reused,
     }

@@ -4,6 +4,7 @@ A step stages all its tables, whichever of them are asked for, and tells of thos
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -71,7 +72,7 @@ def _step(
             if key_of(table) in context.selected_asset_keys:
                 path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
                 metadata = _metadata(table, manifest, part) | {
-                    "file": dg.MetadataValue.path(str(path)),
+                    "file": path,
                     "preview": dg.MetadataValue.md(previews[table]),
                 }
                 yield dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)
@@ -123,15 +124,15 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
     )
 
 
-def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
+def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, Any]:
     written = part.tables[table.name]
     inexact = sum(value.table_name == table.name for value in part.inexact)
     return {
-        "dagster/row_count": dg.MetadataValue.int(written.rows),
-        "dagster/partition_row_count": dg.MetadataValue.int(written.rows),
-        "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
-        "bytes": dg.MetadataValue.int(written.size),
-        "sha256": dg.MetadataValue.text(written.sha256),
-        "rejected records of this answer": dg.MetadataValue.int(len(part.rejects)),
-        "values kept as text only": dg.MetadataValue.int(inexact),
+        "dagster/row_count": written.rows,
+        "dagster/partition_row_count": written.rows,
+        "snapshot_id": manifest.snapshot_id,
+        "bytes": written.size,
+        "sha256": written.sha256,
+        "rejected records of this answer": len(part.rejects),
+        "values kept as text only": inexact,
     }

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
+from pipelines.shelf.address import SETTING as SHELF
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.query.read import run as ask
+from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
-HOME = "NIGHTBOOK_HOME"
-SHELF = "NIGHTBOOK_LAKE"
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
 

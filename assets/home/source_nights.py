@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
+from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE
 from assets.nightbook import ERROR, INFO, WARNING, Tell
 from warehouse.query.printable import printable
 from warehouse.storage.firm import Firm, Source
 
-A_PERSON_MUST_DECIDE = 3
 LONGEST_REASON = 500
 # Of the firm's own process: what an organisation is to go by stands in its own `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
-LEVELS = {0: INFO, A_PERSON_MUST_DECIDE: WARNING}
+LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _take(command: Sequence[str], source: Source) -> SourceRun:
     complaint = done.stderr.decode(errors="replace").strip()
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     words = complaint if done.returncode and complaint else _words(lines[-1] if lines else "")
-    if done.returncode not in (0, A_PERSON_MUST_DECIDE):
+    if done.returncode not in (DONE, A_PERSON_MUST_DECIDE):
         words = f"its run ended with exit code {done.returncode}: {words or 'it said nothing'}"
     return SourceRun(source.name, done.returncode, words[:LONGEST_REASON])
 

@@ -3,8 +3,10 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import ClassVar, Self
 
+from assets.console.terminal import TerminalProgress
 from assets.nightbook import Nightbook, Tell
 from pipelines.landing.lock import HomeLock, Patience, the_writer
 from warehouse.query.printable import printable_lines
@@ -24,6 +26,16 @@ def writing(
     patience = Patience(A_LITTLE, nightbook.pause, say or _on_errors)
     with the_writer(nightbook.layout, doing, nightbook.now(), patience):
         yield
+
+
+@contextlib.contextmanager
+def writing_aloud(nightbook: Nightbook, doing: str) -> Iterator[Nightbook]:
+    """Be the only writer for a long command, and yield who says in the terminal how far it is.
+
+    Raises as `writing`.
+    """
+    with TerminalProgress() as teller, writing(nightbook, doing, teller):
+        yield replace(nightbook, tell=teller, watch=teller.watch)
 
 
 def _on_errors(message: str) -> None:

@@ -5,18 +5,19 @@ Everything is read from what is kept: the landing zone for nights and decisions
 here: a cause has a name that stays the same, and `assets.monitoring.alerts` tells it once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from assets.console.invocation import full_command
 from assets.monitoring.alerts import FAILURE, INFO, Alert
-from assets.monitoring.night_conditions import GRACE, night_alerts
+from assets.monitoring.night_conditions import night_alerts
+from assets.monitoring.staleness import GRACE
 from assets.monitoring.switches import Switches, switch_alerts
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
@@ -87,7 +88,7 @@ def _drift(layout: Layout) -> Iterator[Alert]:
             title=f"the API sent {count_of(len(rows), 'thing')} that "
             f"{'is' if len(rows) == 1 else 'are'} not as documented",
             words="\n".join(
-                (f"First seen {rows[0][0]}; every body is kept.", *_first_lines(lines))
+                (f"First seen {rows[0][0]}; every body is kept.", *first_lines(lines, SHOWN))
             ),
             see=str(layout.database),
             command=full_command(
@@ -186,7 +187,7 @@ def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
             cause=f"unread:{standing.day}",
             title="not everything in the inbox was read",
             words="\n".join(
-                (f"Book against ledger, {standing.day}:", *_first_lines(standing.unread))
+                (f"Book against ledger, {standing.day}:", *first_lines(standing.unread, SHOWN))
             ),
             see=str(folder / "inbox"),
             command=full_command(layout, "reconcile", "status"),
@@ -206,12 +207,11 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
     groups += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= old]
     for day, kind, breaks in groups:
         since = "" if kind == "breaks" else f" since {day}"
+        lines = list(map(_break_line, breaks))
         yield Alert(
             cause=f"{kind}:{day}",
             title=f"{_count_are(len(breaks), 'break')} open{since}",
-            words="\n".join(
-                (f"Book against ledger, {standing.day}:", *_first_lines(map(_break_line, breaks)))
-            ),
+            words="\n".join((f"Book against ledger, {standing.day}:", *first_lines(lines, SHOWN))),
             see=str(folder / "out" / standing.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
@@ -224,13 +224,6 @@ def _break_line(break_: Break) -> str:
 
 def _count_are(number: int, noun: str) -> str:
     return f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
-
-
-def _first_lines(lines: Iterable[str]) -> list[str]:
-    """Return the first lines, and how many more there are."""
-    every = list(lines)
-    more = [f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else []
-    return [*every[:SHOWN], *more]
 
 
 def _rows(layout: Layout, query: str) -> tuple[tuple[Any, ...], ...]:

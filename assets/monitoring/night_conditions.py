@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from assets.console.invocation import full_command
 from assets.monitoring.alerts import FAILURE, Alert
 from assets.monitoring.due import tick_of
+from assets.monitoring.staleness import GRACE
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, shelf
 from pipelines.landing import snapshots
@@ -18,10 +19,10 @@ from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.verify import missing_landings
 from pipelines.schedule import is_due
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
+from warehouse.contract.wording import left_out
 from warehouse.storage.layout import Layout
 
 LOOK_BACK = timedelta(days=7)
-GRACE = timedelta(hours=1)
 SHOWN = 5
 
 
@@ -228,5 +229,4 @@ def _days(nights: Iterable[object]) -> str:
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{len(names)} nights ({', '.join(names[-SHOWN:])}{more}) are"
+    return f"{len(names)} nights ({', '.join(names[-SHOWN:])}{left_out(names, SHOWN)}) are"

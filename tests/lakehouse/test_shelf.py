@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.commands.doctor import FAILED
+from assets.console.declaration import FAILED
 from pipelines.lake import placement
 from pipelines.landing import snapshots
 from pipelines.shelf.address import StoreAddress

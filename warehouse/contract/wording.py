@@ -18,5 +18,26 @@ def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
     >>> and_more(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return f"{separator.join(names[:shown])}{more}"
+    return separator.join(names[:shown]) + left_out(names, shown)
+
+
+def left_out(names: Sequence[str], shown: int) -> str:
+    """Return how many more than those shown there are.
+
+    >>> left_out(["a", "b", "c"], 2), left_out(["a"], 2)
+    (' and 1 more', '')
+    """
+    return f" and {len(names) - shown} more" if len(names) > shown else ""
+
+
+def first_lines(lines: Sequence[str], shown: int, noun: str = "", place: str = "") -> list[str]:
+    """Return the first lines of a list, and below them how many more there are, and where.
+
+    >>> first_lines(["a", "b", "c"], 1, "break", "the workbook lists them all")
+    ['a', 'and 2 more breaks: the workbook lists them all']
+    """
+    if len(lines) <= shown:
+        return list(lines)
+    count = len(lines) - shown
+    more = count_of(count, f"more {noun}") if noun else f"{count} more"
+    return [*lines[:shown], f"and {more}: {place}" if place else f"and {more}"]

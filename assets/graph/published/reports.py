@@ -46,9 +46,9 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         return dg.MaterializeResult(
             metadata={
                 "report": dg.MetadataValue.md(morning.markdown),
-                "told as of": dg.MetadataValue.text(f"{now:%Y-%m-%d %H:%M}, of the newest night"),
-                "path": dg.MetadataValue.path(str(file)),
-                "bytes": dg.MetadataValue.int(file.stat().st_size),
+                "told as of": f"{now:%Y-%m-%d %H:%M}, of the newest night",
+                "path": file,
+                "bytes": file.stat().st_size,
             }
         )
 
@@ -136,10 +136,7 @@ def _reconciliation_result(
     """Return the result with its check: open breaks warn, no result is an error."""
     # Neither fails the run: the book stands.
     return dg.MaterializeResult(
-        metadata={
-            "result": dg.MetadataValue.text(message),
-            "files": dg.MetadataValue.json(files or []),
-        },
+        metadata={"result": message, "files": files or []},
         check_results=[
             dg.AssetCheckResult(
                 check_name=TIES_OUT,

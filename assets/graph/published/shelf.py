@@ -82,6 +82,6 @@ def _nights_asset(
             nights = bring(dataclasses.replace(nightbook, tell=step.tell))
             if nights:
                 step.tell(f"{count_of(len(nights), 'night')} {done}", event=doing)
-        return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
+        return dg.MaterializeResult(metadata={"nights": list(nights)})
 
     return nights_elsewhere

@@ -5,6 +5,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import dagster as dg
 
@@ -141,17 +142,17 @@ def _acceptance(outcome: publish.PublishedSnapshot) -> dg.AssetCheckResult:
     )
 
 
-def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, dg.MetadataValue]:
+def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, Any]:
     published = outcome.published
     return {
-        "path": dg.MetadataValue.path(str(published.database)),
-        "version": dg.MetadataValue.text(published.version),
-        "snapshot_id": dg.MetadataValue.text(outcome.snapshot.snapshot_id),
-        "state": dg.MetadataValue.text(outcome.snapshot.state),
-        "dates loaded": dg.MetadataValue.int(len(published.loaded)),
-        "checks passed": dg.MetadataValue.int(sum(check.is_ok for check in published.checks)),
-        "checks failed": dg.MetadataValue.int(sum(not check.is_ok for check in published.checks)),
-        "bytes": dg.MetadataValue.int(published.database.stat().st_size),
+        "path": published.database,
+        "version": published.version,
+        "snapshot_id": outcome.snapshot.snapshot_id,
+        "state": outcome.snapshot.state,
+        "dates loaded": len(published.loaded),
+        "checks passed": sum(check.is_ok for check in published.checks),
+        "checks failed": sum(not check.is_ok for check in published.checks),
+        "bytes": published.database.stat().st_size,
     }
 
 
@@ -188,8 +189,8 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
             )
         yield dg.MaterializeResult(
             metadata={
-                "path": dg.MetadataValue.path(str(exported.files[0])),
-                "dagster/row_count": dg.MetadataValue.int(sum(exported.rows.values())),
+                "path": exported.files[0],
+                "dagster/row_count": sum(exported.rows.values()),
             }
         )
 

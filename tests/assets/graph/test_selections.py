@@ -7,12 +7,15 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
+from assets.graph import checks
 from assets.graph.published.warehouse import DECISION, WAREHOUSE
 from assets.nightbook import Nightbook
 from pipelines.landing import sealed_json
+from pipelines.landing.snapshots import landed_snapshots
 from tests.support.operator_home import FIRST, THIRD, Keeper, Said
 from tests.support.shared import some_daily
 from warehouse.contract.book import BOOK
+from warehouse.sql.checks import ERROR, Check, every_check
 from warehouse.storage.layout import Layout
 
 NEVER_LANDED = THIRD + timedelta(days=1)
@@ -115,6 +118,20 @@ def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None
     assert run.success, words(run)
     [found] = run.get_asset_check_evaluations()
     assert (found.asset_check_key, found.passed) == (check, True)
+
+
+def test_a_check_that_is_newer_than_the_warehouse_is_asked(
+    nights: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A night that was published before a check was written is not said to have no book."""
+    new = Check("a_new_check", "There is no account.", ERROR, "select * from accounts")
+    monkeypatch.setattr(checks, "every_check", lambda: [*every_check(), new])
+    newest = landed_snapshots(nights.layout)[-1]
+    *others, result = checks._results(nights.layout.database, newest)
+    [(accounts,)] = nights.ask("select count(*) from accounts")
+    assert (result.check_name, result.passed, result.description) == (new.name, False, None)
+    assert result.metadata["wrong rows"].value == accounts
+    assert all(other.passed for other in others)
 
 
 def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:

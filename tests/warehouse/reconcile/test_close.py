@@ -362,8 +362,8 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     assert service.status(root).closing == summary.closing.words
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
-    (words,) = damaged_packs(root)
-    assert "its pack 2026-11.zip is not as it was written" in words
+    (damage,) = damaged_packs(root)
+    assert "its pack 2026-11.zip is not as it was written" in damage.what
     with pytest.raises(NotClosed, match="Restore"):
         closed(desk)
 

@@ -1,6 +1,7 @@
 """The packs that there are: whether each is as it was written, and which ledgers they stand for."""
 
 import zipfile
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -26,11 +27,25 @@ def pack_problem(store: Store, closing: Closing) -> str:
     return "" if is_same else f"its pack {closing.pack} is not as it was written"
 
 
-def damaged_packs(folder: Path) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class PackDamage:
+    """What is wrong with the packs of a closed month, and what to do."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+def damaged_packs(folder: Path) -> list[PackDamage]:
     """Return what is wrong with the packs of closed months: nothing where all are as written."""
     store = Store(folder)
     return [
-        f"{item.month}, version {item.version}: {problem}; restore {packs(store)} from the backup"
+        PackDamage(
+            f"{item.month}, version {item.version}: {problem}",
+            f"restore {packs(store)} from the backup",
+        )
         for item in store.closings
         if (problem := pack_problem(store, item))
     ]
