@@ -21,6 +21,7 @@ from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.service import Standing
 from warehouse.reconcile.store.records import Break
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -167,7 +168,7 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
         return
     yield from _breaks(layout, standing, folder)
     yield from _unread(layout, standing, folder)
-    undelivered = standing.counts.get("Portfolio not delivered", 0)
+    undelivered = standing.counts.get(Result.NOT_DELIVERED.value, 0)
     if standing.rejected or undelivered:
         yield Alert(
             cause=f"incomplete:{standing.day}",

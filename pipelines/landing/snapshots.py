@@ -204,7 +204,16 @@ def decide(
 ) -> Snapshot:
     """Add a decision; what was decided before stays on record."""
     moment = at.astimezone(UTC).isoformat()
-    decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
+    decision = Decision(
+        state=state,
+        by=by,
+        at=moment,
+        reasons=reasons,
+        causes=causes,
+        teaches=teaches,
+        takes_back=takes_back,
+        withdrawn=withdrawn,
+    )
     decisions = (*snapshot.decisions, decision)
     sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(decisions)})
     return replace(snapshot, decisions=decisions)

@@ -62,7 +62,13 @@ class Recheck:
         state, moved = self._compare(second, venues)
         if not (has_lost and self._is_in(second)):
             return Window(state, moved, self._missing())
-        return Window(state, moved, self._missing(), len(asking.marks[second.number]), after)
+        return Window(
+            state=state,
+            moved=moved,
+            missing=self._missing(),
+            second_count=len(asking.marks[second.number]),
+            second_after=after,
+        )
 
     def _wait(self) -> float:
         """Return the seconds until a second read says more, at most half of what is left."""

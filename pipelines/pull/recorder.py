@@ -79,7 +79,13 @@ class Recorder:
         """Return a request with the next number."""
         self._known += 1
         self._requests.add(known=1)
-        return PlannedRequest(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
+        return PlannedRequest(
+            number=self._known,
+            name=f"{self._known:04}-{name}",
+            call=call,
+            venue_id=venue_id,
+            purpose=purpose,
+        )
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
         """Plan to read a list of instruments; None, and recorded, where no path can name it."""

@@ -68,4 +68,4 @@ class Notes:
     def drift_rows(self) -> Iterator[Drift]:
         """Yield drift as rows, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):
-            yield Drift(path, kind, word, example, seen)
+            yield Drift(path=path, kind=kind, word=word, example=example, seen=seen)

@@ -89,7 +89,9 @@ def _shape(info: inspect.StructType) -> RecordShape:
 def _field(model: str, field: inspect.Field) -> Field:
     form, shape = _form(field.type)
     source = f"{model}.{field.encode_name}"
-    return Field(field.encode_name, source, form, field.required, shape)
+    return Field(
+        name=field.encode_name, source=source, form=form, required=field.required, shape=shape
+    )
 
 
 def _form(kind: inspect.Type) -> tuple[Form, RecordShape | None]:

@@ -132,7 +132,15 @@ def _settle(
             outcome = "none of them is taken" if carries_money else "the first by content is taken"
             reason, money = f"{same} and differs: {outcome}", carries_money
         value = bytes(element.raw).decode()
-        notes.rejects.append(Reject(request_no, f"data[{number}]", reason, value, money))
+        notes.rejects.append(
+            Reject(
+                request_no=request_no,
+                path=f"data[{number}]",
+                reason=reason,
+                value=value,
+                carries_money=money,
+            )
+        )
     return [] if differ and carries_money else [first[3]]
 
 

@@ -100,7 +100,13 @@ class Arrival:
     def _record(self, *, has_bodies: bool, is_pruned: bool = False) -> NightRecord:
         """Return what is noted of the night as it now is here."""
         now = stamp(self.layout, snapshots.read(self._folder))
-        return NightRecord(self.night.generation, self.night.seal, now, has_bodies, is_pruned)
+        return NightRecord(
+            generation=self.night.generation,
+            seal=self.night.seal,
+            stamp=now,
+            has_bodies=has_bodies,
+            is_pruned=is_pruned,
+        )
 
     @property
     def _folder(self) -> Path:

@@ -89,7 +89,9 @@ def read_envelope(
     _require_opening("meta", members["meta"], b"{")
     spans = walk.spans if walk else None
     others = {name: raw for name, raw in members.items() if name not in {"data", "meta"}}
-    return Envelope(members["data"], members["meta"], not single, spans, others)
+    return Envelope(
+        data=members["data"], meta=members["meta"], is_list=not single, spans=spans, others=others
+    )
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:

@@ -185,7 +185,9 @@ class _Reader:
         return completeness(member) or (position(member) if is_related else None)
 
     def _member(self, words: frozenset[str], value: Any, *, in_page: bool) -> Member:
-        return Member(words, value, self._records, self._noun, in_page)
+        return Member(
+            words=words, value=value, records=self._records, noun=self._noun, in_page=in_page
+        )
 
     def _records(self) -> int | None:
         if self._counted is None and self._envelope.is_list:

@@ -150,11 +150,13 @@ class Attempts:
             return _reply(call, answer, verdict, number, self._signs(call, answer, verdict))
         answer.body.close()
         setback = Setback(
-            verdict,
-            departure,
-            told_wait(answer.headers, answer.status, answer.received + (answer.signed_with or 0)),
-            _skew(answer),
-            answer.signed_with,
+            error=verdict,
+            number=departure,
+            asked_wait=told_wait(
+                answer.headers, answer.status, answer.received + (answer.signed_with or 0)
+            ),
+            measured=_skew(answer),
+            signed_with=answer.signed_with,
         )
         self._note(setback, call.path, where, number, sent)
         return setback

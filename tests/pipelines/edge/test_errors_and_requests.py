@@ -55,7 +55,10 @@ TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
     ("make", "facts"),
     [
         (lambda: Unreachable("GET /a", "refused", 3), {"where": "GET /a", "reason": "refused"}),
-        (lambda: Refused("GET /a", 400, TWO, 3, "A note."), {"status": 400, "errors": TWO}),
+        (
+            lambda: Refused(where="GET /a", status=400, errors=TWO, attempts=3, note="A note."),
+            {"status": 400, "errors": TWO},
+        ),
         (lambda: Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
         (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
         (

@@ -131,12 +131,18 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         ),
     ),
     "a venue that is gone": (
-        replace(GOOD, slices={"": [Slice("venue", "v1", "gone", 3, 3)]}),
+        replace(
+            GOOD,
+            slices={"": [Slice(kind="venue", identity="v1", change="gone", assets=3, moved=3)]},
+        ),
         {},
         "all that was held in venue v1 is gone: 3 assets",
     ),
     "a portfolio of another scale": (
-        replace(GOOD, slices={"": [Slice("portfolio", "p1", "rose", 3, 3)]}),
+        replace(
+            GOOD,
+            slices={"": [Slice(kind="portfolio", identity="p1", change="rose", assets=3, moved=3)]},
+        ),
         {},
         (
             "of 3 of the 3 assets in portfolio p1 there is more than 8 times as much of what there "
@@ -145,7 +151,17 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
     ),
     "money among the rejects": (
         GOOD,
-        {"rejects": [RejectGroup("data[]", "an object was expected", 2, "0.5", "data[1]")]},
+        {
+            "rejects": [
+                RejectGroup(
+                    path="data[]",
+                    reason="an object was expected",
+                    count=2,
+                    share="0.5",
+                    first="data[1]",
+                )
+            ]
+        },
         ("2 rejected records carry money, first data[1]: an object was expected; see ops.rejects"),
     ),
     "a doubtful date": (GOOD, {"date_doubts": ["the date is not sure"]}, "the date is not sure"),
@@ -236,7 +252,9 @@ def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
         money={"p0": True},
         drops={},
     )
-    shape = RejectGroup("data[]", "text was expected", 1, "1", "data[0]")
+    shape = RejectGroup(
+        path="data[]", reason="text was expected", count=1, share="1", first="data[0]"
+    )
     told = judged(now, [before], notices=("n",), rejects=[shape])
     assert len(told) == 2 + 1 + 3 + 1
     assert "8 portfolios that held money are missing: p1, p2, p3, p4, p5 and 3 more" in told

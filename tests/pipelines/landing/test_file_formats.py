@@ -44,7 +44,15 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         origin="https://api.example.com",
         program_version="1.2.3",
         clock_skew_ms=-42,
-        signs=(AnswerNotice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
+        signs=(
+            AnswerNotice(
+                place="meta.next",
+                words="says that there is more",
+                operation="list_venues",
+                answers=2,
+                example='"x"',
+            ),
+        ),
     )
     [folder] = night_folders.folders(layout)
     kept = load_manifest(folder)

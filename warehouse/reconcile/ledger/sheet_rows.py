@@ -76,7 +76,14 @@ def read_rows(reading: SheetReading) -> None:
         own = rows.filter(pc.equal(rows["file"], reading.number))
         reading.notices += check_totals(reading.totals, own, reading.place)
     reading.unused += [
-        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
+        Unused(
+            file=reading.place,
+            kind=FilePart.ROW,
+            name="",
+            reason=reason,
+            severity="low",
+            count=number,
+        )
         for reason, number in sorted(reading.skipped.items())
         if reason != _OTHER_DATE
     ]
@@ -140,7 +147,9 @@ def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
             return
         if amount == BLANK and not reading.grid.is_blank_sure:
             amount += ", or an error that this format does not show: save the ledger as xlsx"
-        reading.rejected.append(RejectedRow(names, raw, amount, reading.number, line))
+        reading.rejected.append(
+            RejectedRow(names=names, raw=raw, reason=amount, file=reading.number, line=line)
+        )
         return
     asset = names[_ASSET]
     if amount.unit and fold(amount.unit) != fold(asset):

@@ -103,7 +103,13 @@ def other_tabs(
         reason, severity = _reason_of_tab(grid, name, chosen[0][1].shape.sheet, context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
-            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
+            yield Unused(
+                file=name,
+                kind=FilePart.TAB,
+                name=grid.sheet,
+                reason=f"{hidden}{reason}",
+                severity=severity,
+            )
         else:
             asked.append(grid)
     for title, kind in file.others:

@@ -69,7 +69,14 @@ def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
         stands = "it stands above the header and is not read"
         words = stands if first == last else "they stand above the header and are not read"
         words += f": {' | '.join(filter(None, map(as_text, rows[0])))[:60]}"
-        yield Unused(where, FilePart.ROW, name, words, severity, len(rows))
+        yield Unused(
+            file=where,
+            kind=FilePart.ROW,
+            name=name,
+            reason=words,
+            severity=severity,
+            count=len(rows),
+        )
 
 
 def lacking_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
@@ -229,4 +236,11 @@ def rows_of_other_dates(
     words += (
         f"; {count_of(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
     )
-    yield Unused(where, FilePart.ROW, "", words, "medium" if gone else "low", number)
+    yield Unused(
+        file=where,
+        kind=FilePart.ROW,
+        name="",
+        reason=words,
+        severity="medium" if gone else "low",
+        count=number,
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.coverage import per_words, totals
 from warehouse.reconcile.ledger.model import Unused
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.runs.reconciliation import RunFiles
 from warehouse.reconcile.store.records import OPEN_BREAKS, TIED, RunResult
 from warehouse.reconcile.terms.notices import Notice
@@ -38,10 +39,10 @@ class RunSummary:
         """The result in one paragraph."""
         if not self.run_id:
             return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
-        equal = self.counts["Matched"] + self.counts["Matched (zero)"]
+        equal = self.counts[Result.MATCHED.value] + self.counts[Result.MATCHED_ZERO.value]
         settled = (
-            (self.counts["Within tolerance"], "within tolerance"),
-            (self.counts["Ledger precision"], "within the ledger's precision"),
+            (self.counts[Result.TOLERANCE.value], "within tolerance"),
+            (self.counts[Result.PRECISION.value], "within the ledger's precision"),
         )
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
         return (

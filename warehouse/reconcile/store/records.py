@@ -11,6 +11,7 @@ import msgspec
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import LedgerSource, Unused
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.terms.notices import Notice
 
@@ -151,7 +152,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """3 where a break is open, a row was rejected, or something was not delivered or read."""
-        lost = self.counts["Portfolio not delivered"] or self.rejected
+        lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
         return OPEN_BREAKS if self.open_breaks or lost or self.unread else TIED
 
 

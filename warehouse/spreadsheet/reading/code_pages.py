@@ -123,7 +123,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
         left = {part: names for part, names in left.items() if needed[-1] not in names}
     common = "".join(item.common for item in _CODE_PAGES[codec] if item.name in needed)
     rare = sum(letter not in common for letter in letters) / len(letters) if common else 0.0
-    return _Reading(codec, texts, odd, tuple(needed), rare)
+    return _Reading(codec=codec, words=texts, odd=odd, languages=tuple(needed), rare=rare)
 
 
 def _languages(word: str, codec: str) -> list[_Language]:

@@ -92,7 +92,14 @@ def find_ledgers(
 
 
 def _file(path: LedgerFile, reason: str, severity: str = "low", count: int = 1) -> Unused:
-    return Unused(path.name, FilePart.FILE, path.name, reason, severity, count)
+    return Unused(
+        file=path.name,
+        kind=FilePart.FILE,
+        name=path.name,
+        reason=reason,
+        severity=severity,
+        count=count,
+    )
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
@@ -193,7 +200,9 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
         names = sorted(path.name for path, _ in older)
         words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
-        yield Unused(name, FilePart.FILE, name, words, "low", len(older))
+        yield Unused(
+            file=name, kind=FilePart.FILE, name=name, reason=words, severity="low", count=len(older)
+        )
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:

@@ -25,23 +25,29 @@ OLDER = "the result was kept by an older nightbook, which did not keep what stan
 _EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
 _PARTS = ("Of breaks, exact", "Within tolerance, exact")
 _BREAKS = SheetTable(
-    BREAKS,
-    ("Break ID", "Comment"),
-    ("Break ID",),
-    ("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
-    "Break ID",
-    r"^\s*B-[0-9A-F]{8,64}\s*$",
+    sheet=BREAKS,
+    marks=("Break ID", "Comment"),
+    key=("Break ID",),
+    values=("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
+    mark="Break ID",
+    pattern=r"^\s*B-[0-9A-F]{8,64}\s*$",
 )
 _TIES = SheetTable(
-    TIES,
-    ("Per", "Of", "Asset"),
-    ("Per", "Of", "Asset"),
-    ("Keys", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
-    "Per",
-    rf"^\s*({'|'.join(TOTALLED)})\s*$",
+    sheet=TIES,
+    marks=("Per", "Of", "Asset"),
+    key=("Per", "Of", "Asset"),
+    values=("Keys", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
+    mark="Per",
+    pattern=rf"^\s*({'|'.join(TOTALLED)})\s*$",
 )
 _STEPS = tuple(f"{title}, exact" for title in STEPPED)
-_ROLLED = SheetTable(ROLLED, ("Asset", "Adds up"), ("Asset",), (*_STEPS, "Adds up"), "Adds up")
+_ROLLED = SheetTable(
+    sheet=ROLLED,
+    marks=("Asset", "Adds up"),
+    key=("Asset",),
+    values=(*_STEPS, "Adds up"),
+    mark="Adds up",
+)
 WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
 
 
