@@ -20,7 +20,7 @@ from pipelines.shelf.local_record import without_bodies
 from warehouse.contract.wording import and_more
 from warehouse.storage.layout import FILE_MODE, Layout, json_bytes, written_aside
 
-DIGESTS = "digests.json"
+DIGESTS = "digests.json"  # of a backup, its last entry: it lies beside no database
 LANDING, TOLD = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
 FILES = (TOLD, "demo.json")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipelines.landing import night_folders
 from pipelines.landing.lock import only_one, the_writer
+from warehouse.contract.wording import count_of
 from warehouse.storage.layout import Layout, json_bytes, write_json
 
 MARK = "demo.json"
@@ -36,10 +37,9 @@ class RealNights(Exception):
     exit_code = 2
 
     def __init__(self, layout: Layout, nights: int) -> None:
-        several = f"{nights} real snapshot{'' if nights == 1 else 's'}"
         super().__init__(
-            f"{layout.home} holds {several}, and the demo's invented nights do not "
-            "belong among them. Nothing was written. Choose another place: "
+            f"{layout.home} holds {count_of(nights, 'real snapshot')}, and the demo's "
+            "invented nights do not belong among them. Nothing was written. Choose another place: "
             "nightbook --home DIR demo"
         )
 

@@ -6,7 +6,7 @@ here: a cause has a name that stays the same, and `assets.monitoring.alerts` tel
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from assets.monitoring.staleness import GRACE
 from assets.monitoring.switches import Switches, switch_alerts
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
+from pipelines.landing.night_folders import snapshot_time
 from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
@@ -146,7 +147,7 @@ def _clock(layout: Layout) -> Iterator[Alert]:
             break
         spell.append((snapshot_id, int(skew)))
     if spell:
-        first = datetime.fromisoformat(spell[-1][0])
+        first = snapshot_time(spell[-1][0])
         side = "behind" if spell[0][1] > 0 else "ahead of"
         yield Alert(
             cause=f"clock:{spell[-1][0]}",
