@@ -76,15 +76,7 @@ class TolerantReader:
         except (ValueError, RecursionError):
             reason = "a record that can be taken apart was expected: this one is nested too deeply"
             text = raw.decode(errors="backslashreplace")
-            self.notes.rejects.append(
-                Reject(
-                    request_no=self.request_no,
-                    path=place.path,
-                    reason=reason,
-                    value=text,
-                    carries_money=money,
-                )
-            )
+            self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
             raise UnusableRecord(reason) from None
         return self.record(value, shape, place, money=money)
 
@@ -107,15 +99,7 @@ class TolerantReader:
     def reject(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> None:
         """Note something that breaks the contract; a missing thing has no text."""
         text = "" if value is MISSING else text_of(value)
-        self.notes.rejects.append(
-            Reject(
-                request_no=self.request_no,
-                path=place.path,
-                reason=reason,
-                value=text,
-                carries_money=money,
-            )
-        )
+        self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
 
     def _broken(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> UnusableRecord:
         self.reject(place, reason, value, money=money)
@@ -204,15 +188,7 @@ class TolerantReader:
 
     def _inexact(self, text: str, source: str, here: AnswerPath) -> None:
         table, column = self.columns.get(source, ("balances", "amount"))
-        self.notes.inexact.append(
-            Inexact(
-                request_no=self.request_no,
-                path=here.path,
-                table_name=table,
-                column_name=column,
-                value=text,
-            )
-        )
+        self.notes.inexact.append(Inexact(self.request_no, here.path, table, column, text))
 
     def _word(self, text: str, here: AnswerPath) -> None:
         documented = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))

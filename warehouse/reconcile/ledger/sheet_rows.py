@@ -147,9 +147,7 @@ def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
             return
         if amount == BLANK and not reading.grid.is_blank_sure:
             amount += ", or an error that this format does not show: save the ledger as xlsx"
-        reading.rejected.append(
-            RejectedRow(names=names, raw=raw, reason=amount, file=reading.number, line=line)
-        )
+        reading.rejected.append(RejectedRow(names, raw, amount, reading.number, line))
         return
     asset = names[_ASSET]
     if amount.unit and fold(amount.unit) != fold(asset):
