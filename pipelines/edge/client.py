@@ -141,7 +141,7 @@ class EdgeClient:
         return self._gate.seconds_until_deadline()
 
     def close(self) -> None:
-        """Send nothing more, and wake whoever waits to."""
+        """Send nothing more, wake whoever waits to, and end what is under way."""
         self._gate.stopped.set()
         self._http.close()
 
@@ -185,7 +185,7 @@ class EdgeClient:
                 yield call, outcome
         finally:
             if under_way:
-                self._gate.stopped.set()
+                self.close()  # a service that hangs would be waited for, half a minute
             pool.shutdown(wait=True, cancel_futures=True)
             _drop(done)
 

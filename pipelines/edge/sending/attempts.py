@@ -139,6 +139,8 @@ class Attempts:
         departure = self._depart(where)
         answer = self._wire.attempt(call, where, self._gate.accept_key)
         if isinstance(answer, EdgeError):
+            if self._gate.stopped.is_set():  # we ended it: that is no failure of the service
+                raise Stopped(where)
             self._note(Setback(answer, departure), call.path, where, number, sent)
             return Setback(answer, departure)
         verdict = self._judge(call, where, answer)

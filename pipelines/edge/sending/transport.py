@@ -7,7 +7,9 @@ on loopback, both ends together, a new connection costs 1.5 ms of CPU a request,
 
 import contextlib
 import logging
+import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -68,13 +70,56 @@ class AttemptTimeout:
             raise TooLarge("the answer", self.limits.wire, "on the wire")
 
 
+class Connections:
+    """The connections under way: whoever stops ends them, and waits for no answer."""
+
+    def __init__(self) -> None:
+        self._streams: set[httpcore.NetworkStream] = set()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def add(self, stream: httpcore.NetworkStream) -> None:
+        """Know a connection until it is closed; after `close` it ends at once."""
+        with self._lock:
+            self._streams.add(stream)
+            is_closed = self._is_closed
+        if is_closed:
+            _shut_down(stream)
+
+    def discard(self, stream: httpcore.NetworkStream) -> None:
+        """Forget a connection that is closed, or was handed over to TLS."""
+        with self._lock:
+            self._streams.discard(stream)
+
+    def close(self) -> None:
+        """End all of them, and those to come: who reads from one has an error at once."""
+        with self._lock:
+            self._is_closed = True
+            streams = [*self._streams]
+        for stream in streams:
+            _shut_down(stream)
+
+
+def _shut_down(stream: httpcore.NetworkStream) -> None:
+    # Not closed: the thread that reads from it does that, and its number may be another's by then.
+    with contextlib.suppress(OSError):
+        stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
 class _Stream(httpcore.NetworkStream):
-    """A network stream whose every step ends with the attempt."""
+    """A network stream whose every step ends with the attempt, or with the client."""
 
     def __init__(
-        self, inner: httpcore.NetworkStream, patience: AttemptTimeout, *, is_tls: bool = False
+        self,
+        inner: httpcore.NetworkStream,
+        patience: AttemptTimeout,
+        connections: Connections,
+        *,
+        is_tls: bool = False,
     ) -> None:
         self._inner, self._patience, self._is_tls = inner, patience, is_tls
+        self._connections = connections
+        connections.add(inner)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         # httpcore asks for 64 KiB; each read costs it and h11 as much as copying a quarter of that.
@@ -104,6 +149,7 @@ class _Stream(httpcore.NetworkStream):
         self._inner.write(buffer, self._patience.seconds_for_step(timeout))
 
     def close(self) -> None:
+        self._connections.discard(self._inner)
         self._inner.close()
 
     def start_tls(
@@ -114,7 +160,8 @@ class _Stream(httpcore.NetworkStream):
     ) -> httpcore.NetworkStream:
         left = self._patience.seconds_for_step(timeout)
         secured = self._inner.start_tls(ssl_context, server_hostname, left)
-        return _Stream(secured, self._patience, is_tls=True)
+        self._connections.discard(self._inner)
+        return _Stream(secured, self._patience, self._connections, is_tls=True)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
@@ -123,8 +170,8 @@ class _Stream(httpcore.NetworkStream):
 class _Backend(httpcore.NetworkBackend):
     """Opens streams that end with the attempt."""
 
-    def __init__(self, patience: AttemptTimeout) -> None:
-        self._patience = patience
+    def __init__(self, patience: AttemptTimeout, connections: Connections) -> None:
+        self._patience, self._connections = patience, connections
         self._inner = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -137,7 +184,7 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         left = self._patience.seconds_for_step(timeout)
         stream = self._inner.connect_tcp(host, port, left, local_address, socket_options)
-        return _Stream(stream, self._patience)
+        return _Stream(stream, self._patience, self._connections)
 
 
 class _BodyStream(httpx.SyncByteStream):
@@ -162,6 +209,11 @@ class OneShot(httpx.BaseTransport):
         logging.getLogger("httpcore").setLevel(logging.INFO)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._ssl = httpx.create_ssl_context(trust_env=False) if tls else None
+        self._connections = Connections()
+
+    def close(self) -> None:
+        """End all requests under way: none is waited for."""
+        self._connections.close()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request whose extensions hold its `patience`; raises as httpcore does."""
@@ -171,7 +223,7 @@ class OneShot(httpx.BaseTransport):
                 request.url.raw_scheme, request.url.raw_host, request.url.port or _port(request.url)
             ),
             ssl_context=self._ssl,
-            network_backend=_Backend(patience),
+            network_backend=_Backend(patience, self._connections),
         )
         try:
             response = connection.handle_request(_for_wire(request))

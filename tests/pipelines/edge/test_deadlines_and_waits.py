@@ -33,7 +33,7 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.transport import AttemptTimeout, OneShot, _Stream
+from pipelines.edge.sending.transport import AttemptTimeout, Connections, OneShot, _Stream
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -67,7 +67,8 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
     now = [0.0]
     limits = Limits(attempt=30.0, pace=100)
     inner = Recorder()
-    stream = _Stream(inner, AttemptTimeout(limits, 40.0, lambda: now[0], 0.0))
+    patience = AttemptTimeout(limits, 40.0, lambda: now[0], 0.0)
+    stream = _Stream(inner, patience, Connections())
     stream.write(b"a", 5.0)
     stream.write(b"b")
     secured: Any = stream.start_tls("context", "host")  # type: ignore[arg-type]  # only handed on

@@ -2,8 +2,9 @@
 
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,16 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Unreachable
-from pipelines.edge.requests import list_portfolios, list_venues
+from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.sending.transport import _READ, _RECORD, AttemptTimeout, OneShot, _Stream
+from pipelines.edge.sending.transport import (
+    _READ,
+    _RECORD,
+    AttemptTimeout,
+    Connections,
+    OneShot,
+    _Stream,
+)
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -65,6 +73,38 @@ def test_tls_is_spoken_with_a_trusted_certificate(
     edge = connect(server.origin, transport=transport)
     assert edge.fetch(list_portfolios(integrations=True)).size == len(EMPTY)
     assert server.requests[0].target == "/edge/v1beta/portfolios?include=integrations"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_nobody_waits_for_a_service_that_hangs_once_stopped(
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    tmp_path: Path,
+    *,
+    tls: bool,
+) -> None:
+    """Ctrl-C ends the requests under way, of which each could take an hour here."""
+    all_sent, test_is_over = threading.Barrier(3), threading.Event()
+
+    def script(number: int, _: object) -> Iterator[bytes]:
+        if number == 1:
+            yield OK
+            return
+        all_sent.wait()
+        test_is_over.wait()
+
+    server = serve(script)
+    transport = OneShot(tls=tls)
+    if tls:
+        transport._ssl = secured(server, tmp_path)
+    hour = Limits(read=3600, attempt=3600)
+    edge = connect(server.origin, transport=transport, limits=hour, concurrency=3)
+    answers = edge.fetch_all([list_instruments(f"v{number}") for number in range(9)])
+    next(answers)
+    all_sent.wait()
+    answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
+    test_is_over.set()
+    assert len(server.requests) == 3
 
 
 def test_a_certificate_nobody_trusts_is_refused_at_once(
@@ -154,7 +194,7 @@ class Records(httpcore.NetworkStream):
 
 def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
     patience = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
-    return _Stream(Records(given), patience).start_tls(ssl.create_default_context())
+    return _Stream(Records(given), patience, Connections()).start_tls(ssl.create_default_context())
 
 
 def test_tls_records_that_are_there_are_taken_together() -> None:
