@@ -58,7 +58,7 @@ def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) ->
     if any(text.endswith("varchar") for text in texts):
         [statement] = connection.extract_statements(sql)
         query = statement.query.rstrip("; \n")
-        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - as asked before
+        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - the question itself, which was asked as it is
 
 
 @contextlib.contextmanager

@@ -175,7 +175,7 @@ def tick(amount: float) -> str:
     size = abs(amount)
     if size and not 0.001 <= size < 1e9:  # noqa: PLR2004 - what the margin holds
         return f"{amount:.2e}".replace("e+", "e")
-    return f"{amount:,.0f}" if size >= 1000 else f"{amount:.4g}"  # noqa: PLR2004 - four digits
+    return f"{amount:,.0f}" if size >= 1000 else f"{amount:.4g}"  # noqa: PLR2004 - the axis has room for four digits
 
 
 def stacks(counts: Mapping[date, tuple[int, ...]], label: str) -> Markup:

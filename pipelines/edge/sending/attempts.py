@@ -251,7 +251,7 @@ class Attempts:
 
 def _where(call: Call) -> str:
     target = call.target
-    return f"GET {target if len(target) <= 160 else target[:160] + '…'}"  # noqa: PLR2004 - a line
+    return f"GET {target if len(target) <= 160 else target[:160] + '…'}"  # noqa: PLR2004 - what a line of a log holds
 
 
 def _skew(answer: HttpAnswer) -> Skew | None:

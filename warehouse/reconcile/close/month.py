@@ -94,7 +94,7 @@ def books(database: Path, first: date, last: date) -> dict[date, str]:
     """Return the snapshots that are the books of some days."""
     with connect(database) as connection:
         nights = "firm_nights" if has_sources(connection) else "ops.snapshots"
-        query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - ours
+        query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - one of the two above
         rows = connection.execute(query).fetchall()
     return {day: snapshot_id for day, snapshot_id in rows if first <= day <= last}
 

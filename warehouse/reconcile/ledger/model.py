@@ -219,7 +219,7 @@ class Ledger:
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
     """Yield keys that two files hold, by the places of their first rows."""
-    if len(ledger.sources) < 2:  # noqa: PLR2004 - two files
+    if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table
     counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])

@@ -134,7 +134,7 @@ def _names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     shown = {(tie.level, tie.of) for tie in content.ties}
     for level in content.names.keys() & set(content.outcome.fields):
         rows = content.source.connection.execute(
-            f"select distinct {level} from compared where result = ?",  # noqa: S608 - a dimension
+            f"select distinct {level} from compared where result = ?",  # noqa: S608 - a name of terms.dimensions
             [Result.NOT_DELIVERED.value],
         ).fetchall()
         shown |= {(level, id_) for (id_,) in rows}

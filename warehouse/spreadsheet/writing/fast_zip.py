@@ -21,9 +21,9 @@ zipfile.crc32 = _library.crc32  # type: ignore[attr-defined] # not among the nam
 
 def pack_faster(member: Any) -> None:
     """Let ISA-L pack a member that is to be written: a quarter of zlib's time (measured)."""
-    member._compressor = _library.compressobj(COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
+    member._compressor = _library.compressobj(COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - zipfile has no public place for it
 
 
 def unpack_faster(member: Any) -> None:
     """Let ISA-L unpack a member that is to be read: half of zlib's time (measured)."""
-    member._decompressor = _library.decompressobj(-zlib.MAX_WBITS)  # noqa: SLF001 - see above
+    member._decompressor = _library.decompressobj(-zlib.MAX_WBITS)  # noqa: SLF001 - zipfile has no public place for it

@@ -158,7 +158,7 @@ def _count(attributes: Mapping[str, str], name: str) -> int:
     text = attributes.get(name)
     if text is None:
         return 1
-    return min(max(int(text), 1), _MOST_REPEATS) if text.isdecimal() and len(text) < 16 else 1  # noqa: PLR2004 - digits
+    return min(max(int(text), 1), _MOST_REPEATS) if text.isdecimal() and len(text) < 16 else 1  # noqa: PLR2004 - beyond are no counts, and slow to read
 
 
 def _value(cell: Mapping[str, str], text: str) -> object:
