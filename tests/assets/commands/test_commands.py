@@ -1,6 +1,8 @@
 """Every command: its help, its exit codes, and what it writes where."""
 
 import fcntl
+import importlib
+import inspect
 import io
 import json
 import os
@@ -13,12 +15,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 import pytest
 
 from assets.cli import main
 from assets.commands import api
-from assets.commands.command_line import COMMANDS
+from assets.commands.command_line import COMMANDS, command_line
 from assets.commands.reconcile_steps import RECONCILE
+from assets.console.declaration import Invocation, Trait, TypedCommand
 from assets.console.terminal import TerminalProgress
 from assets.graph.preview import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
@@ -41,6 +45,25 @@ def test_help_is_as_we_know_it(
     monkeypatch.setenv("COLUMNS", "80")
     assert main([*command.split(), "--help"]) == 0
     golden(f"help/{command.replace(' ', '-') or 'nightbook'}.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "entry", [*COMMANDS.values(), *RECONCILE.commands.values()], ids=lambda entry: entry.name
+)
+def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -> None:
+    """Each command leads to a function that takes what may be typed, in a firm's home too."""
+    if not isinstance(entry, TypedCommand):
+        return  # a group
+    root = click.Context(command_line)
+    root.params = {str(option.name): None for option in command_line.params}
+    with root, click.Context(entry, parent=root):
+        typed = entry.callback and entry.callback(**{str(p.name): None for p in entry.params})
+    assert isinstance(typed, Invocation)
+    places = [(typed.module, typed.function)]
+    places += [("firm", typed.command)] * (Trait.OF_FIRM in entry.traits)
+    for module, function in places:
+        run = getattr(importlib.import_module(f"assets.commands.{module}"), function)
+        inspect.signature(run).bind(None, **typed.options)
 
 
 @pytest.mark.parametrize(
