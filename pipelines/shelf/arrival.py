@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from pipelines.landing import sealed_json, snapshots
-from pipelines.landing.manifest import Manifest, convert_manifest
+from pipelines.landing.manifest import convert_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
@@ -52,8 +52,6 @@ class Arrival:
     layout: Layout
     store: ObjectStore
     night: NightManifest
-    landed: Manifest
-    sealed: dict[str, Any]
     are_bodies_wanted: bool
 
     @classmethod
@@ -77,8 +75,6 @@ class Arrival:
             layout=layout,
             store=store,
             night=night,
-            landed=landed,
-            sealed=sealed,
             are_bodies_wanted=with_landing or is_behind,
         )
 

@@ -15,7 +15,7 @@ from warehouse.spreadsheet.reading.delimited_text import (
     has_long_line,
     rows_of,
 )
-from warehouse.spreadsheet.reading.formats.formulas import name_of
+from warehouse.spreadsheet.reading.formats.formulas import letters_of
 from warehouse.spreadsheet.reading.printed_tables import BOTH, piped_rows, spaced_rows
 from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
 from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
@@ -125,7 +125,7 @@ def _spreadsheet(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
             continue
         findings = workbook.findings.get(sheet.name, SheetFindings())
         notices += [
-            f"{sheet.name}: column {name_of((0, column))[:-1]} shows thousands or millions of what "
+            f"{sheet.name}: column {letters_of(column)} shows thousands or millions of what "
             f"its cells hold (their format is {code!r}): what they hold was read"
             for column, code in sorted(findings.scaled.items())
         ]

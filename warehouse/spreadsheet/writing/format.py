@@ -20,6 +20,7 @@ TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
+_FROZEN = 2  # columns of a long table that stay in sight
 _AROUND = 11  # points of what stands above and below a table, and is made as small as that
 # Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
 _OPTIONS = {
@@ -156,7 +157,7 @@ def long_table(
         for index, column in enumerate(sheet.columns):
             if column.kind is SheetColumnKind.NUMBER:
                 must(worksheet.write_blank(row, index, None, shape))
-    worksheet.freeze_panes(1, sheet.frozen)
+    worksheet.freeze_panes(1, _FROZEN)
     worksheet.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
     _conditions(workbook, worksheet, sheet)
     printed = sum(column.is_printed for column in sheet.columns)

@@ -45,7 +45,7 @@ class SheetColumn:
 class TableSheet:
     """One sheet, or the part of a table that one sheet can hold: `start` is its first row, from 0.
 
-    `frozen` is how many columns stay in sight. A table that fits one sheet has `part` 1 of 1.
+    A table that fits one sheet has `part` 1 of 1.
     """
 
     table: str
@@ -54,7 +54,6 @@ class TableSheet:
     start: int = 0
     part: int = 1
     parts: int = 1
-    frozen: int = 2
 
     @property
     def name(self) -> str:

@@ -216,11 +216,12 @@ def column_of(letters: bytes) -> int:
     return column - 1
 
 
+def letters_of(column: int) -> str:
+    """Return the letters of a column, which counts from 0."""
+    above, last = divmod(column, 26)
+    return (letters_of(above - 1) if above else "") + chr(ord("A") + last)
+
+
 def name_of(place: Place) -> str:
     """Return a place as programs name it: `D12`."""
-    name = ""
-    column = place[1] + 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        name = chr(ord("A") + rest) + name
-    return f"{name}{place[0] + 1}"
+    return f"{letters_of(place[1])}{place[0] + 1}"
