@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 
-def count_of(number: int, noun: str, plural: str = "") -> str:
+def count_of(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> count_of(1, "night"), count_of(1200, "entry", "entries")
-    ('1 night', '1,200 entries')
+    >>> count_of(1, "night"), count_of(1200, "night")
+    ('1 night', '1,200 nights')
     """
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:

@@ -10,6 +10,8 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
+from warehouse.query.printable import printable as visible
+
 LONGEST_NAME = 80
 SHORT_NAME = 16
 LONG_AMOUNT = 26
@@ -28,9 +30,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
     'a nam…'
     """
     beginning = value if len(value) <= longest else value[: longest - 1]
-    seen = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in beginning
-    )
+    seen = visible(beginning)
     return seen if len(value) <= longest and len(seen) <= 2 * longest else f"{seen[:longest]}…"
 
 
