@@ -21,9 +21,8 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import Answer, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-SECONDS = 60.0
-MEMORY = 4 * 1024**3
-THREADS = 2  # as DuckDB is given: each may use CPU all the time
+# As many threads as DuckDB is given: each may use CPU all the time.
+LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2)
 _KIND = "kind"
 # Arrow gives these as something else: numbers wrapped, times without their zone, bits as bytes.
 _CHANGED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")
@@ -39,36 +38,25 @@ class ParquetAnswer:
     is_cut: bool
 
 
-def ask(
-    database: Path,
-    sql: str,
-    limit: int | None = None,
-    seconds: float = SECONDS,
-    memory_bytes: int = MEMORY,
-) -> Answer:
-    """Ask one question within `seconds` and `memory_bytes` of address space.
+def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits = LIMITS) -> Answer:
+    """Ask one question within bounds of time and memory.
 
     At most `limit` rows come back. Decimals, times and nested values come back as they were;
     values of other types as their text. Raises `QueryFailed` where there is no answer, also when
     it took too long or too much, and `FileNotFoundError` where nothing has been published.
     """
-    limits = ChildLimits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
-    return _decode_answer(json.loads(_run("answer", database, sql, limit, limits)))
+    result = json.loads(_run("answer", database, sql, limit, limits))
+    _raise_error(result)
+    rows = tuple(tuple(map(_from_json, row)) for row in result["rows"])
+    return Answer(tuple(result["columns"]), rows, result["is_cut"])
 
 
-def ask_parquet(
-    database: Path,
-    sql: str,
-    limit: int | None = None,
-    seconds: float = SECONDS,
-    memory_bytes: int = MEMORY,
-) -> ParquetAnswer:
+def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetAnswer:
     """Ask one question as `ask` does, for a file whose types are those of the answer.
 
     Raises `NotAQuestion` where Parquet has no type that holds a value as it is.
     """
-    limits = ChildLimits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
-    result = _run("parquet_answer", database, sql, limit, limits)
+    result = _run("parquet_answer", database, sql, limit, LIMITS)
     header, _, content = result.partition(b"\n")
     facts = json.loads(header)
     _raise_error(facts)
@@ -90,12 +78,6 @@ def _run(function: str, database: Path, sql: str, limit: int | None, limits: Chi
             "DuckDB down; it ran in a process of its own, and nothing was changed. Ask for less at "
             "once."
         ) from None
-
-
-def _decode_answer(result: dict[str, Any]) -> Answer:
-    _raise_error(result)
-    rows = tuple(tuple(map(_from_json, row)) for row in result["rows"])
-    return Answer(tuple(result["columns"]), rows, result["is_cut"])
 
 
 def _raise_error(result: dict[str, Any]) -> None:

@@ -3,12 +3,14 @@
 Light to import: only DuckDB.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
+_CHUNK = 10_000  # rows that are fetched at once
 HARDENED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -88,9 +90,17 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
 
 def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:
     """Return the rows of a small query, each by column name."""
-    result = connection.execute(query, list(values))
+    return list(stream_records(connection, query, list(values)))
+
+
+def stream_records(
+    connection: DuckDBPyConnection, query: str, values: object
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a query by column name; those of a large book one chunk at a time."""
+    result = connection.execute(query, values)
     names = [column[0] for column in result.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    while chunk := result.fetchmany(_CHUNK):
+        yield from (dict(zip(names, row, strict=True)) for row in chunk)
 
 
 def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:

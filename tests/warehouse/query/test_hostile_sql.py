@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
+from warehouse.isolation import ChildLimits
 from warehouse.query.child import ask
 from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import Answer, as_csv, as_json, as_table
@@ -153,7 +154,7 @@ def test_a_bomb_ends_within_a_second_of_its_limit(layout: Layout, sql: str) -> N
     """Whatever DuckDB does not stop is killed: time over is time over, and memory is bounded."""
     began = time.monotonic()
     with pytest.raises(QueryFailed, match=r"(?i)nothing was changed"):
-        ask(layout.database, sql, seconds=1.5, memory_bytes=GIB)
+        ask(layout.database, sql, limits=ChildLimits(seconds=1.5, memory_bytes=GIB, threads=2))
     assert time.monotonic() - began < 1.5 + 1
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * GIB // 1024
 

@@ -14,8 +14,8 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import EXACT, exact, plain
+from warehouse.query.connect import stream_records
 
-_CHUNK = 10_000
 _PARTS = """
 select portfolio_id, venue_id, account_name, duplicate_no, bucket, amount_text
 from history.balances
@@ -109,23 +109,13 @@ def _add_up(
 ) -> Totals:
     """Add up all amounts of the asset by the keys that are meant, and count them."""
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
-    for row in _rows(connection, _PARTS, place.parameters):
+    for row in stream_records(connection, _PARTS, place.parameters):
         amount = exact(row["amount_text"])
         for view, meant in keys.items():
             if (key := _key_of(row, view)) in meant:
                 count, total = totals[view.name, key]
                 totals[view.name, key] = count + 1, EXACT.add(total, amount)
     return totals
-
-
-def _rows(
-    connection: DuckDBPyConnection, query: str, parameters: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query by column name; those of a large book one chunk at a time."""
-    result = connection.execute(query, dict(parameters))
-    names = [column[0] for column in result.description or ()]
-    while chunk := result.fetchmany(_CHUNK):
-        yield from (dict(zip(names, values, strict=True)) for values in chunk)
 
 
 def _sums_of(
@@ -144,7 +134,7 @@ def _sums_of(
     asked = {
         name: value for name, value in (place.parameters | more).items() if f"${name}" in query
     }
-    for row in _rows(connection, query, asked):
+    for row in stream_records(connection, query, asked):
         key = _key_of(row, view)
         if key in keys:
             count, total = totals[view.name, key]
