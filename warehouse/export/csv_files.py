@@ -17,17 +17,26 @@ from warehouse.storage.layout import written_aside
 
 BYTE_ORDER_MARK = "\ufeff"
 # Spreadsheets run what looks like a formula, and people open a CSV file with whatever separator
-# their program guesses.
-# What begins a formula, at the start of a cell or of what another separator would make a cell.
-_TRIGGER = re.compile(
-    "(?:^|(?<=[;,\t\r\n|\"']))(?=[\\s\x00-\x1f\x7f]*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212])"
-)
+# their program guesses: what begins a formula, with all the blanks before it.
+_BLANK = "[\\s\x00-\x1f\x7f]"
+_TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
+_SEPARATORS = ";,\t\r\n|\"'"
 _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/-]*)")
 
 
 def harmless(text: str) -> str:
     """Return the text with an apostrophe before whatever a spreadsheet might take for a formula."""
-    return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub("'", text)
+    return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub(_disarm, text)
+
+
+def _disarm(match: re.Match[str]) -> str:
+    """Put an apostrophe where a cell begins, or would with another separator."""
+    letters = match[0]
+    before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
+    return "".join(
+        f"'{letter}" if previous in _SEPARATORS else letter
+        for previous, letter in zip(before + letters, letters, strict=False)
+    )
 
 
 def field(text: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 
@@ -98,13 +98,17 @@ _YES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
 _LONGEST = 2000
 
 
-@cache
 def words_of(name: str) -> frozenset[str]:
     """Split a name into lower-case words: `hasMore`, `has_more` and `hasmore` are alike."""
+    return _words_of(name[:_LONGEST])
+
+
+@lru_cache(maxsize=4096)  # names repeat, and whoever sends others all the time fills no memory
+def _words_of(name: str) -> frozenset[str]:
     name_words: list[str] = []
     # Names written as one word (`hasmore`) are taken apart by the words that are known, longest
     # first; a word that is not wholly made of them stays as it is.
-    for word in (word.lower() for word in _WORD.findall(name[:_LONGEST])):
+    for word in (word.lower() for word in _WORD.findall(name)):
         name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(name_words)
 

@@ -43,7 +43,7 @@ MOST = 40
 _EXAMPLE = 200
 # Members of records with money (2.1, 2.3, 2.4): where they stand elsewhere, money does.
 _OF_RECORDS = {"positions", "accounts", "balance", "balances"}
-_LINK = re.compile(r"<([^>]*)>([^<]*)")
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _REL = re.compile(r"""\brel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,]+))""", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\w+)\s+(?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)\s*", re.ASCII)
 _RELATIONS = {"next": MORE, "prev": BEFORE, "previous": BEFORE}

@@ -1,6 +1,8 @@
 """An answer that says it is not whole is seen, wherever it says so; one that says it is, is not."""
 
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -248,3 +250,20 @@ def test_errors_that_are_not_empty_are_errors(errors: str) -> None:
     """Whatever stands beside them is not believed."""
     with pytest.raises(Misread, match="both `data` and `errors`"):
         read_envelope(f'{{"data":[],"errors":{errors},"meta":{{}}}}'.encode(), single=False)
+
+
+def test_a_long_header_takes_no_longer_than_its_letters() -> None:
+    """Ends of links are looked for once, however many begin."""
+    began = time.process_time()
+    assert read(headers={"link": "<" * 60_000}) == []
+    assert time.process_time() - began < 1
+
+
+def test_names_that_never_come_again_fill_no_memory() -> None:
+    """A service that says something else each time is not remembered for ever."""
+    tracemalloc.start()
+    for number in range(100):
+        read({"requestId": f"{number}" * 50_000})
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2_000_000

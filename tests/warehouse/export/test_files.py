@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import time
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -178,6 +179,14 @@ def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> 
     }
     (tiny,) = [one for one in rows if one["Asset id"] == "'=BTC"]
     assert tiny["Total"] == "-0.000000000000000001"
+
+
+def test_a_long_name_is_made_harmless_in_no_time() -> None:
+    """Blanks before what might be a formula are looked at once."""
+    began = time.process_time()
+    assert harmless("\t" * 40_000 + "x") == "\t" * 40_000 + "x"
+    assert harmless("\t" * 40_000 + "=") == "'\t" * 40_000 + "'="
+    assert time.process_time() - began < 1
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

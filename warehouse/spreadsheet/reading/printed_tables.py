@@ -11,12 +11,14 @@ from itertools import groupby
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line of nothing but dashes, equals signs, box-drawing and what stands where they cross.
-_RULE = re.compile("[\\s|+:*\u2500-\u257f=_-]*[\u2500-\u257f=_-]{3}[\\s|+:*\u2500-\u257f=_-]*")
+# A line of nothing but dashes, equals signs, box-drawing and what stands where they cross. Patterns
+# of lines take each letter once: one with two ways to it went over a line of dashes for hours.
+_RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
 _PAGE = re.compile(
-    r"\W*(?:page|seite|pagina|p\u00e1gina)\W*[0-9]+(?:\W*(?:of|von|van|de|di|sur)?\W*[0-9]+)?\W*",
+    r"\W*(?:page|seite|pagina|p\u00e1gina)\W*[0-9]+"
+    r"(?:\W*(?:of|von|van|de|di|sur)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
 _FOOTER = re.compile(

@@ -19,7 +19,7 @@ _PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
 _COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
-_NUMBER = re.compile(rb"[-+]?[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 _MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are looked at
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")

@@ -4,6 +4,7 @@ import io
 import shutil
 import struct
 import subprocess
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.spreadsheet.reading import workbook
+from warehouse.spreadsheet.reading.grid import open_file
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
@@ -277,3 +279,17 @@ def test_case_36_blanks_that_an_office_calculated_are_blanks(
     assert [(line.names[1], line.names[3]) for line in ledger.lines] == [("BTC", "")]
     assert not ledger.rejected
     assert dict(ledger.sources[0].skipped) == {"blank amount": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"-" * 60_000 + b"x", b"page 1" + b" " * 60_000 + b"x", b"a" * 60_000 + b" \xff"],
+    ids=["rule", "page line", "one word"],
+)
+def test_a_long_line_takes_no_longer_than_its_letters(tmp_path: Path, line: bytes) -> None:
+    """Patterns that go over a line again from each of its letters would take minutes of CPU."""
+    path = tmp_path / "ledger.txt"
+    path.write_bytes(b"asset   amount\nBTC     10\n" + line + b"\n")
+    began = time.process_time()
+    open_file(path, lambda rows: 20 if "asset" in rows[0] else 0)
+    assert time.process_time() - began < 1

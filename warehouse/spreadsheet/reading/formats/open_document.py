@@ -15,7 +15,7 @@ from warehouse.spreadsheet.reading.formats.sheet_rows import MOST_COLUMNS, Sheet
 NO_VALUE = "a formula without a value: open the file and save it once"
 _CELLS = ("table-cell", "covered-table-cell")
 _NUMBERS = ("float", "percentage", "currency")
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,6})\d*)?S)?")
 _ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
 _SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
