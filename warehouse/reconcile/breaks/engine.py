@@ -84,7 +84,7 @@ def reconcile(
     """Hold a ledger against a book."""
     connection, fields = source.connection, ledger.fields
     # Keys that are equal never leave DuckDB: of a million keys Python sees the mismatches alone.
-    matches = _match(source, ledger, config, reference, _known_keys(history, fields))
+    matches = _match(source, ledger, config, reference, _keys_before(history, fields))
     broken = [pair for pair in matches.classified if pair.result.is_break]
     ids = break_ids(config.name, fields, [pair.pair.key for pair in broken])
     keys = {id_: pair.pair.key for id_, pair in zip(ids, broken, strict=True)}
@@ -137,18 +137,18 @@ def _breaks_out_of_scope(
                 yield break_
 
 
-def _known_keys(history: History, fields: Key) -> set[Key]:
+def _keys_before(history: History, fields: Key) -> set[Key]:
     """Return the keys that were breaks in the run before, at the same level."""
     prior = history.prior
     return {break_.key for break_ in prior.breaks} if prior and prior.fields == fields else set()
 
 
 def _match(
-    source: OpenBook, ledger: Ledger, config: Config, reference: Reference, known: set[Key]
+    source: OpenBook, ledger: Ledger, config: Config, reference: Reference, keys_before: set[Key]
 ) -> _Matches:
     """Bring both sides to one level, join them, and classify every key that is not equal.
 
-    `known` are keys of breaks of before.
+    `keys_before` are those of breaks of before.
     """
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
@@ -162,7 +162,7 @@ def _match(
     config = replace(config, per_asset=per_asset)
     totals = totals_to_limit(connection, config, digits)
     # Of what was a break before it is said how it was settled.
-    without = {*resolution.rejected, *known}
+    without = {*resolution.rejected, *keys_before}
     rules = MatchRules(
         fields=fields,
         config=config,
@@ -214,11 +214,11 @@ def _cases(
 
 
 def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
-    known = _known_keys(history, matches.rules.fields)
+    keys_before = _keys_before(history, matches.rules.fields)
     return {
         pair.pair.key: f"{pair.result.value}: {pair.rule}"
         for pair in matches.classified
-        if pair.is_forgiven and pair.pair.key in known
+        if pair.is_forgiven and pair.pair.key in keys_before
     }
 
 

@@ -32,10 +32,10 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         seen: dict[str, str] = {}
         grown = False
         for digest in lengths:
-            other = seen.setdefault(digest[: lengths[digest]], digest)
-            if other != digest:
-                lengths[other] += 1
-                lengths[digest] = lengths[other]
+            first = seen.setdefault(digest[: lengths[digest]], digest)
+            if first != digest:
+                lengths[first] += 1
+                lengths[digest] = lengths[first]
                 grown = True
         if not grown:
             break

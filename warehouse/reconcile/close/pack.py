@@ -128,8 +128,8 @@ def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> t
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as names:
             for member in members:
                 sha256 = hashlib.sha256(member.content).hexdigest()
-                known = digests.setdefault(member.name, MemberDigest(sha256, len(member.content)))
-                if known.sha256 != sha256:
+                digest = digests.setdefault(member.name, MemberDigest(sha256, len(member.content)))
+                if digest.sha256 != sha256:
                     raise ValueError(f"{member.name} has two contents")
                 if names.NameToInfo.get(member.name) is None:
                     _add(names, member)
@@ -139,8 +139,7 @@ def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> t
             _add(names, PackMember(MANIFEST, json_bytes(to_json(manifest))))
         size = file.tell()
         file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return digest, size
+        return hashlib.file_digest(file, "sha256").hexdigest(), size
 
 
 def _add(names: zipfile.ZipFile, member: PackMember) -> None:

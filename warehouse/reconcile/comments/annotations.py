@@ -171,13 +171,13 @@ def _merge_field(
     - it differs, and so does the state of now: two people wrote, and both texts are kept.
     """
     shown, base, current = (
-        comparable_text(in_cell(known.of(break_id, field)))
-        for known in (states.shown, states.base, states.current)
+        comparable_text(in_cell(version.of(break_id, field)))
+        for version in (states.shown, states.base, states.current)
     )
     value = comparable_text(text)
     if field == "status":
         value = value or OPEN
-        chosen = next((known for known in STATUSES if known.casefold() == value.casefold()), "")
+        chosen = next((name for name in STATUSES if name.casefold() == value.casefold()), "")
         if not chosen:
             line = f"status {value} (none of {', '.join(STATUSES)})"
             is_known = _ALSO + line in states.current.of(break_id, "comment")

@@ -51,11 +51,11 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
             f"{who} is no {role}: {who} has {others} under [roles] in recon.toml, and {role} is "
             f"{', '.join(settings.roles[role]) or 'nobody'}. Nothing was signed."
         )
-    for other in valid(store, result.digest).values():
-        if other.role != role and fold(other.who) == fold(who):
+    for signed in valid(store, result.digest).values():
+        if signed.role != role and fold(signed.who) == fold(who):
             raise NotReconciled(
-                f"{who} has already signed run {result.run_id} as {other.role}: the {role} must "
-                f"differ from the {other.role}. Nothing was signed."
+                f"{who} has already signed run {result.run_id} as {signed.role}: the {role} must "
+                f"differ from the {signed.role}. Nothing was signed."
             )
     signature = Signature(
         role=role,

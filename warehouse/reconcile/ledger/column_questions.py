@@ -104,8 +104,8 @@ def _fields_of(
     fields: dict[str, str] = {}
     for column in asked:
         for field in lacking:
-            known = sum(context.known.has(field, fold(value)) for value in column.values)
-            if field not in fields and known > _MOST * len(column.values):
+            names = sum(context.known.has(field, fold(value)) for value in column.values)
+            if field not in fields and names > _MOST * len(column.values):
                 fields[field] = column.title
                 break
     return fields

@@ -201,15 +201,15 @@ class Ledger:
     @property
     def levels(self) -> list[tuple[str, ...]]:
         """Return the levels of the files, the finest first."""
-        levels = {source_.fields or self.fields for source_ in self.sources}
+        levels = {source.fields or self.fields for source in self.sources}
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
         """Return the numbers of the sources that have no such field, of those that others have."""
         return [
             number
-            for number, source_ in enumerate(self.sources)
-            if name not in (source_.fields or self.fields)
+            for number, source in enumerate(self.sources)
+            if name not in (source.fields or self.fields)
         ]
 
     def place(self, line: LedgerRow | RejectedRow) -> str:

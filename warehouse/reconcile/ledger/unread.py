@@ -209,7 +209,7 @@ def rows_of_other_dates(
     A ledger of many days repeats its keys day by day. The date of the last movement does not: its
     keys would have no row at all.
     """
-    stated = {day_ for day_ in days[head.body :] if day_ is not None}
+    stated = {row_day for row_day in days[head.body :] if row_day is not None}
     if day is None or not stated - {day}:
         return
     places = [head.columns[field] for field in FIELDS if field in head.columns]

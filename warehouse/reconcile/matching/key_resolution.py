@@ -66,8 +66,8 @@ def make_ledger_side(
     resolved: dict[str, dict[str, Resolution]] = {}
     for name in ledger.fields:
         written = _written_names(connection, name)
-        known = _names_of(connection, name, reference, written)
-        names = Names(name, known, config.aliases.get(name, {}))
+        names_of_book = _names_of(connection, name, reference, written)
+        names = Names(name, names_of_book, config.aliases.get(name, {}))
         resolved[name] = _resolve_names(connection, name, names, written, ledger)
         aliases += _aliases(connection, name, resolved[name])
     others = [name for name in ledger.fields if not _is_as_written(resolved[name])]
@@ -150,21 +150,21 @@ def _resolve_names(
     ledger: Ledger,
 ) -> dict[str, Resolution]:
     """Return what every written name of a field stands for; an account of the book is itself."""
-    names_ = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
-    resolved = {name_: names.resolve(name_) for name_ in sorted(names_)}
+    rejected = (_written_name(ledger, row, name) for row in ledger.rejected if row.names)
+    resolved = {text: names.resolve(text) for text in sorted({*written, *rejected})}
     if ledger.lacks(name):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
-            entry: match if match.id or match.suggestion else Resolution(entry, "as written")
-            for entry, match in resolved.items()
+            text: match if match.id or match.suggestion else Resolution(text, "as written")
+            for text, match in resolved.items()
         }
     table = pa.table(
         {
             "written": pa.array(list(resolved), pa.string()),
-            "id": pa.array([_key(entry, match) for entry, match in resolved.items()], pa.string()),
-            "is_known": pa.array([entry.id is not None for entry in resolved.values()], pa.bool_()),
+            "id": pa.array([_key(text, match) for text, match in resolved.items()], pa.string()),
+            "is_known": pa.array([match.id is not None for match in resolved.values()], pa.bool_()),
         }
     )
     copy_table(connection, f"names_{name}", table)
@@ -182,7 +182,7 @@ def _key(written: str, match: Resolution) -> str:
 def _aliases(
     connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
 ) -> Iterable[Alias]:
-    odd = {entry: match for entry, match in resolved.items() if match.how != "as written"}
+    odd = {text: match for text, match in resolved.items() if match.how != "as written"}
     if not odd:
         return
     counted = dict(
@@ -191,13 +191,13 @@ def _aliases(
             [list(odd)],
         ).fetchall()
     )
-    for entry, match in odd.items():
+    for text, match in odd.items():
         yield Alias(
             field=name,
-            written=entry,
+            written=text,
             id=match.id or "",
             how=match.how,
-            rows=counted.get(entry, 0),
+            rows=counted.get(text, 0),
             suggestion=match.suggestion,
             name=match.name,
         )
@@ -205,7 +205,7 @@ def _aliases(
 
 def _is_as_written(resolved: Mapping[str, Resolution]) -> bool:
     """Return whether every name of a field stands for itself."""
-    return all(entry == match.id for entry, match in resolved.items())
+    return all(text == match.id for text, match in resolved.items())
 
 
 def _name_rows(
@@ -277,15 +277,13 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
         reason = f"{row.raw[:60]!r} is not a number" if row.reason == NO_AMOUNT else row.reason
         words = f"row {row.line}: {reason}; rejected"
         yield Notice("high", words, ledger.place(row), row.raw[:1000])
-    for alias_ in aliases:
-        if alias_.how == "unknown" and alias_.rows:
-            meant = f'; perhaps "{alias_.suggestion}"' if alias_.suggestion else ""
-            settle = setting(alias_.written[:60], alias_.suggestion or "...")
-            words = (
-                f"unknown {alias_.field} in {count_of(alias_.rows, 'row')}{meant}: settle it in "
-            )
-            words += f"recon.toml under [alias.{alias_.field}] by {settle}"
-            yield Notice("medium", words, "", alias_.written[:1000])
+    for alias in aliases:
+        if alias.how == "unknown" and alias.rows:
+            meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
+            settle = setting(alias.written[:60], alias.suggestion or "...")
+            words = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
+            words += f"recon.toml under [alias.{alias.field}] by {settle}"
+            yield Notice("medium", words, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")

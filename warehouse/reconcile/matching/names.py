@@ -127,7 +127,7 @@ class Names:
 
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
-            self._skeletons = {skeleton(known): known for known in sorted(self._folded)}
+            self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
         # First what looks alike or is called so elsewhere (XBT), then what differs by few letters.
         # The second compares with every name, so all suggestions of a run share one budget.
         bare = skeleton(name)

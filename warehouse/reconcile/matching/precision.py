@@ -29,19 +29,19 @@ class KeptDigits:
             return "", Decimal(0)
         lines = self.ledger.lines.table
         ways = [self.by_file.get(lines["file"][line].as_py()) for line in pair.lines]
-        known = [way for way in ways if way is not None]
-        if len(known) < len(ways):
+        precisions = [way for way in ways if way is not None]
+        if len(precisions) < len(ways):
             return "", Decimal(0)
-        ledger, snapshot = pair.amounts
-        if len(known) == 1:
-            explains, bound = is_left_of(known[0], ledger, snapshot), largest_loss(known[0], ledger)
+        first, (ledger, snapshot) = precisions[0], pair.amounts
+        if len(precisions) == 1:
+            explains, bound = is_left_of(first, ledger, snapshot), largest_loss(first, ledger)
         else:  # each of the rows lost its own part
             amounts = [exact(lines["amount"][line].as_py()) for line in pair.lines]
-            rows = list(zip(known, amounts, strict=True))
+            rows = list(zip(precisions, amounts, strict=True))
             bound = exact_sum(largest_loss(way, amount) for way, amount in rows)
             explains = all(_is_kept(way, amount) for way, amount in rows)
             explains = explains and EXACT.abs(EXACT.subtract(ledger, snapshot)) <= bound
-        return (known[0].words, bound) if explains else ("", Decimal(0))
+        return (first.words, bound) if explains else ("", Decimal(0))
 
 
 def kept_digits(ledger: Ledger, config: Config) -> KeptDigits:

@@ -189,7 +189,8 @@ def _forgiven(
 def _pattern(ledger: Ledger, file: int) -> str:
     """Return the pattern of a file's name, and of its tab where it has several, on any day."""
     source = ledger.sources[file]
-    is_alone = [other.name for other in ledger.sources].count(source.name) == 1
+    names = [source.name for source in ledger.sources]
+    is_alone = names.count(source.name) == 1
     return name_pattern(source.name if is_alone else source.place_name)
 
 

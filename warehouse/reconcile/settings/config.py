@@ -189,8 +189,8 @@ def _config(file: TomlTable, digest: str) -> Config:
         per_asset={asset: per_asset.amount(asset) for asset in per_asset.values},
         inbox={name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values},
         aliases={
-            field_: {name: str(id_) for name, id_ in aliases.table(field_).values.items()}
-            for field_ in FIELDS
+            dimension: {name: str(id_) for name, id_ in aliases.table(dimension).values.items()}
+            for dimension in FIELDS
         },
         shapes={name: shape_of(table) for name, table in file.tables("ledger")},
         late={

@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import Enum
 
 from warehouse.reconcile.settings.precision import Precision, precision_of
-from warehouse.reconcile.settings.toml_table import TomlTable
+from warehouse.reconcile.settings.toml_table import TomlTable, quote
 from warehouse.reconcile.terms.dimensions import FIELDS
 
 READ = (*FIELDS, "amount", "as_of")
@@ -114,7 +114,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
 def _negative_word(table: TomlTable) -> str:
     word = table.choice("negative_word")
     if word and word.casefold() not in NEGATIVE_WORDS:
-        expected = " or ".join(f'"{known}"' for known in NEGATIVE_WORDS)
+        expected = " or ".join(map(quote, NEGATIVE_WORDS))
         table.complaints.append(f"{table.place} negative_word is {word!r}, expected {expected}")
         return ""
     return word

@@ -43,7 +43,7 @@ def join_tables(text: str) -> str:
         lines = tables.setdefault(name, [])
         key = _KEY.match(line)
         if key and name.startswith(_ANSWERED):
-            lines[:] = [other for other in lines if not _is_same_key(other, key[1])]
+            lines[:] = [earlier for earlier in lines if not _is_same_key(earlier, key[1])]
         if not opened or not lines:
             lines.append(line if line.endswith("\n") else f"{line}\n")
     return "".join(line for lines in tables.values() for line in lines)

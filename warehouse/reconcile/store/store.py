@@ -95,7 +95,7 @@ class Store:
 
     def is_newest(self, day: date) -> bool:
         """Return whether no later day has a result."""
-        return all(day >= other for other in self.days())
+        return all(day >= stored for stored in self.days())
 
     def result_paths(self, day: date) -> list[Path]:
         """Return the files of all results of a day, the oldest first."""
@@ -120,7 +120,7 @@ class Store:
 
     def result_before(self, day: date) -> RunResult | None:
         """Return the newest result of an earlier day."""
-        earlier = [other for other in self.days() if other < day]
+        earlier = [stored for stored in self.days() if stored < day]
         return self.result(earlier[-1]) if earlier else None
 
     def result_at(self, path: Path) -> RunResult:

@@ -181,9 +181,9 @@ def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
     """Write breaks by status and age, counted live."""
     on.heads(("Status", *(label for label, _, _ in AGE_BANDS), "In all"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
-    for status_ in STATUSES:
-        on.text(0, status_)
-        ages = [b.age_days for b in content.outcome.breaks if b.status == status_]
+    for name in STATUSES:
+        on.text(0, name)
+        ages = [b.age_days for b in content.outcome.breaks if b.status == name]
         for place, (_, low, high) in enumerate(AGE_BANDS, 1):
             formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
             on.formula(place, formula, sum(low <= days <= high for days in ages), "count")

@@ -153,7 +153,7 @@ def _values(
         for row in batch
     ]
     values: dict[str, Sequence[object]] = {
-        field: [in_name_cell(name_[field]) for name_ in names] for field in fields
+        field: [in_name_cell(names_of_row[field]) for names_of_row in names] for field in fields
     }
     others = ("ledger", "snapshot", "rows", "result", LOOKUP_KEY)
     for place, name in enumerate(others, len(fields) + 1):

@@ -27,12 +27,12 @@ class KnownNames:
         """Return the names of a book and the aliases of a person."""
         folded: dict[str, dict[str, str]] = {}
         for dimension in _TOLD_BY:
-            known = folded.setdefault(dimension, {})
+            of_dimension = folded.setdefault(dimension, {})
             for id_, others in names.get(dimension, {}).items():
-                known.update(
+                of_dimension.update(
                     {fold(name): min((*others, id_), key=_plainness) for name in (id_, *others)}
                 )
-            known.update({fold(name): name for name in aliases.get(dimension, {})})
+            of_dimension.update({fold(name): name for name in aliases.get(dimension, {})})
         return cls(folded)
 
     def has(self, dimension: str, text: str) -> bool:

@@ -44,11 +44,11 @@ class Profile:
 
     def below(self, shape: Shape) -> Shape:
         """Return what a person said of a header, and besides it what is known of the export."""
-        known = self.shape
+        of_export = self.shape
         if shape.amounts or shape.columns_are or "amount" in shape.columns:
-            columns = {name: at for name, at in known.columns.items() if name != "amount"}
-            known = replace(known, columns=columns, amounts=())
-        return replace(shape.over(known), unused=(*shape.unused, *known.unused))
+            columns = {name: at for name, at in of_export.columns.items() if name != "amount"}
+            of_export = replace(of_export, columns=columns, amounts=())
+        return replace(shape.over(of_export), unused=(*shape.unused, *of_export.unused))
 
     @property
     def refusal(self) -> str:

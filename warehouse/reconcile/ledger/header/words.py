@@ -235,7 +235,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
         complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
-            kinds = ", ".join(f"{known}.{name}" for known, name in shipped)
+            kinds = ", ".join(map(".".join, shipped))
             complaints.append(f"there is no {group}.{kind}, only {kinds}")
         bad = [word for word in words if not isinstance(word, str) or not _key(word)]
         complaints += [f"{group}.{kind} has {word!r}, which is no word" for word in bad]

@@ -64,7 +64,7 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
             about = _kind_of_words(cell[end : written.start()]) or about
             end = written.end()
             read = [date_of(written[0], order) for order in ("day first", "month first")]
-            days = [cell_ for cell_ in read if cell_ is not None]
+            days = [read_day for read_day in read if read_day is not None]
             if days:
                 yield about, day if day in days else days[0]
 

@@ -89,13 +89,13 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
     for total in totals:
         while row < len(lines) and lines[row] < total.line:
             amount, names = exact(amounts[row]), [column[row] for column in columns]
-            for known in (
+            for group in (
                 above,
                 since,
                 *(named.setdefault(fold(name), _GroupSum()) for name in set(names) if name),
             ):
-                known.add(amount, names[asset])
+                group.add(amount, names[asset])
             row += 1
         of_group = named.get(total.group) if total.group else None
-        yield total, [known for known in (of_group, since, above) if known and known.rows]
+        yield total, [group for group in (of_group, since, above) if group and group.rows]
         since = _GroupSum()

@@ -167,10 +167,10 @@ def _difference_words(
     page: SheetTable | None,
 ) -> Iterator[str]:
     for row in missing[:_MOST]:
-        other = _like(row, extra, _KEYS.get(name, 0))
-        if other is not None:
-            extra.remove(other)
-            yield from _cells(name, row, other, titles)
+        row_of_copy = _like(row, extra, _KEYS.get(name, 0))
+        if row_of_copy is not None:
+            extra.remove(row_of_copy)
+            yield from _cells(name, row, row_of_copy, titles)
         elif not _is_elsewhere(row, titles, page):
             yield f"{name}: the row {_row_label(row)} is missing"
     if len(missing) > _MOST:
