@@ -217,7 +217,8 @@ def _level(file: TomlTable) -> tuple[str, ...] | None:
 
 def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
     """Return the ledgers of other days that are used for the book of a day."""
-    if not _ISO_DAY.fullmatch(day) or not isinstance(files, dict) or {*files.values()} - {"used"}:
-        complaints.append(f'late.{day} is no table of a day like [late.2026-11-20] with "used"')
-        return frozenset()
-    return frozenset(files)
+    names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: "no table"}
+    if all(word == "used" for word in names.values()):
+        return frozenset(names)
+    complaints.append(f'late.{day} is no table of a day like [late.2026-11-20] with "used"')
+    return frozenset()

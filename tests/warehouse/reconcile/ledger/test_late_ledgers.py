@@ -86,7 +86,15 @@ def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
     assert desk.run().breaks == 0
 
 
-@pytest.mark.parametrize("line", ['late = "yes"', "[late.today]", '[late.2026-11-20]\n"a" = 1'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'late = "yes"',
+        "[late.today]",
+        '[late.2026-11-20]\n"a" = 1',
+        '[late.2026-11-20]\n"a" = ["used"]',
+    ],
+)
 def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
     """A mistyped permission permits nothing."""
     desk = Desk(tmp_path)
