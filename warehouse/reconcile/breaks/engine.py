@@ -1,7 +1,7 @@
 """One reconciliation of one book: both sides read, matched and classified, and their breaks."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -120,7 +120,7 @@ def reconcile(
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
-        not_compared=tuple(_breaks_out_of_scope(history.prior, ids, matches.scope)),
+        not_compared=tuple(_breaks_out_of_scope(history.prior, keys, matches.scope)),
         opening=None if history.prior else totals_before(source, fields, matches.scope),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
@@ -128,7 +128,7 @@ def reconcile(
 
 
 def _breaks_out_of_scope(
-    prior: RunResult | None, ids: Sequence[str], scope: Scope
+    prior: RunResult | None, ids: Container[str], scope: Scope
 ) -> Iterator[Break]:
     """Yield the breaks of before that no ledger of this run says anything about."""
     if prior is not None and not scope.is_whole:
