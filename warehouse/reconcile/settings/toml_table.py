@@ -23,7 +23,7 @@ def setting(name: str, value: str) -> str:
 
 def quote(text: str) -> str:
     """Return a text as TOML writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # as TOML wants it
 
 
 def heading(kind: str, name: str) -> str:
@@ -37,7 +37,7 @@ def join_tables(text: str) -> str:
     # open one table twice, which TOML refuses. Of two answers to one question the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
-    for line in text.splitlines(keepends=True):
+    for line in text.split("\n"):  # not splitlines(), for which U+2028 in a name ends a line
         opened = _HEADING.fullmatch(line)
         name = opened[1].strip() if opened else name
         lines = tables.setdefault(name, [])
@@ -45,7 +45,7 @@ def join_tables(text: str) -> str:
         if key and name.startswith(_ANSWERED):
             lines[:] = [earlier for earlier in lines if not _is_same_key(earlier, key[1])]
         if not opened or not lines:
-            lines.append(line if line.endswith("\n") else f"{line}\n")
+            lines.append(f"{line}\n")
     return "".join(line for lines in tables.values() for line in lines)
 
 

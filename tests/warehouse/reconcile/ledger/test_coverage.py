@@ -14,7 +14,7 @@ from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, d
 from warehouse.reconcile import service as desks
 from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config
-from warehouse.reconcile.settings.toml_table import quote
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.grid import open_file
@@ -86,6 +86,14 @@ def test_a_file_with_brackets_in_its_name_is_settled_by_the_line_that_is_asked_f
     assert config.shapes["0a1b2c3d"].columns == {"amount": "X"}
     settled = config.of_file(name.replace("20.csv", "21.csv"))
     assert (settled.shape.columns, settled.covers) == ({"amount": "Y"}, {"venue": ("v1",)})
+
+
+def test_a_name_of_any_letters_is_settled_by_its_line() -> None:
+    """Letters that some programs take for an end of line, and those that TOML wants escaped."""
+    letters = [chr(code) for code in (*range(0x300), *range(0x2000, 0x2070), 0xFEFF, 0x1F4B0)]
+    lines = "".join(f"{setting(f'a{letter}b', f'c{letter}d')}\n" for letter in letters)
+    config = parse_config(f"[alias.account]\n{lines}".encode(), Path("recon.toml"))
+    assert config.aliases["account"] == {f"a{letter}b": f"c{letter}d" for letter in letters}
 
 
 @pytest.mark.parametrize("tab", ["Spot", "Vault"])
