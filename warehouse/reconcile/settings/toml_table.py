@@ -10,6 +10,7 @@ from typing import Any
 
 from warehouse.exact import exact
 
+_LARGEST = 200  # powers of ten, as of the amounts of a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # tables that questions write into
@@ -138,7 +139,8 @@ class TomlTable:
         value = self.values[name]
         with contextlib.suppress(ArithmeticError):
             amount = exact(value) if isinstance(value, str) else Decimal("NaN")
-            if amount.is_finite() and amount >= 0:
+            is_usable = amount.is_finite() and abs(amount.adjusted()) <= _LARGEST
+            if is_usable and amount >= 0:
                 return amount
         self._complain(name, 'a text like "0.01"')
         return default

@@ -1,5 +1,6 @@
 """What a ledger, its name or recon.toml says is used or told: never left out in silence."""
 
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 
@@ -213,3 +214,13 @@ def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) ->
     desk.put(ledger([Amount("2", account="?x"), *BOOK]))
     assert desk.run().breaks == 1
     assert [one["names"]["account"] for one in desk.breaks()] == ["?x"]
+
+
+@pytest.mark.parametrize("line", ["[tolerance]\nlimit", '[file."*"]\nunit'])
+def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> None:
+    """Sums of it would take minutes, or overflow."""
+    path = tmp_path / "recon.toml"
+    for exponent, is_refused in (("1e200", False), ("1e200000", True), ("1e-999999", True)):
+        path.write_text(f'{line} = "{exponent}"\n', encoding="utf-8")
+        with pytest.raises(NotReconciled) if is_refused else nullcontext():
+            read_config(path)
