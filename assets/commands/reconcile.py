@@ -19,7 +19,7 @@ from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
-from warehouse.reconcile.close.kept_packs import damaged_packs
+from warehouse.reconcile.close.stored_packs import damaged_packs
 from warehouse.reconcile.close.verification import is_pack, verify_pack
 from warehouse.reconcile.comments.trail import history_lines
 from warehouse.reconcile.runs.preview_lines import preview_lines

@@ -13,7 +13,7 @@ from pipelines.maintenance.verify_shelf import verify_shelf
 from pipelines.shelf.object_store import open_store
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
-from warehouse.reconcile.close.kept_packs import damaged_packs
+from warehouse.reconcile.close.stored_packs import damaged_packs
 
 COLUMNS = ("file", "night", "what", "remedy")
 

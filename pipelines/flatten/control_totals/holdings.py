@@ -115,7 +115,7 @@ def _kinds(rows: pa.Table) -> pa.DictionaryArray:
 
 
 def _kind(bucket: str, state: str) -> str:
-    is_known = state in KNOWN_BALANCES.get(bucket, ()) and state in SUMS
+    is_known = state in KNOWN_BALANCES.get(bucket, ()) and state in (_FREE, _LOCKED)
     return state if is_known else _OTHER
 
 

@@ -15,10 +15,10 @@ from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.close import CloseInputs, CloseSummary, close
-from warehouse.reconcile.close.kept_packs import damaged_packs, let_ledgers_go
+from warehouse.reconcile.close.stored_packs import damaged_packs, remove_archived_ledgers
 from warehouse.reconcile.close.unpacking import PackCheck
 from warehouse.reconcile.close.verification import verify_pack
-from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.store.records import RunResult, to_json
 from warehouse.reconcile.terms.errors import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
@@ -375,9 +375,9 @@ def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
     assert len(kept) == 3
     desk.settle("[close]\nkeep_days = 1000000000000\n")  # for ever, as somebody may say
     closed(desk, LATER + timedelta(days=30))
-    assert all(kept_path(desk.folder, digest).exists() for digest in kept)
-    let_ledgers_go(desk.folder, (LATER + timedelta(days=30)).date(), 3)
-    left = {digest for digest in kept if kept_path(desk.folder, digest).exists()}
+    assert all(archived_path(desk.folder, digest).exists() for digest in kept)
+    remove_archived_ledgers(desk.folder, (LATER + timedelta(days=30)).date(), 3)
+    left = {digest for digest in kept if archived_path(desk.folder, digest).exists()}
     assert left == {source.sha256 for source in result(desk, date(2026, 12, 1)).sources}
 
 

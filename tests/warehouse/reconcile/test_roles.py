@@ -10,7 +10,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.terms.errors import NotReconciled
 
 ROLES = '[roles]\npreparer = ["ada"]\nreviewer = ["grace"]\napprover = ["margaret", "ada"]\n'
@@ -70,7 +70,7 @@ def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
     ledger.write_bytes(content.replace(b"11", b"12"))
     desk.run()
     digests = [hashlib.sha256(part).hexdigest() for part in (content, ROLES.encode())]
-    assert [kept_path(desk.folder, digest).read_bytes() for digest in digests] == [
+    assert [archived_path(desk.folder, digest).read_bytes() for digest in digests] == [
         content,
         ROLES.encode(),
     ]

@@ -9,13 +9,13 @@ from warehouse.contract.wording import and_more, count_of
 from warehouse.reconcile.close import month as months
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.index_page import index_page
-from warehouse.reconcile.close.kept_packs import let_ledgers_go, pack_problem, packs
 from warehouse.reconcile.close.month import Month
+from warehouse.reconcile.close.stored_packs import pack_problem, packs, remove_archived_ledgers
 from warehouse.reconcile.comments import intake
 from warehouse.reconcile.settings.closing import CloseSettings
 from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.store.closings import Closing
-from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
@@ -70,10 +70,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     _require_answers(store, month, settings)
     facts = _facts(store, month, inputs)
     path = packs(store) / pack.pack_name(month.name, facts.version)
-    here = frozenset(
-        digest for digest in pack.ledger_digests(store, month) if kept_path(store, digest).is_file()
-    )
-    page = index_page(store, month, facts, here)
+    page = index_page(store, month, facts, _archived_ledgers(store, month))
     sha256, size = pack.write_pack(path, facts, _members(store, month, facts, page))
     index = path.with_suffix(".html")
     with written_aside(index) as file:
@@ -93,7 +90,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         size=size,
     )
     store.closings.add(closing)
-    let_ledgers_go(store, inputs.now.date(), settings.keep_days)
+    remove_archived_ledgers(store, inputs.now.date(), settings.keep_days)
     return CloseSummary(
         closing=closing,
         pack=path,
@@ -102,6 +99,12 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         changes=facts.changes,
         is_new=True,
     )
+
+
+def _archived_ledgers(store: Store, month: Month) -> frozenset[str]:
+    """Return the digests of the ledgers of a month that the archive still has."""
+    digests = pack.ledger_digests(store, month)
+    return frozenset(digest for digest in digests if archived_path(store, digest).is_file())
 
 
 def _read_what_people_wrote(store: Store, settings: CloseSettings) -> None:
@@ -161,10 +164,10 @@ def _missing(store: Store, month: Month) -> Iterator[str]:
             if not path.is_file():
                 yield f"{path.name} is not in out/{result.day}"
         for source in result.sources:
-            if not kept_path(store, source.sha256).is_file():
+            if not archived_path(store, source.sha256).is_file():
                 yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
     for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
-        if not sha256 or not kept_path(store, sha256).is_file():
+        if not sha256 or not archived_path(store, sha256).is_file():
             yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not kept"
 
 

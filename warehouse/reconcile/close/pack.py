@@ -13,7 +13,7 @@ import msgspec
 
 from warehouse.reconcile.close.month import Month
 from warehouse.reconcile.comments.trail import TITLES, trail
-from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.store import Store
 from warehouse.spreadsheet.writing.cells import is_hostile
@@ -84,7 +84,7 @@ def evidence(store: Store, month: Month) -> Iterator[PackMember]:
         (SETTINGS, ".toml", {day.settings for day in month.closed_days}),
     ):
         for sha256 in sorted(digests):
-            path = kept_path(store, sha256)
+            path = archived_path(store, sha256)
             if path.is_file():
                 yield PackMember(f"{folder}{sha256}{ending}", path.read_bytes())
 

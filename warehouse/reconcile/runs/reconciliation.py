@@ -25,7 +25,7 @@ from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store import day_settings
-from warehouse.reconcile.store.kept_files import keep_inputs
+from warehouse.reconcile.store.input_archive import archive_inputs
 from warehouse.reconcile.store.records import (
     RunResult,
 )
@@ -62,7 +62,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         return _without_ledger(store, source, contents.unused)
     reference = snapshot.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(store, config, reference, day))
-    keep_inputs(store, contents.ledgers, config.digest)
+    archive_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
     unused = tuple(worst_first(ledger.unused))

@@ -8,8 +8,8 @@ from datetime import date, datetime
 from typing import Any
 
 from warehouse.exact import exact, fit_decimal
-from warehouse.reconcile.store.made_of_results import FileState, MadeOfResult, kept_copy
 from warehouse.reconcile.store.records import SAID, Break, RunResult
+from warehouse.reconcile.store.result_cache import CachedFacts, FileState, from_cache
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
 
-class _PublicFacts(MadeOfResult, frozen=True, kw_only=True):
+class _PublicFacts(CachedFacts, frozen=True, kw_only=True):
     """What is published of a result."""
 
     fields: tuple[str, ...]
@@ -56,10 +56,12 @@ def _public_facts(store: Store, day: date) -> _PublicFacts | None:
     if path is None:
         return None
     copy = store.root / ".published" / f"{day}.json"
-    return kept_copy(copy, path, _PublicFacts, lambda of: _made_public(store.result_at(path), of))
+    return from_cache(
+        copy, path, _PublicFacts, lambda of: _take_public_facts(store.result_at(path), of)
+    )
 
 
-def _made_public(result: RunResult, of: FileState) -> _PublicFacts:
+def _take_public_facts(result: RunResult, of: FileState) -> _PublicFacts:
     return _PublicFacts(
         of=of,
         fields=result.fields,

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
-from warehouse.reconcile.store.made_of_results import FileState, MadeOfResult, kept_copy
 from warehouse.reconcile.store.records import Break, RunResult
+from warehouse.reconcile.store.result_cache import CachedFacts, FileState, from_cache
 from warehouse.reconcile.store.store import Store
 
 AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
 NOBODY = "nobody"
 
 
-class RunFacts(MadeOfResult, frozen=True, kw_only=True):
+class RunFacts(CachedFacts, frozen=True, kw_only=True):
     """One run in few figures.
 
     `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them, both
@@ -61,7 +61,7 @@ def newest_facts(store: Store, day: date) -> RunFacts | None:
 
 def _facts(store: Store, path: Path, day: date) -> RunFacts:
     copy = store.root / ".facts" / day.isoformat() / path.name
-    return kept_copy(copy, path, RunFacts, lambda of: _count(store.result_at(path), of))
+    return from_cache(copy, path, RunFacts, lambda of: _count(store.result_at(path), of))
 
 
 def _count(result: RunResult, of: FileState) -> RunFacts:

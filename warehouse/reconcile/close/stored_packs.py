@@ -7,7 +7,7 @@ from pathlib import Path
 
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.store.closings import Closing
-from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.store.run_facts import facts_of_runs
 from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import digest_of
@@ -51,18 +51,18 @@ def damaged_packs(folder: Path) -> list[PackDamage]:
     ]
 
 
-def let_ledgers_go(store: Store, today: date, keep_days: int) -> None:
+def remove_archived_ledgers(store: Store, today: date, keep_days: int) -> None:
     """Remove the kept ledgers that no day read since so many days, if a whole pack has them."""
     days: dict[str, date] = {}
     for day in store.days():
         for run in facts_of_runs(store, day):
             days |= {sha256: max(day, days.get(sha256, day)) for _, sha256 in run.files}
     old = {sha256: day for sha256, day in days.items() if (today - day).days > keep_days}
-    old = {sha256: day for sha256, day in old.items() if kept_path(store, sha256).is_file()}
+    old = {sha256: day for sha256, day in old.items() if archived_path(store, sha256).is_file()}
     for closing in store.closings if old else ():
         if pack_problem(store, closing):
             continue
         with zipfile.ZipFile(packs(store) / closing.pack) as names:
             ledgers = pack.ledgers_among(names.namelist())
         for sha256 in ledgers & old.keys():
-            kept_path(store, sha256).unlink(missing_ok=True)
+            archived_path(store, sha256).unlink(missing_ok=True)
