@@ -108,6 +108,12 @@ def _reasons(
     except QueryFailed:  # published by a version that had none
         return ()
     return tuple(
-        Reason(str(key), str(words), bool(is_teachable), str(share), bool(is_known))
+        Reason(
+            key=str(key),
+            words=str(words),
+            is_teachable=bool(is_teachable),
+            share=str(share),
+            is_known=bool(is_known),
+        )
         for key, words, is_teachable, share, is_known in rows
     )

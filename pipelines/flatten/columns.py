@@ -19,7 +19,7 @@ from warehouse.storage.parquet import conform
 
 
 class UnfitValue(NamedTuple):
-    """A value that its column cannot hold: `legal` ones are told, others belong to `careful`."""
+    """A value that its column cannot hold: `legal` ones are told, the tolerant reader has the others."""
 
     table: str
     column: str
@@ -132,7 +132,13 @@ def pick_columns(
 
 def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[UnfitValue]:
     return [
-        UnfitValue(table, column, place, text, amounts.parse(text) is not None)
+        UnfitValue(
+            table=table,
+            column=column,
+            place=place,
+            text=text,
+            legal=amounts.parse(text) is not None,
+        )
         for place in places
         if (text := texts[place].as_py()) is not None
     ]
@@ -141,7 +147,10 @@ def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) ->
 def _odd_values(
     table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool
 ) -> list[UnfitValue]:
-    return [UnfitValue(table, column, place, texts[place].as_py(), legal) for place in places]
+    return [
+        UnfitValue(table=table, column=column, place=place, text=texts[place].as_py(), legal=legal)
+        for place in places
+    ]
 
 
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:

@@ -276,7 +276,7 @@ def _control_totals(
     progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
     progress.add(1)
-    # Quick counting takes the document for granted; a difference is told only where the careful
+    # Quick counting takes the document for granted; a difference is told only where the precise
     # count differs as well.
     compared = totals.compare(count(precise=False), in_lake)
     if any(total.differs for total in compared):

@@ -192,11 +192,11 @@ def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAcc
             continue
         stated = dict(_amounts(cut, raw, members.get("balance"), here))
         yield LandedAccount(
-            members["venueId"],
-            members["name"],
-            cut.element(raw, here),
-            {key: text for key, (text, _) in stated.items()},
-            {key: element for key, (_, element) in stated.items()},
+            venue_id=members["venueId"],
+            name=members["name"],
+            element=cut.element(raw, here),
+            texts={key: text for key, (text, _) in stated.items()},
+            amounts={key: element for key, (_, element) in stated.items()},
         )
 
 

@@ -157,7 +157,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return a careful record's content, whatever order it came in."""
+    """Return the content of a record of the tolerant reader, whatever order it came in."""
     return text_of(_members(value), canonical=True)
 
 

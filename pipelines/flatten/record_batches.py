@@ -1,4 +1,4 @@
-"""Batches of records to batches of rows: the fast reader first, the careful one where it must.
+"""Batches of records to batches of rows: the fast reader first, the tolerant one where it must.
 
 What a resource is (its shape, the tables it fills) is in `pipelines.flatten.portfolios` and
 `pipelines.flatten.venues`; how its records are read is here, once.
@@ -43,8 +43,8 @@ Settle = Callable[
 class Resource:
     """What a landed resource holds and how its records become rows.
 
-    `fill` makes rows of nested records; `settle` merges what stands twice in one careful record,
-    telling `careful` of what is dropped.
+    `fill` makes rows of nested records; `settle` merges what stands twice in one record of
+    the tolerant reader, telling it of what is dropped.
     """
 
     shape: RecordShape
@@ -86,7 +86,7 @@ def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa
     try:
         return _plain_rows(batch, resource, notes)
     except fast_reader.NotPlain:
-        return _careful_rows(batch, resource, notes)
+        return _tolerant_rows(batch, resource, notes)
 
 
 def _plain_rows(
@@ -103,19 +103,27 @@ def _plain_rows(
     for odd in filled.unfit:
         record, path = filled.where(odd, numbers)
         request_no = batch[record].request_no
-        notes.inexact.append(Inexact(request_no, path, odd.table, odd.column, odd.text))
+        notes.inexact.append(
+            Inexact(
+                request_no=request_no,
+                path=path,
+                table_name=odd.table,
+                column_name=odd.column,
+                value=odd.text,
+            )
+        )
     return filled.tables
 
 
-def _careful_rows(
+def _tolerant_rows(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> dict[str, pa.RecordBatch]:
-    kind = pa.struct(arrow_fields(resource.shape, careful=True))
-    clean = list(_careful_records(batch, resource, notes))
+    kind = pa.struct(arrow_fields(resource.shape, tolerant=True))
+    clean = list(_tolerant_records(batch, resource, notes))
     return resource.fill(pa.array(clean, kind)).tables
 
 
-def _careful_records(
+def _tolerant_records(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> Iterator[dict[str, Any]]:
     for element in batch:

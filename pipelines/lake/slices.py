@@ -152,4 +152,10 @@ def _moves(kind: str, names: pa.Array, held: _Levels, lost: Numbers | None) -> I
     for place in np.flatnonzero((assets >= FEWEST) & (is_down | is_up)):
         down = FELL if there[place] else GONE
         change, moved = (down, fallen) if is_down[place] else (ROSE, risen)
-        yield Slice(kind, names[place].as_py(), change, int(assets[place]), int(moved[place]))
+        yield Slice(
+            kind=kind,
+            identity=names[place].as_py(),
+            change=change,
+            assets=int(assets[place]),
+            moved=int(moved[place]),
+        )

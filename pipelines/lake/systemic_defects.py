@@ -35,7 +35,13 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
             path = f"{operations.get(reject.request_no, '')} {shape_of(reject.path)}"
             paths_by_shape[path, shape_of(reject.reason)].append(reject.path)
     return [
-        RejectGroup(path, reason, len(paths), _share(path, len(paths), counts), paths[0])
+        RejectGroup(
+            path=path,
+            reason=reason,
+            count=len(paths),
+            share=_share(path, len(paths), counts),
+            first=paths[0],
+        )
         for (path, reason), paths in sorted(paths_by_shape.items())
     ]
 

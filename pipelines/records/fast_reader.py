@@ -49,7 +49,7 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     # well, and then read fast all the same. Without lists in it a null is a value like another.
     if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
-    schema = pa.schema(arrow_fields(shape, careful=False))
+    schema = pa.schema(arrow_fields(shape, tolerant=False))
     try:
         table = pj.read_json(
             pa.BufferReader(body),

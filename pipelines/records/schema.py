@@ -2,7 +2,7 @@
 
 `pipelines.edge.models` says which fields a record has and which are required; the contract in
 `warehouse.contract.book` says which of them are keys, amounts or times. From both come the nested
-Arrow types of the fast reader and the rules of the careful one.
+Arrow types of the fast reader and the rules of the tolerant one.
 """
 
 from collections.abc import Iterator
@@ -116,19 +116,19 @@ OTHER = pa.list_(
 )
 
 
-def arrow_fields(shape: RecordShape, *, careful: bool) -> list[pa.Field]:
+def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
     """Return the nested Arrow type of a shape.
 
-    With `careful`, also what only the careful reader knows: how many elements each list had
+    With `tolerant`, also what only the tolerant reader knows: how many elements each list had
     before broken ones were taken out (`name#`), and for accounts the amounts of unknown balance
     kinds (`other`), how many amounts were stated (`balance#`) and the `duplicate#`.
     """
     fields = []
     for field in shape.fields.values():
-        fields.append(pa.field(field.name, _arrow_type(field, careful=careful)))
-        if careful and field.form in (Form.OBJECTS, Form.TEXTS):
+        fields.append(pa.field(field.name, _arrow_type(field, tolerant=tolerant)))
+        if tolerant and field.form in (Form.OBJECTS, Form.TEXTS):
             fields.append(pa.field(f"{field.name}#", pa.int32()))
-    if careful and shape.name == models.Account.__name__:
+    if tolerant and shape.name == models.Account.__name__:
         fields += [
             pa.field("other", OTHER),
             pa.field("balance#", pa.int32()),
@@ -137,7 +137,7 @@ def arrow_fields(shape: RecordShape, *, careful: bool) -> list[pa.Field]:
     return fields
 
 
-def _arrow_type(field: Field, *, careful: bool) -> pa.DataType:
+def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
     match field.form:
         case Form.FLAG:
             return pa.bool_()
@@ -147,7 +147,7 @@ def _arrow_type(field: Field, *, careful: bool) -> pa.DataType:
             return pa.string()
     if field.shape is None:
         raise TypeError(f"{field.source} is {field.form.value} without a shape")
-    inner = pa.struct(arrow_fields(field.shape, careful=careful))
+    inner = pa.struct(arrow_fields(field.shape, tolerant=tolerant))
     return inner if field.form is Form.OBJECT else pa.list_(inner)
 
 

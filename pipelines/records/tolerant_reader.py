@@ -1,4 +1,4 @@
-"""The careful reader: one record at a time, whatever it holds.
+"""The tolerant reader: one record at a time, whatever it holds.
 
 It takes a record apart by its shape and gives back what stands by the contract, as nested values
 that `pipelines.flatten.columns` turns into rows exactly like those of the fast reader. The smallest

@@ -53,15 +53,15 @@ def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made
 
 
 def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
-    """`equal`, `refused` where the careful reader took over, or what is wrong."""
-    careful = _by(record_batches._careful_rows, batch, how())
+    """`equal`, `refused` where the tolerant reader took over, or what is wrong."""
+    tolerant = _by(record_batches._tolerant_rows, batch, how())
     try:
         fast = _by(record_batches._plain_rows, batch, how())
     except fast_reader.NotPlain:
-        if _by(record_batches.rows, batch, how()) != careful:
+        if _by(record_batches.rows, batch, how()) != tolerant:
             return "what was refused left something behind"
         return "refused"
-    return "equal" if fast == careful else f"fast {fast} but careful {careful}"
+    return "equal" if fast == tolerant else f"fast {fast} but tolerant {tolerant}"
 
 
 def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:

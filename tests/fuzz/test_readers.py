@@ -1,4 +1,4 @@
-"""The fast reader and the careful one: the same rows, or the fast one refuses; and nobody dies.
+"""The fast reader and the tolerant one: the same rows, or the fast one refuses; and nobody dies.
 
 Arrow's JSON reader can end the process, or give lists of a wrong length, where it meets a null or
 a record that is no object. That ours never shows it one is seen here, in processes that may die.

@@ -102,7 +102,13 @@ def portfolio(raw: Raw) -> PortfolioCount | None:
                 key = Sum(position["assetId"], position["isCustomAsset"], bucket)
                 texts.append((key, stated))
     assets = {(position_["assetId"], position_["isCustomAsset"]) for position_ in positions}
-    return PortfolioCount(tree["id"], len(integrations), len(assets), accounts, texts)
+    return PortfolioCount(
+        identity=tree["id"],
+        integrations=len(integrations),
+        positions=len(assets),
+        accounts=accounts,
+        amounts=texts,
+    )
 
 
 def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:

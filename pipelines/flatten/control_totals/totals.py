@@ -186,11 +186,11 @@ def _decode(raw: Raw) -> _PortfolioAmounts | None:
 def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
     """Return how many rows a portfolio as documented has; its amounts are added by position."""
     return PortfolioCount(
-        portfolio.id,
-        len({integration.id for integration in portfolio.integrations or ()}),
-        len({(p.asset_id, p.is_custom_asset) for p in portfolio.positions}),
-        sum(len(p.accounts) for p in portfolio.positions),
-        [],
+        identity=portfolio.id,
+        integrations=len({integration.id for integration in portfolio.integrations or ()}),
+        positions=len({(p.asset_id, p.is_custom_asset) for p in portfolio.positions}),
+        accounts=sum(len(p.accounts) for p in portfolio.positions),
+        amounts=[],
     )
 
 

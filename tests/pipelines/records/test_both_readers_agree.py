@@ -12,12 +12,12 @@ import pytest
 
 from pipelines.flatten import record_batches
 from tests.pipelines.records.test_issues import INSTRUMENT, VENUE, holding, portfolio
-from tests.pipelines.records.test_laws import careful_only
+from tests.pipelines.records.test_laws import tolerant_only
 from tests.support import nights
 from warehouse.storage.layout import Layout
 
 Reader = Callable[[], contextlib.AbstractContextManager[None]]
-both = pytest.mark.parametrize("reader", [contextlib.nullcontext, careful_only])
+both = pytest.mark.parametrize("reader", [contextlib.nullcontext, tolerant_only])
 
 
 def told(layout: Layout, book: nights.Book, what: str) -> list[dict[str, Any]]:
@@ -264,7 +264,7 @@ def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> 
     ]
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": accounts}
     book = nights.Book([portfolio(positions=[position])])
-    with mock.patch.object(record_batches, "_careful_rows", side_effect=AssertionError):
+    with mock.patch.object(record_batches, "_tolerant_rows", side_effect=AssertionError):
         rows, parts = nights.staged(layout, nights.land(layout, book))
     assert [row["account_name"] for row in rows["balances"]] == [one["name"] for one in accounts]
     assert not nights.differing(parts)

@@ -18,7 +18,7 @@ from warehouse.storage.layout import Layout
 
 Json = Any
 MOMENT = "2024-05-06T07:08:09.123Z"
-FAST, CAREFUL = "fast", "careful"
+FAST, TOLERANT = "fast", "tolerant"
 
 
 def _account(balance: Json, venue: str = "v", name: str = "main") -> Json:
@@ -244,24 +244,24 @@ CASES: dict[str, tuple[nights.Book, str]] = {
     "no portfolios, no venues": (nights.Book(), FAST),
     "unknown balance kinds": (
         _portfolios(_portfolio(_position(_account({"invented": {"free": "1.5", "x": "1e-30"}})))),
-        CAREFUL,
+        TOLERANT,
     ),
     "unknown amounts wherever they stand": (
         _portfolios(_portfolio(_position(_account(_anywhere()), _free("1")))),
-        CAREFUL,
+        TOLERANT,
     ),
-    "unknown fields at every level": (_everywhere({"since": ["tonight", None, 1.5]}), CAREFUL),
+    "unknown fields at every level": (_everywhere({"since": ["tonight", None, 1.5]}), TOLERANT),
     "unknown fields nested 300 deep": (
         _everywhere(json.loads("[" * 300 + "]" * 300)),
-        CAREFUL,
+        TOLERANT,
     ),
-    "numbers no type holds, in unknown fields": (_everywhere(10**400), CAREFUL),
+    "numbers no type holds, in unknown fields": (_everywhere(10**400), TOLERANT),
     "unknown words at every level": (_new_words(), FAST),
     "repeated assets": (
         _portfolios(_portfolio(_position(_free("1")), REPEATED, _position(custom=True))),
-        CAREFUL,
+        TOLERANT,
     ),
-    "repeated accounts": (_portfolios(_portfolio(REPEATED)), CAREFUL),
+    "repeated accounts": (_portfolios(_portfolio(REPEATED)), TOLERANT),
     "a wide night in no order": (_world(), FAST),
 }
 _KEYLESS = _portfolio()
@@ -278,18 +278,18 @@ def _expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 
 @contextmanager
 def read_by(reader: str) -> Iterator[mock.Mock]:
-    """Batches go to the fast reader first, or all to the careful one, which is watched."""
-    refusal = fast_reader.NotPlain if reader == CAREFUL else None
+    """Batches go to the fast reader first, or all to the tolerant one, which is watched."""
+    refusal = fast_reader.NotPlain if reader == TOLERANT else None
     fast = mock.Mock(wraps=record_batches._plain_rows, side_effect=refusal)
-    slow = mock.Mock(wraps=record_batches._careful_rows)
-    with mock.patch.multiple(record_batches, _careful_rows=slow, _plain_rows=fast):
+    slow = mock.Mock(wraps=record_batches._tolerant_rows)
+    with mock.patch.multiple(record_batches, _tolerant_rows=slow, _plain_rows=fast):
         yield slow
 
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    # That the careful one reads alike is held daily by test_both_readers_agree.
-    some_daily([(name, reader) for name in CASES for reader in (FAST, CAREFUL)], 2),
+    # That the tolerant one reads alike is held daily by test_both_readers_agree.
+    some_daily([(name, reader) for name in CASES for reader in (FAST, TOLERANT)], 2),
 )
 def test_hostile_but_legal_data_becomes_exactly_its_rows(
     layout: Layout, name: str, reader: str
@@ -299,13 +299,13 @@ def test_hostile_but_legal_data_becomes_exactly_its_rows(
     manifest = nights.land(layout, copy.deepcopy(book))
     with read_by(reader) as slow:
         rows, parts = nights.staged(layout, manifest)
-    assert bool(slow.called) is (CAREFUL in (reader, expected_reader)) or name.startswith("no ")
+    assert bool(slow.called) is (TOLERANT in (reader, expected_reader)) or name.startswith("no ")
     oracle.require_equal(rows, _expected(book))
     assert not nights.differing(parts)
     assert not nights.noted(parts, "rejects")
 
 
-@pytest.mark.parametrize("reader", [FAST, CAREFUL])
+@pytest.mark.parametrize("reader", [FAST, TOLERANT])
 def test_times_of_every_form_are_the_moments_they_say(layout: Layout, reader: str) -> None:
     """Each zone form with nought to nine digits of a second is read, and cut digits are told."""
     portfolios = [_portfolio(id=f"{n}", createdAt=text) for n, text in enumerate(TIMES)]
@@ -355,7 +355,7 @@ def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
     }
 
 
-@pytest.mark.parametrize("reader", [FAST, CAREFUL])
+@pytest.mark.parametrize("reader", [FAST, TOLERANT])
 def test_new_words_are_kept_and_named(layout: Layout, reader: str) -> None:
     """An enum value the document does not list stands in its column and in ops.drift."""
     with read_by(reader):

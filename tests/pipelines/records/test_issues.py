@@ -13,7 +13,7 @@ from pipelines.records import tolerant_reader
 from pipelines.records.issues import Notes
 from pipelines.records.nesting import DEEPEST
 from pipelines.records.schema import PORTFOLIO
-from tests.pipelines.records.test_laws import careful_only
+from tests.pipelines.records.test_laws import tolerant_only
 from tests.support import nights
 from warehouse.storage.layout import Layout
 
@@ -128,7 +128,7 @@ def test_a_reject_says_where_and_what_was_expected(
     assert found["request_no"] == (2 if book.venues else 1)
 
 
-@pytest.mark.parametrize("reader", [contextlib.nullcontext, careful_only])
+@pytest.mark.parametrize("reader", [contextlib.nullcontext, tolerant_only])
 def test_an_amount_kept_as_text_names_its_table_and_column(
     layout: Layout, reader: Callable[[], contextlib.AbstractContextManager[None]]
 ) -> None:
@@ -287,7 +287,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
 
 @pytest.mark.parametrize("calls", [0, 150, 300])
 def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> None:
-    """The careful reader and the count draw the same line, however deep the calls above them."""
+    """The tolerant reader and the count draw the same line, however deep the calls above them."""
 
     def read(depth: int, calls: int) -> tuple[bool, bool]:
         if calls:

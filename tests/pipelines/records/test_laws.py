@@ -42,8 +42,8 @@ def home() -> Iterator[Layout]:
         yield Layout(Path(folder))
 
 
-def careful_only() -> Any:
-    """Nothing is plain: the careful reader takes every batch."""
+def tolerant_only() -> Any:
+    """Nothing is plain: the tolerant reader takes every batch."""
     refusal = fast_reader.NotPlain("a test wants care")
     return mock.patch.object(record_batches, "_plain_rows", side_effect=refusal)
 
@@ -109,17 +109,17 @@ def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Bo
 
 @SOME
 @given(books(strange=False))
-def test_the_careful_reader_gives_what_the_fast_one_gives(book: nights.Book) -> None:
+def test_the_tolerant_reader_gives_what_the_fast_one_gives(book: nights.Book) -> None:
     """For documents as described both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
-        with mock.patch.object(record_batches, "_careful_rows", side_effect=AssertionError):
+        with mock.patch.object(record_batches, "_tolerant_rows", side_effect=AssertionError):
             _, fast = nights.staged(layout, manifest)
-        with careful_only():
-            _, careful = nights.staged(layout, manifest)
-    assert _hashes(fast) == _hashes(careful)
+        with tolerant_only():
+            _, tolerant = nights.staged(layout, manifest)
+    assert _hashes(fast) == _hashes(tolerant)
     for what in ("rejects", "drift", "inexact"):
-        assert _told(fast, what) == _told(careful, what)
+        assert _told(fast, what) == _told(tolerant, what)
 
 
 def _hashes(parts: Json) -> dict[str, str]:

@@ -29,7 +29,7 @@ def _instrument(name: str, value: str | None) -> bytes:
 
 @pytest.mark.parametrize("name", [*INSTRUMENT.fields, *CONSTRAINTS, "unknown"])
 def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
-    """It is NULL where the field need not be there, and for the careful reader elsewhere."""
+    """It is NULL where the field need not be there, and for the tolerant reader elsewhere."""
     field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
     raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
     if field is None or field.required:
