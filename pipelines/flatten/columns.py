@@ -19,7 +19,7 @@ from warehouse.storage.parquet import conform
 
 
 class UnfitValue(NamedTuple):
-    """A value that its column cannot hold: `legal` ones are told, the tolerant reader has the others."""
+    """A value that its column cannot hold: told where `legal`, else left to the tolerant reader."""
 
     table: str
     column: str
