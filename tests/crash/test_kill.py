@@ -58,7 +58,7 @@ def violations(
 AS_KILLED = ("next", "first", "again", "accept", "rebuild")
 ALWAYS = [
     *[("next", way, 2) for way in ("killed", "failing disk")],
-    *[("recovery", way, 1) for way in ("killed", "power cut")],
+    ("recovery", "power cut", 1),
 ]
 # What a failing disk leaves of that rebuild is seen in `from landing`.
 EVERY = [

@@ -239,6 +239,7 @@ for name, case in cases.items():
 WRONG = "-160282366920938463463.374"
 
 
+@pytest.mark.torture
 def test_what_is_said_of_other_tools_is_so(folder: Path) -> None:
     """Which tool gives a wrong number in silence and which raises is as the analyst's page says."""
     said = dict(line.split(": ") for line in _ran(folder, CLAIMS).splitlines())

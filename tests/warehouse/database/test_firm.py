@@ -160,6 +160,7 @@ def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Hom
     assert kept == [("11",), ("2.25",)]
 
 
+@pytest.mark.torture
 def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
     """A byte that changed since it was published is in no later version: the sources have all."""
     homes.publish("alpha", "beta")
@@ -173,6 +174,7 @@ def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
     assert homes.rows() == rows
 
 
+@pytest.mark.torture
 def test_older_versions_of_a_firm_keep_to_their_budget(homes: Homes) -> None:
     """As those of a home do: the shown one and the one before it stay always."""
     for _ in range(3):
