@@ -273,5 +273,6 @@ def test_a_firm_toml_that_cannot_be_gone_by_is_refused(
     """Two names of one home would count its money twice; every other slip is named as well."""
     homes = Homes(tmp_path)
     homes.describe(sources, more)
-    with pytest.raises(FirmWrong, match=words):
+    with pytest.raises(FirmWrong, match=words) as refused:
         read_firm(homes.layout.home)
+    assert "[sources]" in str(refused.value).splitlines()  # the example can be pasted as it stands
