@@ -28,7 +28,7 @@ ICEBERG    := iceberg duckdb-iceberg spark-iceberg
 LEFT_OUT   := peers mutants lakehouse $(ICEBERG) $(if $(shell command -v java),,spark)
 ALL_SIDES  := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
 # Those that only long tests need. The largest is begun first: two are made at a time.
-LONG_SIDES := $(filter dg fuzz spark,$(ALL_SIDES))
+LONG_SIDES := $(filter clients dg fuzz kubernetes spark,$(ALL_SIDES))
 TEST_SIDES := engines $(filter-out engines $(LONG_SIDES),$(ALL_SIDES))
 
 .side/%/ready: tests/environments/%.txt

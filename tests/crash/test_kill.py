@@ -57,7 +57,8 @@ def violations(
 # Where all is fsynced that a kill could show, a power cut leaves nothing else: no case is of them.
 AS_KILLED = ("next", "first", "again", "accept", "rebuild")
 ALWAYS = [
-    *[("next", way, 2) for way in ("killed", "failing disk")],
+    ("next", "killed", 1),
+    ("next", "failing disk", 2),
     ("recovery", "power cut", 1),
 ]
 # What a failing disk leaves of that rebuild is seen in `from landing`.
@@ -104,7 +105,7 @@ def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) 
     assert all(harness.cuts("next", breach) for breach in ("no file fsync", "no folder fsync"))
 
 
-@pytest.mark.parametrize("breach", some_daily(STRIKES, 3))
+@pytest.mark.parametrize("breach", some_daily(STRIKES, 4))
 def test_a_breach_of_the_discipline_is_caught(
     harness: Harness, record_property: Record, breach: str
 ) -> None:

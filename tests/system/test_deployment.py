@@ -310,6 +310,7 @@ def read_as_kubernetes(manifest: dict[str, Any], version: str) -> str:
     return ran(command).stderr
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", some_daily(["1.37", "1.30"], 2))
 def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
     """The API of an older and the newest version takes each manifest, and refuses a wrong name."""

@@ -170,6 +170,7 @@ print(json.dumps([ask(engine) for engine in engines]))
 """
 
 
+@pytest.mark.torture
 def test_superset_reads_the_book_through_sqlalchemy(layout: Layout) -> None:
     """Schemas, tables, types and whole decimals are seen, nothing is written, no night waits."""
     [uri], [parameters] = recipe("Superset"), recipe("Superset", "json")
