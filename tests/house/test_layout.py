@@ -1,4 +1,4 @@
-"""A stranger finds the way: small folders, one-way siblings, names that say what they are.
+"""A newcomer can find things: siblings import one way, and names say what they are.
 
 Each rule has its exceptions beside it, with the reason; an exception that is not needed any more is
 a breach too.
@@ -16,9 +16,6 @@ from tests.house.syntax import parsed
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
-MOST_ENTRIES = 12
-# Folders that hold more, each with the reason.
-FULL = {"assets/commands": "one module for each command, named as it is typed"}
 # Endings of words that are a past participle, or are used like one.
 PARTICIPLE = re.compile(
     r"(?:^|_)(?:\w+ed|begun|bought|bound|brought|built|chosen|done|drawn|driven|fallen|felt|found"
@@ -43,35 +40,6 @@ def _modules(root: Path, room: str) -> Iterator[tuple[Path, ast.Module]]:
     """Return each module of a room with its syntax tree."""
     for path in sorted((root / room).rglob("*.py")):
         yield path.relative_to(root), parsed(path.read_text(encoding="utf-8"))
-
-
-def crowds(root: Path) -> Iterator[str]:
-    """Name each folder with more entries than a reader takes in at a glance, and stale excuses."""
-    counts = {}
-    for room in ROOMS:
-        for folder in (root / room, *(path for path in (root / room).rglob("*") if path.is_dir())):
-            entries = {
-                path.name
-                for path in folder.glob("*")
-                # Notebooks are pages to read, and no code that others import.
-                if path.name not in {"__pycache__", "__init__.py", "notebooks"}
-                and (
-                    path.suffix in {".py", ".sql"}
-                    or (
-                        path.is_dir()
-                        and any(child.name != "__pycache__" for child in path.iterdir())
-                    )
-                )
-            }
-            is_sql = any(name.endswith(".sql") for name in entries)
-            # A folder of SQL is a list by design: one file for each view, macro or check.
-            counts[folder.relative_to(root).as_posix()] = 0 if is_sql else len(entries)
-    for name, count in sorted(counts.items()):
-        if count > MOST_ENTRIES and name not in FULL:
-            yield f"{name} has {count} entries: find the capability that makes a folder of its own"
-    for name in FULL:
-        if name in counts and counts[name] <= MOST_ENTRIES:
-            yield f"{name} needs no exception any more"
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -164,19 +132,18 @@ def namesakes(root: Path) -> Iterator[str]:
             yield f"{name} needs no exception any more"
 
 
-RULES = (crowds, knots, misnomers, namesakes)
+RULES = (knots, misnomers, namesakes)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_layout_holds(rule: type) -> None:
-    """Folders are small, siblings import one way, names are plain and mean one thing."""
+    """Siblings import one way, and names are plain and mean one thing."""
     assert list(rule(ROOT)) == []
 
 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({f"assets/runs/m{n}.py": "" for n in range(13)}, "assets/runs has 13 entries"),
         (
             {
                 "pipelines/pull/a.py": "from pipelines.landing import b",
@@ -201,10 +168,6 @@ def test_the_layout_holds(rule: type) -> None:
         (
             {"assets/a/b.py": "class Night: ...", "warehouse/c.py": "class _Night: ..."},
             "Night is a class of assets/a/b.py, warehouse/c.py",
-        ),
-        (
-            {"assets/commands/run.py": ""},
-            "assets/commands needs no exception any more",
         ),
     ],
 )
