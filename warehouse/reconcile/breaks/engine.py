@@ -133,7 +133,7 @@ def _breaks_out_of_scope(
     """Yield the breaks of before that no ledger of this run says anything about."""
     if prior is not None and not scope.is_whole:
         for id_, break_ in pending_breaks(prior).items():
-            if id_ not in ids and not scope.covers(prior.fields, break_.key):
+            if id_ not in ids and not scope.covers(break_.fields, break_.key):
                 yield break_
 
 

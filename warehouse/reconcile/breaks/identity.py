@@ -110,7 +110,8 @@ def previous_ids(
     then: dict[Key, list[str]] = {}
     now: dict[Key, list[str]] = {}
     for id_, break_ in before.items():
-        then.setdefault(short_key(old, break_.key), []).append(id_)
+        if {*shared} <= {*break_.fields}:
+            then.setdefault(short_key(break_.fields, break_.key), []).append(id_)
     for id_, key in keys.items():
         now.setdefault(short_key(new, key), []).append(id_)
     return {

@@ -13,6 +13,7 @@ from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import LedgerSource, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import Tie
+from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.notices import Notice
 
 TIED, OPEN_BREAKS = 0, 3
@@ -52,6 +53,11 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     root_cause: str = ""
     comment: str = ""
     accepted: str = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The level of its key; a break that was not compared keeps that of its own night."""
+        return tuple(name for name in FIELDS if name in self.names)
 
     @property
     def is_open(self) -> bool:

@@ -8,7 +8,7 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import Desk, ledger
+from tests.support.reconciliation_home import SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
 from warehouse.reconcile import service as desks
@@ -270,3 +270,27 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         assert tracemalloc.get_traced_memory()[1] < 1.1 * path.stat().st_size
     finally:
         tracemalloc.stop()
+
+
+def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
+    tmp_path: Path,
+) -> None:
+    """One file is missing while another gains a column: the break of the first stays as it is."""
+    made = Desk(tmp_path)
+    for day in range(20, 24):
+        snapshot_id = SNAPSHOT.replace("20261120", f"202611{day}")
+        made.publish([Amount("10"), Amount("20", asset="ETH", venue="v2")], snapshot_id)
+    made.settle('[file."a*"]\nvenue = "v1"\n[file."b*"]\nvenue = "v2"\n')
+    coarse, fine = "portfolio;asset;amount\np1;", "portfolio;asset;account;amount\np1;"
+    made.put(f"{coarse}BTC;11\n", "a_2026-11-20.csv")
+    made.put(f"{coarse}ETH;22\n", "b_2026-11-20.csv")
+    made.run(as_of=date(2026, 11, 20))
+    for day in (21, 22):
+        made.put(f"{fine}BTC;main;11\n", f"a_2026-11-{day}.csv")
+        made.run(as_of=date(2026, 11, day))
+        result = made.folder.result(date(2026, 11, day))
+        assert result is not None
+        assert [one.key for one in result.not_compared] == [("p1", "ETH", "v2")]
+    made.put(f"{coarse}ETH;22\n", "b_2026-11-23.csv")
+    made.put(f"{fine}BTC;main;11\n", "a_2026-11-23.csv")
+    assert made.run(as_of=date(2026, 11, 23)).breaks == 2
