@@ -1,16 +1,19 @@
 """`reconcile verify`: what was changed in a workbook is named, and what people may do is whole."""
 
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import HEAD, Desk
+from tests.support.reconciliation_home import HEAD, Desk, ledger
 from tests.support.shared import some_daily
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.store.store import write_json
@@ -258,20 +261,100 @@ def test_what_people_may_do_is_no_difference(settled: Desk, change: Change) -> N
     assert (found.differences, found.uncompared) == ((), ())
 
 
+def saved_by_libreoffice(book: Path, place: Path, ending: str) -> Path:
+    """A copy that LibreOffice opened and saved."""
+    command = [OFFICE or "", f"-env:UserInstallation=file://{place}/profile", "--headless"]
+    command += ["--convert-to", ending, "--outdir", str(place), str(book)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return place / f"{book.stem}.{ending}"
+
+
 @pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
 def test_a_workbook_saved_by_libreoffice_is_whole(
-    settled: Desk, tmp_path: Path, ending: str
+    settled: Desk, long_amounts: Desk, tmp_path: Path, ending: str
 ) -> None:
-    """Saved by LibreOffice, whatever it makes of formulas and names, nothing differs."""
-    place = tmp_path / "saved"
-    book = written(settled)
-    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
-    command += ["--convert-to", ending, "--outdir", str(place), str(book)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    found = counter.verify(settled.folder.root, place / f"{book.stem}.{ending}")
+    """Saved by LibreOffice, whatever it makes of formulas, names and numbers, nothing differs."""
+    for number, made in enumerate((settled, long_amounts)):
+        copy = saved_by_libreoffice(written(made), tmp_path / str(number), ending)
+        found = counter.verify(made.folder.root, copy)
+        assert (found.differences, found.uncompared) == ((), ())
+
+
+@pytest.fixture(scope="module")
+def long_amounts(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A home after its run, with amounts of 15 to 38 digits, of which a number keeps 15."""
+    rng = Random(1)
+
+    def amount(number: int) -> str:
+        digits = 15 + number % 24
+        text = str(rng.randrange(10 ** (digits - 1), 10**digits))
+        whole = rng.randrange(max(1, digits - 18), min(digits, 20) + 1)
+        return ".".join(filter(None, (text[:whole], text[whole:])))
+
+    rows = [
+        Amount(amount(n), asset=f"A{n % 40}", venue=f"v{n % 3}", account=str(n)) for n in range(120)
+    ]
+    made = Desk(tmp_path_factory.mktemp("long"))
+    made.publish(rows)
+    made.put(ledger(replace(a, text=amount(n)) if n % 4 else a for n, a in enumerate(rows)))
+    made.run()
+    return made
+
+
+def numbers(book: Any) -> Iterator[Any]:
+    """The cells with a number that is no count."""
+    for sheet in book:
+        for row in sheet.iter_rows():
+            yield from (one for one in row if isinstance(one.value, float))
+
+
+def with_another_last_digit(book: Any) -> None:
+    """Moves numbers by one unit of their fifteenth digit."""
+    for one in numbers(book):
+        digits, _, power = format(one.value, ".14e").partition("e")
+        unit = -1 if digits.endswith("9") else 1
+        one.value = float(f"{digits[:-1]}{int(digits[-1]) + unit}e{power}")
+
+
+@pytest.mark.parametrize("save", [as_it_is, with_another_last_digit])
+def test_numbers_saved_by_another_program_are_no_difference(
+    long_amounts: Desk, save: Change
+) -> None:
+    """Of 15 to 38 digits a program may save 15 or 16, which can change the last one."""
+    found = changed(long_amounts, save)
     assert (found.differences, found.uncompared) == ((), ())
+
+
+WITH_AMOUNTS = ("Summary", "Breaks", "Tie-out", "Roll-forward", "All positions")
+
+
+def a_number_of_each_sheet(book: Any) -> None:
+    """Changes a number of each sheet in its thirteenth digit."""
+    with_another_last_digit(book)
+    for sheet in WITH_AMOUNTS:
+        next(one for one in numbers(book) if one.parent.title == sheet).value *= 1 + 4e-13
+
+
+def a_text_of_each_table(book: Any) -> None:
+    """Changes the last digit of an exact text of each table."""
+    with_another_last_digit(book)
+    for sheet in WITH_AMOUNTS[1:]:
+        cells = [one for row in book[sheet].iter_rows(min_row=3) for one in row]
+        texts = (one for one in cells if isinstance(one.value, str))
+        exact = next(one for one in texts if re.fullmatch(r"-?[0-9.]{15,}", one.value))
+        exact.value = exact.value[:-1] + ("1" if exact.value[-1] != "1" else "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "count"), [(a_number_of_each_sheet, 5), (a_text_of_each_table, 4)]
+)
+def test_a_changed_amount_is_found_among_numbers_saved_by_another_program(
+    long_amounts: Desk, change: Change, count: int
+) -> None:
+    """A number that was changed by more, or one digit of an exact text, is a difference."""
+    assert len(changed(long_amounts, change).differences) == count
 
 
 def test_a_long_table_is_compared_over_all_its_sheets(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from warehouse.reconcile.comments.edits import ROLES
 from warehouse.reconcile.ledger.header.titles import letters
+from warehouse.reconcile.matching.totals import STEPPED
 from warehouse.reconcile.workbook.content import (
     BREAKS,
     EVIDENCE,
@@ -27,16 +28,27 @@ from warehouse.reconcile.workbook.readback.imprint import (
     normal_form,
     with_cells,
 )
-from warehouse.reconcile.workbook.readback.read_tables import SheetTable
+from warehouse.reconcile.workbook.readback.read_tables import SheetTable, is_same_number
 from warehouse.reconcile.workbook.readback.recount import counted_again
 from warehouse.spreadsheet.reading.text import fold
+from warehouse.spreadsheet.writing.cells import SIGNIFICANT
 
 SUMMARY = "Summary"
 _TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE, TRAIL)
 _HEADER = 1  # the row of the titles in each of them
-_KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, EVIDENCE: 1}  # columns that name a row
+_KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, EVIDENCE: 1}  # columns that name a row
 _PEOPLE = frozenset(("Status", "Owner", "Rootcause", "Comment"))
-_LIVE = "Difference"
+# The number cells of amounts, by the digits on which all programs agree. The difference is live.
+_NUMBERS = {
+    name: dict.fromkeys(titles, SIGNIFICANT)
+    for name, titles in (
+        (SUMMARY, (letters(2), letters(3), letters(4))),
+        (BREAKS, ("Ledger", "Snapshot")),
+        (TIES, ("Ledger", "Snapshot", "Difference")),
+        (ROLLED, tuple(title.replace(" ", "") for title in STEPPED)),
+    )
+}
+_NUMBERS[BREAKS]["Difference"] = 13
 _LONGEST, _MOST = 60, 200
 Row = tuple[str, ...]
 
@@ -151,6 +163,7 @@ def _compare(
         [line for row in rows if any(line := _own(name, row, titles, page))]
         for rows in (ours, theirs)
     )
+    yours = _with_our_numbers(mine, yours, _number_cells(name, titles))
     missing, extra = _only(mine, yours), _only(yours, mine)
     if not missing and not extra:
         if name not in _TABLES and mine != yours:
@@ -197,18 +210,42 @@ def _own(name: str, row: Row, titles: Sequence[str], page: SheetTable | None) ->
         return row
     values = frozenset(title.replace(" ", "") for title in page.values)
     hidden = values | (_PEOPLE if name == BREAKS else frozenset())
-    return tuple(
-        "" if title in hidden else _round(cell) if title == _LIVE else cell
-        for title, cell in zip(titles, row, strict=True)
-    )
+    return tuple("" if title in hidden else cell for title, cell in zip(titles, row, strict=True))
 
 
-def _round(cell: str) -> str:
-    """Return a calculated number as far as all programs agree on it."""
-    try:
-        return format(float(cell), ".11g")
-    except ValueError:
-        return cell
+def _number_cells(name: str, titles: Sequence[str]) -> dict[int, int]:
+    """Return by column index how many digits of a number all programs agree on."""
+    numbers = _NUMBERS.get(name, {})
+    return {place: numbers[title] for place, title in enumerate(titles) if title in numbers}
+
+
+def _with_our_numbers(
+    ours: Sequence[Row], theirs: Sequence[Row], numbers: Mapping[int, int]
+) -> list[Row]:
+    """Return rows of a copy with our numbers where only the last digit of them differs."""
+
+    def rest(row: Row) -> Row:
+        return tuple("" if place in numbers else cell for place, cell in enumerate(row))
+
+    similar: dict[Row, list[Row]] = {}
+    for row in _only(ours, theirs):
+        similar.setdefault(rest(row), []).append(row)
+    changed = Counter(_only(theirs, ours))
+    rows = []
+    for row in theirs:
+        same = None
+        if changed[row]:
+            changed[row] -= 1
+            candidates = similar.get(rest(row), [])
+            same = next((own for own in candidates if _is_same(own, row, numbers)), None)
+            if same is not None:
+                candidates.remove(same)
+        rows.append(row if same is None else same)
+    return rows
+
+
+def _is_same(row: Row, other: Row, numbers: Mapping[int, int]) -> bool:
+    return all(is_same_number(row[place], other[place], numbers[place]) for place in numbers)
 
 
 def _titles(name: str, rows: Sequence[Row]) -> list[str]:
@@ -254,8 +291,9 @@ def _alike(row: Row, other: Row) -> int:
 
 def _cells(name: str, ours: Row, theirs: Row, titles: Sequence[str]) -> Iterator[str]:
     at = cell_text(next(filter(None, ours), ""))[:_LONGEST]
-    for title, was, now in zip(titles, ours, theirs, strict=True):
-        if was != now:
+    numbers = _number_cells(name, titles)
+    for place, (title, was, now) in enumerate(zip(titles, ours, theirs, strict=True)):
+        if was != now and not (place in numbers and is_same_number(was, now, numbers[place])):
             change = f"was {cell_text(was)[:_LONGEST]!r} and is now {cell_text(now)[:_LONGEST]!r}"
             yield f"{name}, {at}: {cell_text(title)} {change}"
 

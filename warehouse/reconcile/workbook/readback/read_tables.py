@@ -4,16 +4,21 @@ For `verify` alone: a run reads nothing of this.
 """
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import python_calamine
 
+from warehouse.exact import EXACT
 from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.writing.cells import SIGNIFICANT
 
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _LOOKED_AT = 60
 _BATCH = 16_384
 # What a cell may not keep as it was: spaces, and what XML cannot hold, which is written _xHHHH_.
@@ -26,7 +31,8 @@ class SheetTable:
     """One table of the workbook: its sheet, the headers that name a row, and those of its figures.
 
     It is known by the headers `marks`; a row of it has a text like `pattern` under `mark`. Rows of
-    one that `adds_up` count as often as they stand there.
+    one that `adds_up` count as often as they stand there. Of the `values`, `numbers` are number
+    cells, of which programs keep 15 digits.
     """
 
     sheet: str
@@ -36,6 +42,7 @@ class SheetTable:
     mark: str
     pattern: str = "."
     adds_up: bool = False
+    numbers: tuple[str, ...] = ()
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -107,3 +114,19 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     spoken = pc.replace_substring_regex(column, _ESCAPED, "_")
     return pc.replace_substring_regex(spoken, _UNKEPT, "")
+
+
+def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
+    """Return whether two number cells differ by at most one unit of their last digit.
+
+    `digits` is the number of digits that every program keeps.
+    """
+    # A double has 17 digits, and LibreOffice and openpyxl save 15 or 16 of them. A number near the
+    # middle between two others is then rounded twice, which can change the last digit by one.
+    if number == other:
+        return True
+    if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(other)):
+        return False
+    amounts = sorted((Decimal(number), Decimal(other)), key=EXACT.abs)
+    unit = Decimal(1).scaleb(amounts[1].adjusted() - digits + 1, EXACT)
+    return EXACT.abs(EXACT.subtract(*amounts)) <= unit

@@ -23,6 +23,7 @@ from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
 OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
 _EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
+_AMOUNTS = ("Ledger", "Snapshot")
 _PARTS = ("Of breaks, exact", "Within tolerance, exact")
 _BREAKS = SheetTable(
     sheet=BREAKS,
@@ -58,9 +59,10 @@ def positions_page(fields: Sequence[str]) -> SheetTable:
         POSITIONS,
         marks=("Result", "Break ID", "Ledger rows"),
         key=tuple(name.capitalize() for name in fields),
-        values=(*exact, "Ledger", "Snapshot", "Digits"),
+        values=(*exact, *_AMOUNTS, "Digits"),
         mark="Result",
         adds_up=True,
+        numbers=_AMOUNTS,
     )
 
 

@@ -4,8 +4,9 @@ Exact texts, names, results and counts are held against the result by the keys o
 every other cell against what was written there (`imprint`, `likeness`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from warehouse.reconcile.workbook.readback.read_tables import (
     SheetTable,
     TableRows,
     comparable,
+    is_same_number,
     read_pages,
 )
 from warehouse.reconcile.workbook.readback.stored_tables import (
@@ -158,12 +160,13 @@ def _differences(page: SheetTable, read: TableRows, stored: pa.Table) -> Iterato
     for row, often in odd:
         sides = by_key.setdefault(tuple(row[title].strip() for title in key), ([], []))
         sides[often[0] < often[1]].append((row, often))
-    for names, (then, now) in sorted(by_key.items())[:TOLD]:
+    changed = [(names, sides) for names, sides in by_key.items() if _differ(*sides, page.numbers)]
+    for names, (then, now) in sorted(changed, key=itemgetter(0))[:TOLD]:
         at = " / ".join(name[:_LONGEST] for name in names)
         where = at if page.sheet == BREAKS else f"{sheet_name(page, read)}, {at}"
-        yield from _difference_words(where, then, now)
-    if len(by_key) > TOLD:
-        yield f"{sheet_name(page, read)}: {len(by_key) - TOLD} more rows differ"
+        yield from _difference_words(where, then, now, page.numbers)
+    if len(changed) > TOLD:
+        yield f"{sheet_name(page, read)}: {len(changed) - TOLD} more rows differ"
 
 
 def _row_differences(stored: pa.Table, seen: pa.Table, *, adds_up: bool) -> Iterator[_Row]:
@@ -195,14 +198,47 @@ def _row_differences(stored: pa.Table, seen: pa.Table, *, adds_up: bool) -> Iter
     yield from zip(rows, often, strict=True)
 
 
-def _difference_words(where: str, then: Sequence[_Row], now: Sequence[_Row]) -> Iterator[str]:
+def _differ(then: list[_Row], now: list[_Row], numbers: Collection[str]) -> bool:
+    """Return whether rows of one key differ by more than the last digit of `numbers`.
+
+    Remove the rows that do not.
+    """
+    for row, (stored, seen) in list(then):
+        same = next(
+            (
+                other
+                for other in now
+                if other[1] == (seen, stored) and not any(_changes(row, other[0], numbers))
+            ),
+            None,
+        )
+        if same is not None:
+            now.remove(same)
+            then.remove((row, (stored, seen)))
+    return bool(then or now)
+
+
+def _changes(
+    row: Mapping[str, str], other: Mapping[str, str], numbers: Collection[str]
+) -> Iterator[str]:
+    """Yield the titles of the cells that differ."""
+    for title, was in row.items():
+        is_now = other[title]
+        if was == is_now or (title in numbers and is_same_number(was, is_now)):
+            continue
+        if len(comparable(pa.chunked_array([[was, is_now]])).unique()) > 1:
+            yield title
+
+
+def _difference_words(
+    where: str, then: Sequence[_Row], now: Sequence[_Row], numbers: Collection[str]
+) -> Iterator[str]:
     """Say what became of one key, of which each side has none, one or several rows."""
     if len(then) == len(now) == 1:
-        for title, was in then[0][0].items():
-            is_now = now[0][0][title]
-            if len(comparable(pa.chunked_array([[was, is_now]])).unique()) > 1:
-                name = title.removesuffix(", exact").lower()
-                yield f"{where}: {name} was {was[:_LONGEST]} and is now {is_now[:_LONGEST]!r}"
+        for title in _changes(then[0][0], now[0][0], numbers):
+            was, is_now = then[0][0][title], now[0][0][title]
+            name = title.removesuffix(", exact").lower()
+            yield f"{where}: {name} was {was[:_LONGEST]} and is now {is_now[:_LONGEST]!r}"
         return
     for _, (stored, seen) in (*then, *now):
         if not seen:
