@@ -23,7 +23,7 @@ from typing import Self, TypeVar
 import httpx
 
 from pipelines.edge import requests
-from pipelines.edge.errors import EdgeError, Misread
+from pipelines.edge.errors import EdgeError, Misread, Stopped
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 from pipelines.edge.requests import Call, is_same_id
 from pipelines.edge.response.decode import Limits
@@ -212,11 +212,16 @@ class EdgeClient:
         return self._records(requests.list_instruments(venue_id, kind), Instrument)
 
     def check(self) -> ServiceCheck:
-        """Send one signed `GET /venues`, never twice, and say what it found out."""
+        """Send one signed `GET /venues`, never twice, and say what it found out.
+
+        Raises `Stopped` if the client is closed. Every other error is in the result.
+        """
         call = requests.list_venues()
         where = f"GET {call.path}"
         answer = self._wire.attempt(call, where, self._gate.accept_key)
         if isinstance(answer, EdgeError):
+            if self._gate.stopped.is_set():
+                raise Stopped(where)
             return ServiceCheck(reached=False, status=None, skew_ms=None, error=answer)
         skew = measured_skew(answer.headers, answer.sent, answer.received)
         skew_ms = None if skew is None else skew.ahead

@@ -20,6 +20,7 @@ from pipelines.edge.errors import (
     Misread,
     RedirectRefused,
     SpoolFailed,
+    Stopped,
     TooLarge,
     Unreachable,
 )
@@ -84,6 +85,10 @@ class Sender:
             failure = IdRefused(call.target, "makes an address that cannot be sent")
         except _BROKEN as error:
             failure = Unreachable(where, self._words(error), lasting=_is_lasting(error))
+        except RuntimeError:  # httpx refuses to send through a closed client
+            if not self.http.is_closed:
+                raise
+            failure = Stopped(where)
         else:
             if not 300 <= answer.status < 400:  # noqa: PLR2004 - 3xx
                 return answer

@@ -15,7 +15,7 @@ import httpcore
 import httpx
 import pytest
 
-from pipelines.edge.client import EdgeClient
+from pipelines.edge.client import EdgeClient, now_ms
 from pipelines.edge.errors import (
     AccessRefused,
     BreakerOpen,
@@ -277,6 +277,25 @@ def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
         edge.fetch(list_venues())
     assert time.monotonic() - started < 5
     assert stopped.value.args == ("GET /edge/v1beta/venues",)
+
+
+@pytest.mark.parametrize("ask", [EdgeClient.check, EdgeClient.venues])
+def test_a_closed_client_says_that_it_is_closed(
+    connect: Connect, ask: Callable[[EdgeClient], object]
+) -> None:
+    """With our own error and never httpx's, even if it is closed just before it sends."""
+    closed = connect()
+    closed.close()
+
+    def close_before_signing() -> int:
+        closing.close()
+        return now_ms()
+
+    closing: EdgeClient = connect(clock=close_before_signing)
+    for edge in (closed, closing):
+        with pytest.raises(Stopped) as stopped:
+            ask(edge)
+        assert stopped.value.args == ("GET /edge/v1beta/venues",)
 
 
 def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
