@@ -3,9 +3,11 @@
 import configparser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import distributions
 from pathlib import Path
@@ -113,7 +115,12 @@ def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(services) == {"daemon", "web", "postgres"}
     assert services["web"]["ports"] == ["127.0.0.1:3000:3000"]
     assert not services["daemon"].get("ports")
-    for one in services.values():
+    for name, one in services.items():
+        # The limits of the systemd units: no privileges, memory, a read-only system, logs that end.
+        assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"]), name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert {"mem_limit", "pids_limit", "healthcheck", "tmpfs"} <= one.keys(), name
+        assert {"max-size", "max-file"} <= one["logging"]["options"].keys(), name
         assert set(one.get("secrets", [])) <= set(content["secrets"])
         assert set(one.get("depends_on", {})) <= set(services)
         named = [volume.partition(":")[0] for volume in one["volumes"]]
@@ -159,6 +166,93 @@ def test_the_image_is_read_by_hadolint(tmp_path: Path) -> None:
     assert ran([tool, str(tmp_path / "Containerfile")]).returncode != 0
 
 
+def context_of(checkout: Path) -> set[str]:
+    """Return the files that Docker sends to a build, by the rules of Docker's own client."""
+    program = (
+        "import sys; from pathlib import Path; from docker.utils.build import exclude_paths\n"
+        "root = Path(sys.argv[1]); rules = (root / '.dockerignore').read_text().splitlines()\n"
+        "print(*(p for p in exclude_paths(str(root), rules) if (root / p).is_file()), sep='\\n')"
+    )
+    said = ran([str(environments.python("deploy")), "-c", program, str(checkout)])
+    assert said.returncode == 0, said.stderr
+    return set(said.stdout.splitlines())
+
+
+# Files of a checkout that somebody uses, none of which may reach an image, a wheel or a commit.
+PRIVATE = (
+    ".env",
+    ".env.production",
+    "assets/deploy/.env",
+    "assets/deploy/.env.bak",
+    "assets/deploy/secrets/api_secret",
+    "secrets/api_secret",
+    "assets/secrets/api_secret",
+    "data/landing/2026-11-20/manifest.json",
+    "assets/deploy/data/warehouse/nightbook.duckdb",
+    "assets/deploy/api_secret",
+    "assets/deploy/values-with-password.yml",
+)
+
+
+@pytest.fixture(scope="module")
+def used_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a git checkout of the tracked files in which an operator has put secrets and data."""
+    checkout = tmp_path_factory.mktemp("checkout")
+    tracked = ran(["git", "-C", str(ROOT), "ls-files", "-z"]).stdout.split("\0")
+    for name in filter(None, tracked):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, checkout / name)
+    assert ran(["git", "init", "-q", str(checkout)]).returncode == 0
+    assert ran(["git", "-C", str(checkout), "add", "-A"]).returncode == 0
+    for name in PRIVATE:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text("SECRET=3f9a\n", encoding="utf-8")
+    return checkout
+
+
+def test_an_image_gets_the_tracked_files_of_the_product_and_no_secret(used_checkout: Path) -> None:
+    """A build sees exactly the tracked files that the Containerfile copies."""
+    tracked = ran(["git", "-C", str(used_checkout), "ls-files"]).stdout.split("\n")
+    copied = [
+        source
+        for line in (DEPLOY / "Containerfile").read_text(encoding="utf-8").splitlines()
+        if line.startswith("COPY") and "--from" not in line
+        for source in line.split()[1:-1]
+    ]
+    assert {"assets", "pipelines", "warehouse"} <= set(copied)
+    expected = {name for name in tracked if name.startswith(tuple(copied))}
+    assert context_of(used_checkout) - {".dockerignore"} == expected
+
+
+def test_a_wheel_gets_no_secret_of_the_checkout(used_checkout: Path, tmp_path: Path) -> None:
+    """The files of a wheel are named by kind, so that no private file is among them."""
+    program = (
+        "from setuptools import Distribution\n"
+        "made = Distribution({'script_name': 'setup.py'}); made.parse_config_files()\n"
+        "build = made.get_command_obj('build_py'); build.ensure_finalized()\n"
+        "print(*(f'{folder}/{name}' for _, folder, _, names in build.data_files "
+        "for name in names), sep='\\n')"
+    )
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=used_checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = said.stdout.splitlines()
+    assert {"assets/deploy/compose.yaml", "assets/deploy/image.txt"} <= set(names), said.stderr
+    assert not set(names) & set(PRIVATE)
+
+
+def test_git_ignores_what_people_put_into_a_checkout(used_checkout: Path) -> None:
+    """Settings, secrets and data are never added to a commit by `git add`."""
+    found = ran(["git", "-C", str(used_checkout), "status", "--porcelain", "-uall"]).stdout
+    seen = {line[3:] for line in found.splitlines() if line.startswith("??")}
+    assert seen == {"assets/deploy/api_secret", "assets/deploy/values-with-password.yml"}
+
+
 def pins(path: Path) -> dict[str, str]:
     """Names and versions in a file of pins."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -176,6 +270,9 @@ def test_the_image_has_what_its_packages_need() -> None:
     assert added.items() <= tried.items(), "tests/environments/image.txt tries other versions"
     assert kept["dagster"].removeprefix("1.13.") == added["dagster-k8s"].removeprefix("0.29.")
     there = {name: Version(version) for name, version in (kept | added).items()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for needed in map(Requirement, project["optional-dependencies"]["lakehouse"]):
+        assert needed.specifier.contains(there[needed.name]), f"the image lacks {needed}"
     for one in distributions(path=[str(environments.packages("image"))]):
         if one.metadata["Name"].lower() not in added:
             continue
@@ -196,16 +293,30 @@ def test_the_image_runs_what_the_unit_runs() -> None:
     started = unit["Service"]["ExecStart"].replace("@PYTHON@", "python").replace("@HOME@", "/data")
     assert started.split() == command
     for words in (words.split() for name, words in lines if name == "COPY"):
-        for source in words[:-1]:
+        for source in () if words[0].startswith("--from") else words[:-1]:
             assert (DEPLOY.parents[1] / source).exists(), source
+    bases = [words.split() for name, words in lines if name == "FROM"]
+    stages = {words[-1] for words in bases if "AS" in words}
+    for base in (words[0] for words in bases if words[0] not in stages):
+        assert re.fullmatch(r"\S+:\S+@sha256:[0-9a-f]{64}", base), base
     assert [words for name, words in lines if name == "USER"] == ["10001:10001"]
 
 
 # What the chart's own schema, version 1.13, lets stand at these places; a name that is not there is
 # refused or, worse, left unread by Helm.
+POD = {"image", "podSecurityContext", "securityContext", "volumes", "volumeMounts", "env"}
+POD |= {"resources", "livenessProbe"}
 CHART = {
     "": {"telemetry", "dagster-user-deployments", "runLauncher", "dagsterDaemon"}
-    | {"dagsterWebserver"},
+    | {"dagsterWebserver", "global", "generatePostgresqlPasswordSecret", "postgresql", "busybox"},
+    "global": {"postgresqlSecretName", "dagsterHome", "serviceAccountName"},
+    "postgresql": {"enabled", "postgresqlHost", "postgresqlUsername", "postgresqlDatabase"}
+    | {"image", "service", "postgresqlParams", "postgresqlScheme"},
+    "busybox": {"image"},
+    "runLauncher": {"type", "config"},
+    "runLauncher.config": {"k8sRunLauncher"},
+    "runLauncher.config.k8sRunLauncher": {"runK8sConfig", "resources", "securityContext", "labels"},
+    "runLauncher.config.k8sRunLauncher.runK8sConfig": {"containerConfig", "podSpecConfig"},
     "telemetry": {"enabled"},
     "dagster-user-deployments": {"enabled", "enableSubchart", "imagePullSecrets", "deployments"}
     | {"serviceAccount"},
@@ -219,15 +330,16 @@ CHART = {
         "podSecurityContext",
         "securityContext",
     }
-    | {"resources", "labels", "includeConfigInLaunchedRuns"},
-    "dagsterDaemon": {"runCoordinator", "runMonitoring", "runRetries", "logFormat"},
+    | {"resources", "labels", "includeConfigInLaunchedRuns", "affinity", "deploymentStrategy"}
+    | {"readinessProbe", "livenessProbe"},
+    "dagsterDaemon": {"runCoordinator", "runMonitoring", "runRetries", "logFormat"} | POD,
     "dagsterDaemon.runCoordinator": {"enabled", "type", "config"},
     "dagsterDaemon.runCoordinator.config": {"queuedRunCoordinator"},
     "dagsterDaemon.runCoordinator.config.queuedRunCoordinator": {"maxConcurrentRuns"},
     "dagsterDaemon.runMonitoring": {"enabled", "startTimeoutSeconds", "pollIntervalSeconds"}
     | {"maxRuntimeSeconds"},
     "dagsterDaemon.runRetries": {"enabled", "maxRetries", "retryOnAssetOrOpFailure"},
-    "dagsterWebserver": {"service"},
+    "dagsterWebserver": {"service", "readinessProbe"} | POD,
     "dagsterWebserver.service": {"type", "port", "annotations"},
 }
 
@@ -249,6 +361,11 @@ def test_helm_values_are_of_the_chart() -> None:
     claimed = {one["name"] for one in deployment["volumes"]}
     assert {one["name"] for one in deployment["volumeMounts"]} == claimed
     assert content["telemetry"] == {"enabled": False}
+    # The chart's own database has the password `test`, and its images have no digest.
+    assert content["generatePostgresqlPasswordSecret"] is False
+    assert content["postgresql"]["enabled"] is False
+    for part in ("postgresql", "busybox", "dagsterDaemon", "dagsterWebserver"):
+        assert "@sha256:" in content[part]["image"]["tag"], part
     text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
     [user] = {
         deployment["securityContext"]["runAsUser"],
@@ -260,12 +377,17 @@ def test_helm_values_are_of_the_chart() -> None:
 def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """What Dagster's own launcher of pods makes of the values, given as the chart gives them."""
     [one] = content["dagster-user-deployments"]["deployments"]
+    launched = content["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
     context = {
         "image_pull_policy": one["image"]["pullPolicy"],
         "env_config_maps": [shelf["name"] for shelf in one["envConfigMaps"]],
         "env_secrets": [secret["name"] for secret in one["envSecrets"]],
         "service_account_name": content["dagster-user-deployments"]["serviceAccount"]["name"],
         **{name: one[key] for name, key in NAMES.items()},
+        "run_k8s_config": {
+            "pod_spec_config": launched["podSpecConfig"],
+            "container_config": launched["containerConfig"],
+        },
     }
     program = (
         "import json, sys; from dagster_k8s.container_context import K8sContainerContext\n"
@@ -280,7 +402,57 @@ NAMES = {
     "volumes": "volumes",
     "volume_mounts": "volumeMounts",
     "resources": "resources",
+    "labels": "labels",
 }
+
+
+def test_every_pod_is_as_confined_as_the_copy_of_the_book() -> None:
+    """Code, nights, daemon and UI have the job's limits, probes, and the node of their volume."""
+    job = manifests()["CronJob", "nightbook-copy"]["spec"]["jobTemplate"]["spec"]["template"]
+    [copy] = job["spec"]["containers"]
+    content = loaded("helm-values.yaml")
+    [code] = content["dagster-user-deployments"]["deployments"]
+    nights = content["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
+    of_nights = nights["podSpecConfig"], nights["containerConfig"]
+    pods = [(one["podSecurityContext"], one) for one in (code, *_servers(content))]
+    for pod, container in [*pods, (of_nights[0]["securityContext"], of_nights[1])]:
+        assert job["spec"]["securityContext"].items() <= pod.items()
+        assert copy["securityContext"].items() <= container["securityContext"].items()
+    for one in (code, *_servers(content)):
+        assert one["resources"]["limits"]["memory"]
+        assert one["livenessProbe"]["periodSeconds"] >= one["livenessProbe"]["timeoutSeconds"]
+        written = {mount["mountPath"] for mount in one["volumeMounts"]}
+        assert {"/scratch", "/opt/dagster/dagster_home"} <= written
+    # A ReadWriteOnce volume is on one node: all of its pods carry one label and require it.
+    assert of_nights[0]["affinity"] == code["affinity"]
+    assert job["spec"]["containers"][0]["volumeMounts"]
+    for affinity, labels in (
+        (code["affinity"], code["labels"]),
+        (job["spec"]["affinity"], job["metadata"]["labels"]),
+    ):
+        [rule] = affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert rule["labelSelector"]["matchLabels"].items() <= labels.items()
+        assert rule["topologyKey"] == "kubernetes.io/hostname"
+
+
+def _servers(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return [content["dagsterDaemon"], content["dagsterWebserver"]]
+
+
+def test_the_network_rules_select_the_pods_that_exist() -> None:
+    """Only a proxy reaches the UI, only daemon and UI reach the code, and nobody the rest."""
+    policies = {name: one["spec"] for (kind, name), one in manifests().items() if "Policy" in kind}
+    content = loaded("helm-values.yaml")
+    [code] = content["dagster-user-deployments"]["deployments"]
+    assert policies["nightbook-code"]["podSelector"]["matchLabels"] == code["labels"]
+    [reached] = policies["nightbook-code"]["ingress"]
+    assert reached["ports"] == [{"port": code["port"]}]
+    [reached] = policies["nightbook-web"]["ingress"]
+    assert reached["ports"] == [{"port": content["dagsterWebserver"]["service"]["port"]}]
+    assert content["dagsterWebserver"]["livenessProbe"]["httpGet"]["port"] == 3000
+    for name in ("nightbook-daemon", "nightbook-copy"):
+        assert "Ingress" in policies[name]["policyTypes"]
+        assert "ingress" not in policies[name]
 
 
 @pytest.mark.torture
@@ -289,7 +461,7 @@ def test_helm_values_are_taken_by_the_launcher() -> None:
     content = loaded("helm-values.yaml")
     said = as_pods(content)
     assert said.returncode == 0, said.stderr
-    [volume] = content["dagster-user-deployments"]["deployments"][0]["volumes"]
+    volume = content["dagster-user-deployments"]["deployments"][0]["volumes"][0]
     volume["persistentVolumeClam"] = volume.pop("persistentVolumeClaim")
     assert "persistentVolumeClam" in as_pods(content).stderr
 
