@@ -13,10 +13,10 @@ from warehouse.reconcile.breaks.causes import Case
 from warehouse.reconcile.breaks.identity import Key, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching import levels, snapshot
 from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.store.records import Break, RunResult, pending_breaks
+from warehouse.reconcile.store.records import Break, RunResult
 from warehouse.reconcile.terms.notices import Notice
 
 
@@ -35,18 +35,21 @@ class History:
 
 
 def earlier_breaks(
-    prior: RunResult | None, fields: Key, keys: Mapping[str, Key]
+    prior: RunResult | None, before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
 ) -> tuple[dict[str, Break], list[Notice]]:
-    """Return the breaks of the run before by the ids of now, also where the level has changed."""
-    before = pending_breaks(prior)
+    """Return the breaks of before by the ids of now, also where their level has changed.
+
+    `before` are the breaks of the run before that can still be breaks, `keys` those of now by id.
+    """
+    same = previous_ids(before, fields, keys)
+    earlier = {new: before[old] for new, old in same.items()}
     if prior is None or prior.fields == fields:
-        return before, []
-    same = previous_ids(before, prior.fields, fields, keys)
+        return earlier, []
     words = (
         f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}: breaks have new "
         f"ids; {len(same)} of {len(before)} could only be the same ones and keep their history"
     )
-    return {new: before[old] for new, old in same.items()}, [Notice("medium", words)]
+    return earlier, [Notice("medium", words)]
 
 
 def amounts_before(
@@ -55,6 +58,18 @@ def amounts_before(
     """Return the amounts of the book before by key, of some assets or all."""
     day = _day_before(source)
     return {} if day is None else snapshot.amounts_of(source.connection, day, fields, assets)
+
+
+def amounts_before_at_levels(
+    source: OpenBook, ledger: Ledger, scope: Scope, assets: Collection[str]
+) -> dict[Key, str]:
+    """Return the amounts of the book before by key, each at the level of tonight's files."""
+    day = _day_before(source)
+    if day is None:
+        return {}
+    snapshot.make_book_side(source.connection, day, ledger.fields)
+    levels.assign(source.connection, ledger, scope)
+    return snapshot.amounts_in_book_side(source.connection, ledger.fields, assets)
 
 
 def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 
 from warehouse.contract.wording import count_of
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
     History,
-    amounts_before,
+    amounts_before_at_levels,
     assemble_break,
     earlier_breaks,
     totals_before,
@@ -39,7 +40,8 @@ class Outcome:
     """What came of a run; every key stands in the table `compared` of the connection.
 
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
-    `settled` has by key what became of breaks of the run before that a setting forgives now.
+    `levels` are those of the files. `settled` has by key the result of breaks of the run before
+    that a setting forgives now.
     `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
     `opening` is on a first run what the book before had of each asset.
     `proposals` are notices that stand before all others: one line settles many breaks.
@@ -47,6 +49,7 @@ class Outcome:
 
     day: date
     fields: Key
+    levels: frozenset[Key]
     counts: Mapping[Result, int]
     breaks: tuple[Break, ...]
     ids: Mapping[int, str]
@@ -61,8 +64,12 @@ class Outcome:
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
-    def closing_reason(self, key: Key) -> str:
-        """Return why a break of the run before is none any more."""
+    def closing_reason(self, break_: Break) -> str:
+        """Return why a break of the run before is not a break any more."""
+        if break_.level not in self.levels:
+            level = ", ".join(break_.level)
+            return f"not compared per {level} any more: matched, gone, or a break at another level"
+        key = break_.key_at(self.fields)
         return self.settled.get(key, "matched, or its key is gone from both sides")
 
 
@@ -76,6 +83,16 @@ class _Matches:
     notices: tuple[Notice, ...]
     rounding: Rounding
     scope: Scope
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """The breaks of the run before: by their ids of now, and those that are not compared."""
+
+    earlier: Mapping[str, Break]
+    not_compared: Mapping[str, Break]
+    notices: Sequence[Notice]
 
 
 def reconcile(
@@ -88,23 +105,19 @@ def reconcile(
     broken = [pair for pair in matches.classified if pair.result.is_break]
     ids = break_ids(config.name, fields, [pair.pair.key for pair in broken])
     keys = {id_: pair.pair.key for id_, pair in zip(ids, broken, strict=True)}
-    earlier, level_notices = earlier_breaks(history.prior, fields, keys)
+    followed = _follow(source, matches, history.prior, keys)
+    earlier = followed.earlier
     cases = _cases(source, dict(zip(ids, broken, strict=True)), earlier, matches, reference)
     causes = suggest_causes(cases, fields)
+    assembled = partial(assemble_break, ledger=ledger, reference=reference, history=history)
     breaks = [
-        assemble_break(
-            case,
-            cause=causes.get(case.id, ""),
-            ledger=ledger,
-            reference=reference,
-            history=history,
-            accept_days=config.accept_days,
-        )
+        assembled(case, cause=causes.get(case.id, ""), accept_days=config.accept_days)
         for case in cases
     ]
     return Outcome(
         day=source.day,
         fields=fields,
+        levels=frozenset(ledger.levels),
         counts=join.counts(connection),
         breaks=tuple(sorted(breaks, key=_order)),
         ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
@@ -114,13 +127,13 @@ def reconcile(
         aliases=matches.aliases,
         notices=(
             *matches.notices,
-            *level_notices,
+            *followed.notices,
             *_missing_portfolios(matches.classified, reference, fields),
             *over_limit(matches.classified, matches.rules),
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
-        not_compared=tuple(_breaks_out_of_scope(history.prior, keys, matches.scope)),
+        not_compared=tuple(followed.not_compared.values()),
         opening=None if history.prior else totals_before(source, fields, matches.scope),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
@@ -137,10 +150,27 @@ def _breaks_out_of_scope(
                 yield break_
 
 
+def _follow(
+    source: OpenBook, matches: _Matches, prior: RunResult | None, keys: Mapping[str, Key]
+) -> _Followed:
+    """Find the breaks of the run before among those of now, whose keys are given by id."""
+    ledger, fields = matches.ledger, matches.ledger.fields
+    not_compared = {of.id: of for of in _breaks_out_of_scope(prior, keys, matches.scope)}
+    before = {id_: of for id_, of in pending_breaks(prior).items() if id_ not in not_compared}
+    gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
+    # An id changes only with its level. A key that is compared and matches now is resolved,
+    # though a break beside it may be new.
+    if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
+        compared = join.compared_keys(source.connection, fields, gone.values()) - {*keys.values()}
+        before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
+    earlier, notices = earlier_breaks(prior, before, fields, keys)
+    return _Followed(earlier=earlier, not_compared=not_compared, notices=notices)
+
+
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys that were breaks in the run before, at the same level."""
-    prior = history.prior
-    return {break_.key for break_ in prior.breaks} if prior and prior.fields == fields else set()
+    """Return the keys that were breaks in the run before, as far as this level can have them."""
+    before = pending_breaks(history.prior).values()
+    return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 
 
 def _match(
@@ -183,6 +213,7 @@ def _match(
         notices=(*notices, *resolution.notices, *unnamed),
         rounding=find_rounding(connection, classified, ledger, rules),
         scope=scope,
+        ledger=ledger,
     )
 
 
@@ -197,7 +228,9 @@ def _cases(
     fields = matches.rules.fields
     place = fields.index("asset")
     assets = {pair.pair.key[place] for pair in broken.values()}
-    before = amounts_before(source, fields, assets) if broken else {}
+    before = (
+        amounts_before_at_levels(source, matches.ledger, matches.scope, assets) if broken else {}
+    )
     return [
         Case(
             pair=pair,

@@ -5,11 +5,14 @@ the same id every night, whatever its amount.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain, product
 
 from warehouse.exact import plain
+from warehouse.reconcile.ledger.model import WHOLE
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.key_resolution import UNMAPPED
 from warehouse.reconcile.store.records import Break
@@ -94,28 +97,49 @@ def age_of(
 
 
 def previous_ids(
-    before: Mapping[str, Break], old: Key, new: Key, keys: Mapping[str, Key]
+    before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
 ) -> dict[str, str]:
-    """Return, where the level changed, by ids of now the one before that can only be the same.
+    """Return by ids of now the id in the run before that can only be the same break.
 
-    `keys` are the keys of now by id.
+    `keys` are the keys of now by id, and have these fields.
     """
-    # Keys are compared by the fields that both levels have. Only a break that stands alone under
-    # such a short key on both sides is the same one; of several nobody can say which is which.
-    shared = [name for name in old if name in new]
-
-    def short_key(fields: Key, key: Key) -> Key:
-        return tuple(key[fields.index(name)] for name in shared)
-
-    then: dict[Key, list[str]] = {}
-    now: dict[Key, list[str]] = {}
-    for id_, break_ in before.items():
-        if {*shared} <= {*break_.fields}:
-            then.setdefault(short_key(break_.fields, break_.key), []).append(id_)
-    for id_, key in keys.items():
-        now.setdefault(short_key(new, key), []).append(id_)
-    return {
-        ids[0]: then[key][0]
-        for key, ids in now.items()
-        if len(ids) == 1 and len(then.get(key, [])) == 1
+    same = {id_: id_ for id_ in keys if id_ in before}
+    then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
+    now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
+    # Keys of two levels are compared by the fields that both have. Only a break that is alone
+    # under such a short key on both sides is the same break, and only if no other level has one.
+    met = [
+        ids
+        for (old, olds), (new, news) in product(then.items(), now.items())
+        for ids in _by_short_key([name for name in old if name in new], olds, news)
+    ]
+    often = Counter(id_ for ids in met for id_ in chain(*ids))
+    return same | {
+        new[0]: old[0]
+        for old, new in met
+        if len(old) == len(new) == 1 and often[old[0]] == often[new[0]] == 1
     }
+
+
+_Names = Mapping[str, Mapping[str, str]]  # by id, the value of each field
+
+
+def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> dict[Key, _Names]:
+    """Return the values of keys by level and id; a field that is not in the ledger is left out."""
+    levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
+    for id_, (fields, key) in keys.items():
+        pairs = zip(fields, key, strict=True)
+        names = {name: value for name, value in pairs if value != WHOLE}
+        levels[tuple(names)][id_] = names
+    return dict(levels)
+
+
+def _by_short_key(
+    shared: Sequence[str], then: _Names, now: _Names
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the ids of before and of now that have the same values in the shared fields."""
+    groups: defaultdict[Key, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for side, names_by_id in enumerate((then, now)):
+        for id_, names in names_by_id.items():
+            groups[tuple(names[name] for name in shared)][side].append(id_)
+    yield from (ids for ids in groups.values() if all(ids))

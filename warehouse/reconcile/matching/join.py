@@ -173,6 +173,16 @@ def mismatches(
             )
 
 
+def compared_keys(
+    connection: DuckDBPyConnection, fields: tuple[str, ...], keys: Collection[tuple[str, ...]]
+) -> set[tuple[str, ...]]:
+    """Return those of some keys that were compared."""
+    columns_ = [pa.array([key[n] for key in keys], pa.string()) for n in range(len(fields))]
+    copy_table(connection, "some_keys", pa.table(dict(zip(fields, columns_, strict=True))))
+    names = columns(fields)
+    return {*connection.execute(f"from some_keys semi join compared using ({names})").fetchall()}
+
+
 def count_mismatches(connection: DuckDBPyConnection) -> int:
     """Return how many keys have amounts that are not the same text."""
     test = f"(is_unmapped or ledger is distinct from snapshot) and {_UNSETTLED}"

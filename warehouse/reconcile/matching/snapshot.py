@@ -71,6 +71,13 @@ def amounts_of(
 ) -> dict[tuple[str, ...], str]:
     """Return the amounts of the book of a day by key, of some assets or all."""
     make_book_side(connection, day, fields)
+    return amounts_in_book_side(connection, fields, assets)
+
+
+def amounts_in_book_side(
+    connection: DuckDBPyConnection, fields: tuple[str, ...], assets: Collection[str] | None
+) -> dict[tuple[str, ...], str]:
+    """Return the amounts of `book_side` by key, of some assets or all."""
     rows = connection.execute(
         f"select {columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
         [assets is None, sorted(assets or ())],

@@ -54,7 +54,7 @@ def resolved_breaks(
             **structs.asdict(break_)
             | {field: comments.of(id_, field) for field in ("status", "owner", "comment")},
             closed_on=outcome.day,
-            closed_because=outcome.closing_reason(break_.key),
+            closed_because=outcome.closing_reason(break_),
         )
         for id_, break_ in pending_breaks(prior).items()
         if id_ not in now

@@ -3,14 +3,14 @@
 The names of fields are the keys of the JSON files. A field that older files lack has a default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
 import msgspec
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.model import LedgerSource, Unused
+from warehouse.reconcile.ledger.model import WHOLE, LedgerSource, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.terms.dimensions import FIELDS
@@ -58,6 +58,17 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> tuple[str, ...]:
         """The level of its key; a break that was not compared keeps that of its own night."""
         return tuple(name for name in FIELDS if name in self.names)
+
+    @property
+    def level(self) -> tuple[str, ...]:
+        """The fields that its ledger has; a coarse file beside finer ones lacks some."""
+        pairs = zip(self.fields, self.key, strict=True)
+        return tuple(name for name, value in pairs if value != WHOLE)
+
+    def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return its key with these fields; `WHOLE` is the value of a field that it lacks."""
+        values = dict(zip(self.fields, self.key, strict=True))
+        return tuple(values.get(name, WHOLE) for name in fields)
 
     @property
     def is_open(self) -> bool:

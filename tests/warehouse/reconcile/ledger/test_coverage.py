@@ -1,5 +1,6 @@
 """What is not used is named, counted and settled once; each file is compared at its own level."""
 
+import shutil
 import tracemalloc
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from warehouse.reconcile import service as desks
 from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config
 from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.store.records import Annotation, Entry, RunResult
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.grid import open_file
@@ -272,25 +274,119 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         tracemalloc.stop()
 
 
-def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
-    tmp_path: Path,
-) -> None:
-    """One file is missing while another gains a column: the break of the first stays as it is."""
-    made = Desk(tmp_path)
+COARSE, FINE = "portfolio;asset;amount\np1;", "portfolio;asset;account;amount\np1;"
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Four nights of two venues; at the second one the amount changes each night."""
+    made = Desk(tmp_path_factory.mktemp("nights"))
     for day in range(20, 24):
-        snapshot_id = SNAPSHOT.replace("20261120", f"202611{day}")
-        made.publish([Amount("10"), Amount("20", asset="ETH", venue="v2")], snapshot_id)
-    made.settle('[file."a*"]\nvenue = "v1"\n[file."b*"]\nvenue = "v2"\n')
-    coarse, fine = "portfolio;asset;amount\np1;", "portfolio;asset;account;amount\np1;"
-    made.put(f"{coarse}BTC;11\n", "a_2026-11-20.csv")
-    made.put(f"{coarse}ETH;22\n", "b_2026-11-20.csv")
-    made.run(as_of=date(2026, 11, 20))
+        moved = Amount(str(day), asset="ETH", venue="v2")
+        rest = [Amount("10"), Amount("7", asset="SOL"), Amount("3", asset="SOL", account="cold")]
+        made.publish([moved, *rest], SNAPSHOT.replace("20261120", f"202611{day}"))
+    return made
+
+
+@pytest.fixture
+def two_files(nights: Desk, tmp_path: Path) -> Desk:
+    """A copy of the four nights, and a file for each venue."""
+    shutil.copytree(nights.home, tmp_path / "home", symlinks=True)
+    made = Desk(tmp_path / "home", nights.versions, list(nights.nights))
+    made.settle('[file."a*"]\nvenue = "v1"\nasset = "BTC"\n[file."b*"]\nvenue = "v2"\n')
+    return made
+
+
+def night(desk: Desk, day: int, **texts: str) -> RunResult:
+    """The result of a day with its files, by the letters with which their names begin."""
+    for file in desk.folder.inbox.glob("*.csv"):
+        file.unlink()
+    for name, text in texts.items():
+        desk.put(text, f"{name}_2026-11-{day}.csv")
+    desk.run(as_of=date(2026, 11, day))
+    result = desk.folder.result(date(2026, 11, day))
+    assert result is not None
+    return result
+
+
+def test_a_break_that_is_not_compared_for_two_nights_outlives_a_change_of_level(
+    two_files: Desk,
+) -> None:
+    """One file is missing while another gains a column: its break keeps id, key and then age."""
+    first = night(two_files, 20, a=f"{COARSE}BTC;11\n", b=f"{COARSE}ETH;22\n")
+    missed = first.breaks[1]
     for day in (21, 22):
-        made.put(f"{fine}BTC;main;11\n", f"a_2026-11-{day}.csv")
-        made.run(as_of=date(2026, 11, day))
-        result = made.folder.result(date(2026, 11, day))
-        assert result is not None
+        result = night(two_files, day, a=f"{FINE}BTC;main;11\n")
         assert [one.key for one in result.not_compared] == [("p1", "ETH", "v2")]
-    made.put(f"{coarse}ETH;22\n", "b_2026-11-23.csv")
-    made.put(f"{fine}BTC;main;11\n", "a_2026-11-23.csv")
-    assert made.run(as_of=date(2026, 11, 23)).breaks == 2
+    said = Entry(break_id=missed.id, field="comment", value="asked the custodian")
+    two_files.folder.annotations.add(
+        Annotation(
+            who="ada",
+            at="2026-11-22T09:00:00+00:00",
+            source="",
+            sha256="",
+            run_id="",
+            base_revision=0,
+            entries=(said,),
+        )
+    )
+    result = night(two_files, 23, a=f"{FINE}BTC;main;11\n", b=f"{COARSE}ETH;25\n")
+    again = result.breaks[1]
+    assert again.key == ("p1", "ETH", "v2", "(all)")
+    assert (again.first_seen, again.age_days) == (first.day, 3)
+    assert (again.comment, again.change) == ("asked the custodian", "unchanged")
+    assert result.resolved == ()
+
+
+def test_a_break_keeps_its_age_when_its_file_gains_a_column_beside_a_finer_file(
+    two_files: Desk,
+) -> None:
+    """The level of the run is the same, the level of one file is not."""
+    first = night(two_files, 20, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;22\n")
+    second = night(two_files, 21, a=f"{FINE}BTC;main;10\n", b=f"{FINE}ETH;main;23\n")
+    (break_,) = second.breaks
+    assert (break_.key[-1], break_.first_seen, second.resolved) == ("main", first.day, ())
+
+
+def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
+    two_files: Desk,
+) -> None:
+    """A key that is compared and matches is resolved, whatever is new beside it."""
+    two_files.settle('[file."*"]\nasset = "SOL"\n')
+    night(two_files, 20, fine=f"{FINE}SOL;main;7\n", rest=f"{COARSE}SOL;5\n")
+    second = night(two_files, 21, fine=f"{FINE}SOL;main;8\n", rest=f"{COARSE}SOL;3\n")
+    (break_,) = second.breaks
+    assert (break_.key, break_.change) == (("p1", "SOL", "main"), "new")
+    (resolved,) = second.resolved
+    assert (resolved.key[-1], resolved.closed_because[:7]) == ("(all)", "matched")
+
+
+def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files: Desk) -> None:
+    """The amount of the book before is that of the key, at the level of its own file."""
+    night(two_files, 20, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
+    second = night(two_files, 21, a=f"{FINE}BTC;main;10\n", b=f"{COARSE}ETH;20\n")
+    (break_,) = second.breaks
+    assert break_.cause.startswith("A day behind")
+
+
+def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> None:
+    """A break that was not compared meanwhile is closed by the tolerance that forgives it."""
+    night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
+    night(two_files, 21, a=f"{COARSE}BTC;10\n")
+    settled = two_files.folder.config.read_text()
+    two_files.settle('[tolerance]\nabsolute = "1"\n' + settled)
+    third = night(two_files, 22, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;22.5\n")
+    assert [one.closed_because for one in third.resolved] == ["Within tolerance: absolute 1"]
+
+
+def test_a_break_whose_level_is_gone_is_not_said_to_match(two_files: Desk) -> None:
+    """Of two breaks that one coarser break may be, neither is told as matched."""
+    two_files.settle('[file."*"]\nasset = "SOL"\n')
+    fine = f"{FINE}SOL;main;8\np1;SOL;cold;4\n"
+    assert len(night(two_files, 20, ledger=fine).breaks) == 2
+    second = night(two_files, 21, ledger=f"{COARSE}SOL;12\n")
+    assert len(second.breaks) == 1
+    reasons = {one.closed_because for one in second.resolved}
+    level = "portfolio, asset, account"
+    how = "matched, gone, or a break at another level"
+    assert reasons == {f"not compared per {level} any more: {how}"}
