@@ -16,11 +16,9 @@ import dagster as dg
 
 from assets.graph.partitions import PARTITION
 from assets.graph.published.warehouse import WAREHOUSE
-from assets.graph.step import failing_in_words, of_date
+from assets.graph.step import failing_in_words, night_or_newest_book
 from assets.graph.tables import key_of
 from assets.nightbook import Nightbook
-from pipelines import night
-from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
@@ -54,7 +52,7 @@ def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecks
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
         with failing_in_words(layout.home):
-            snapshot = _snapshot(nightbook, context.run.tags.get(PARTITION))
+            snapshot = night_or_newest_book(nightbook, context.run.tags.get(PARTITION))
             results = [
                 *_controls(layout.database, snapshot.snapshot_id),
                 *_results(layout.database, snapshot),
@@ -90,24 +88,6 @@ def _spec(
 def _asset_of(check: Check) -> dg.AssetKey:
     """Return the table that a check is about, or the warehouse as a whole."""
     return KEYS.get(check.name, WAREHOUSE)
-
-
-def _snapshot(nightbook: Nightbook, partition: str | None) -> Snapshot:
-    """Return the snapshot of the partition, or the newest book; raises `NeverLanded`."""
-    layout = nightbook.layout
-    books = snapshots.books(snapshots.landed_snapshots(layout))
-    if partition is not None:
-        day = date.fromisoformat(partition)
-        if (snapshot := of_date(layout, day)) is not None:
-            return snapshot
-        manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-        return snapshots.find(layout, manifest.snapshot_id)
-    if not books:
-        raise dg.Failure(
-            description="No night has a book yet, so there is nothing to check.",
-            allow_retries=False,
-        )
-    return books[max(books)]
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:

@@ -8,7 +8,7 @@ import dagster as dg
 from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
 from assets.graph.published.reports import TIES_OUT
-from assets.graph.step import failure_message
+from assets.graph.step import DECIDE, failure_message
 from assets.home.instance import DIED
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
 from assets.monitoring.due import next_try, night_of
@@ -19,6 +19,10 @@ from warehouse.contract import states
 
 WILL_RETRY = "dagster/will_retry"
 SCHEDULED = "dagster/schedule_name"
+FROM_UI, BACKFILL = "dagster/from_ui", "dagster/backfill"
+"""Tags of runs that a person started in Dagster's UI."""
+ASSET_JOB = "__ASSET_JOB"
+"""The job of assets and checks that a person selected."""
 TICK = "nightbook/tick"
 """The tag of a run that cron began: there are later ones on the same date."""
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
@@ -43,6 +47,16 @@ def failure_alert(
     lines = dict.fromkeys(words or [message or "It does not say why."])
     if (tick := _next_try(nightbook, run, day)) is not None:
         return _trying_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
+    if _is_by_hand(run):
+        return Alert(
+            cause=f"failed:{run.run_id}",
+            title=f"a run that was started in Dagster failed ({day or 'of no night'})",
+            words="\n".join(line[:LONGEST] for line in lines),
+            see=f"run {run.run_id} in nightbook dev; {layout.home}",
+            command=full_command(layout, "status"),
+            happened=True,
+            kind=INFO,
+        )
     return Alert(
         cause=f"failed:{run.run_id}",
         title=f"the run of {day or run.job_name} failed",
@@ -52,6 +66,11 @@ def failure_alert(
         happened=True,
         kind=WARNING if again else FAILURE,
     )
+
+
+def _is_by_hand(run: dg.DagsterRun) -> bool:
+    """Whether a person started a run in Dagster's UI, and so can see there how it ended."""
+    return bool({FROM_UI, BACKFILL} & run.tags.keys()) or run.job_name in (ASSET_JOB, DECIDE)
 
 
 def _next_try(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:

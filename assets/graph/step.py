@@ -13,7 +13,7 @@ from assets.console.errors import disk_message, is_ours
 from assets.nightbook import INFO, TOLD, Nightbook, Tell
 from pipelines import night
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.snapshots import Snapshot, books, landed_snapshots
+from pipelines.landing.snapshots import Snapshot, books, find, landed_snapshots
 from warehouse.storage.layout import Layout
 
 DECIDE = "decide_night"
@@ -45,11 +45,42 @@ def of_date(layout: Layout, day: date) -> Snapshot | None:
     return books(nights).get(day) or (nights[-1] if nights else None)
 
 
+def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapshot:
+    """Return the snapshot of a partition, or the newest book for a run without a partition.
+
+    Checks that are run from Dagster's page of checks have no partition.
+
+    Raises:
+        NeverLanded: the date was never pulled.
+        dagster.Failure: no date has a book yet.
+    """
+    layout = nightbook.layout
+    if partition is not None:
+        day = date.fromisoformat(partition)
+        if (snapshot := of_date(layout, day)) is not None:
+            return snapshot
+        manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+        return find(layout, manifest.snapshot_id)
+    of_dates = books(landed_snapshots(layout))
+    if not of_dates:
+        raise dg.Failure(
+            description="No night has a book yet, so there is nothing to check.",
+            allow_retries=False,
+        )
+    return of_dates[max(of_dates)]
+
+
 @contextlib.contextmanager
 def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
     """Begin a step; errors that we expect fail it with one paragraph, and are not tried again."""
     layout = nightbook.layout
     with failing_in_words(layout.home):
+        if not context.has_partition_key:
+            raise dg.Failure(
+                description="This run has no night, so nothing was done. Start it again from the "
+                "page of the asset or of the job, and choose a night as its partition.",
+                allow_retries=False,
+            )
         yield NightStep(
             nightbook=nightbook,
             layout=layout,

@@ -36,12 +36,8 @@ MIXED = {
 }
 SELECTIONS = ASSETS | GROUPS | MIXED
 CLICKED = [*some_daily(ASSETS, 18), *some_daily(GROUPS, 3), *some_daily(MIXED, 3)]
-# The others are made with their asset: Dagster offers no button for them alone.
-CHECKS = [
-    key
-    for key in sorted(GRAPH.asset_check_keys)
-    if key.name not in ("night_is_accepted", "ledger_ties_out")
-]
+# The other one is made with its asset, and Dagster has no button for it alone.
+CHECKS = [key for key in sorted(GRAPH.asset_check_keys) if key.name != "ledger_ties_out"]
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +114,25 @@ def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None
     assert run.success, words(run)
     [found] = run.get_asset_check_evaluations()
     assert (found.asset_check_key, found.passed) == (check, True)
+
+
+def test_all_checks_are_run_at_once_without_a_night(clicked: Keeper) -> None:
+    """Checks, "Execute all" has no partition: it shows the newest book and publishes nothing."""
+    before = clicked.layout.database.resolve()
+    run = launched(clicked, None, set(), set(CHECKS))
+    assert run.success, words(run)
+    found = {one.asset_check_key: one.passed for one in run.get_asset_check_evaluations()}
+    assert found == dict.fromkeys(CHECKS, True)
+    assert clicked.layout.database.resolve() == before
+
+
+@pytest.mark.parametrize("name", ["warehouse", "report"])
+def test_an_asset_without_a_night_asks_for_one(clicked: Keeper, name: str) -> None:
+    """A run without a partition makes nothing, and says in words that a night must be chosen."""
+    run = launched(clicked, None, SELECTIONS[name])
+    assert not run.success
+    assert not materialized(run)
+    assert all("choose a night" in said for said in words(run))
 
 
 def test_a_check_that_is_newer_than_the_warehouse_is_asked(

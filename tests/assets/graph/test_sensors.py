@@ -43,6 +43,21 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.fetched == []
 
 
+def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver: Receiver) -> None:
+    """Who clicks in Dagster sees there how it ended, so its failure is only a piece of news."""
+    keeper = watched().keeper
+    keeper.layout.dagster.mkdir(exist_ok=True)
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        job = assemble(keeper.nightbook).resolve_implicit_global_asset_job_def()
+        chosen = job.get_subset(asset_selection={dg.AssetKey("report")})
+        assert not chosen.execute_in_process(instance=instance, raise_on_error=False).success
+    ended(keeper)
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: a run that was started in Dagster failed (of no night)"
+    assert "choose a night" in words
+    assert receiver.kinds == ["info"]
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_a_failed_run_is_told_when_a_channel_lives_again(
