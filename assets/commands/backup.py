@@ -1,13 +1,14 @@
 """`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
 
 import shlex
+import shutil
 from pathlib import Path
 
 from assets.commands.dry_run import print_changes
 from assets.console.invocation import command_for, program
 from assets.home import backup
 from assets.home.rehearsal import rehearsing
-from assets.home.restore import require_file, require_restorable
+from assets.home.restore import NotRestored, require_file, require_restorable
 from assets.home.restore import restore as unpack_backup
 from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
@@ -45,13 +46,19 @@ def restore(
             rebuild(rehearsal, from_landing=True)
             print_changes(layout, rehearsal.layout, form)
         return 0
-    with (
-        writing_aloud(nightbook, "restoring") as heard,
-        the_puller(layout, "restoring", nightbook.now()),
-    ):
-        summary = unpack_backup(layout, source)
-        print(f"{_size(summary)} are back; making the rest ...")
-        published = rebuild(heard, from_landing=True)
+    is_new = not layout.home.exists()
+    try:
+        with (
+            writing_aloud(nightbook, "restoring") as heard,
+            the_puller(layout, "restoring", nightbook.now()),
+        ):
+            summary = unpack_backup(layout, source)
+            print(f"{_size(summary)} are back; making the rest ...")
+            published = rebuild(heard, from_landing=True)
+    except NotRestored:
+        if is_new:  # it contains the lock files of this command and nothing else
+            shutil.rmtree(layout.home)
+        raise
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"See that every byte is as it was: {command_for(layout)} verify")

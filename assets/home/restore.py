@@ -1,13 +1,15 @@
-"""Restore: a backup into a home without nights. Killed at any moment, it can be done again."""
+"""Restore: put a backup into an empty home. If it is interrupted, run it again to continue."""
 
 import contextlib
 import os
+import shlex
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
+from assets.console.invocation import program
 from assets.home.backup import (
     FILES,
     FOLDERS,
@@ -49,7 +51,7 @@ def require_file(source: Path) -> None:
     problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
         f"{source} {problem}, and a backup is one file, which nightbook backup wrote. Nothing was "
-        "restored, and nothing was made. Name that file: nightbook --home NEW restore FILE"
+        f"restored, and nothing was made. Name that file: {program()} --home NEW restore FILE"
     )
 
 
@@ -111,17 +113,16 @@ def _require_free(layout: Layout, source: Path, digests: Mapping[str, str]) -> N
     for name in reversed(ORDER):
         if not _is_free(layout, name, digests):
             raise NotRestored(
-                f"{layout.home} already holds {name}, and a backup is not mixed with what is "
-                "there. Nothing was changed. Restore into an empty folder: nightbook --home DIR "
-                f"restore {source}. If this very restore was stopped while it made lake and "
-                "warehouse, that is all that is left to do: nightbook rebuild --from-landing"
+                f"{layout.home} already holds {name}, which differs from the backup, and a backup "
+                "is not mixed with another home. Nothing was changed. Use an empty folder: "
+                f"{program()} --home NEW restore {shlex.quote(str(source))}"
             )
 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Whether nothing is lost where a kept place is put."""
-    # Empty folders are nothing, and what was told before there was a night is told again. What is
-    # the same was put there by a restore that died.
+    """Whether nothing is lost if `name` of a backup is put into a home."""
+    # Empty folders hold nothing, and alerts from before the first night are sent again. If the
+    # files are the same, an interrupted restore put them there, and this one continues it.
     place = layout.home / name
     if name == TOLD or not os.path.lexists(place):
         return True
@@ -130,7 +131,7 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
     paths = [path for path in (place, *place.rglob("*")) if path.is_symlink() or not path.is_dir()]
     if not paths:
         return True
-    if name == LANDING or not all(path.is_file() for path in paths):
+    if not all(path.is_file() for path in paths):
         return False
     expected = {
         name_: digests[name_] for name_ in digests if name_ == name or name_.startswith(f"{name}/")

@@ -227,7 +227,8 @@ def test_a_restore_that_was_killed_can_be_done_again(
 
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.rename", dying)
-        assert keeper("restore", str(backup)).code == 1
+        with pytest.raises(KeyboardInterrupt):
+            keeper("restore", str(backup))
     assert not keeper.layout.landing.exists()
     if moved == 2:  # and the warehouse was looked at meanwhile
         (keeper.home / "reconcile" / ".published").mkdir()
@@ -236,6 +237,37 @@ def test_a_restore_that_was_killed_can_be_done_again(
     assert said.code == 0, said.err
     assert kept(keeper.home) == before
     assert keeper("verify").code == 0
+
+
+def test_a_restore_that_was_killed_while_it_rebuilt_can_be_done_again(
+    keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files are back but lake and warehouse are not: the same command makes them."""
+    before = kept(keeper.home)
+    shutil.rmtree(keeper.home)
+
+    def dying(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.commands.backup.rebuild", dying)
+        with pytest.raises(KeyboardInterrupt):
+            keeper("restore", str(backup))
+    assert keeper.layout.landing.exists()
+    assert not keeper.layout.database.exists()
+    said = keeper("restore", str(backup))
+    assert said.code == 0, said.err
+    assert kept(keeper.home) == before
+    assert keeper("verify").code == 0
+
+
+def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -> None:
+    """A backup that is cut off makes no folder, so that the right one can be restored there."""
+    shutil.rmtree(keeper.home)
+    cut = backup.with_name("cut.tar")
+    cut.write_bytes(backup.read_bytes()[:50_000])
+    assert keeper("restore", str(cut)).code == 1
+    assert not keeper.home.exists()
 
 
 def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> None:
