@@ -205,15 +205,21 @@ class RedirectRefused(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class DeadlinePassed(EdgeError):
-    """The time for the whole pull is used up."""
+    """No time is left for this call: the deadline comes before its next attempt.
+
+    `cause` is the reason in a sentence without its full stop, for example an outage and its start.
+    """
 
     where: str
     last: str = ""
+    cause: str = ""
 
     def __str__(self) -> str:
+        cause = self.cause or "The deadline of the pull has passed"
         return (
-            f"{self.where}: the time for the pull is used up, and no answer was in. Nothing was "
-            f"read. Give it more time (NIGHTBOOK_DEADLINE) or find what was slow.{_last(self.last)}"
+            f"{cause}. {self.where} was given up, because no time is left for another attempt, and "
+            "nothing was read. Run again when the API answers. If it was only slow, give the pull "
+            f"more time (NIGHTBOOK_DEADLINE).{_last(self.last)}"
         )
 
 
@@ -295,3 +301,18 @@ class OriginRefused(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
+
+
+def problem_of(error: EdgeError | None) -> str:
+    """Return the state of the API that a failure shows, as a sentence without its full stop."""
+    match error:
+        case Unreachable() if "connection refused" in error.reason.lower():
+            return "The API refuses connections"
+        case Unreachable():
+            return f"The API cannot be reached ({error.reason})"
+        case ServerFailed():
+            return f"The API answers with status {error.status}"
+        case Misread():
+            return "The responses of the API cannot be read"
+        case _:
+            return ""

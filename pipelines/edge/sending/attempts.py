@@ -7,7 +7,6 @@ from functools import partial
 
 from pipelines.edge.errors import (
     ApiError,
-    DeadlinePassed,
     EdgeError,
     KeyRefused,
     Misread,
@@ -106,7 +105,7 @@ class Attempts:
                 raise wait
             rests(True)
             try:
-                self._pause(where, wait, str(outcome.error))
+                self._pause(where, wait, outcome.error)
             finally:
                 rests(False)
 
@@ -168,7 +167,7 @@ class Attempts:
         while True:
             ticket = self._pacer.ticket()
             if ticket.wait > 0:
-                self._pause(where, ticket.wait, "The service asks for fewer requests.")
+                self._pause(where, ticket.wait, None, asked=ticket.wait)
                 self._gate.require_open(where)
             number = self._pacer.departure(ticket)
             if number is not None:
@@ -184,11 +183,19 @@ class Attempts:
             self._gate.is_down()
         return outcome if outcome.is_of_service or outcome.is_refused else None
 
-    def _pause_before_probe(self, where: str, attempt: int, seconds: float, last: str) -> None:
+    def _pause_before_probe(
+        self, where: str, attempt: int, seconds: float, last: EdgeError | None
+    ) -> None:
         """Wait before a probe, and tell of the long waits."""
         if seconds > TOLD_FROM:
             self._tell(
-                Event(kind="breaker", where=where, attempt=attempt, words=last, wait=seconds)
+                Event(
+                    kind="breaker",
+                    where=where,
+                    attempt=attempt,
+                    words="" if last is None else str(last),
+                    wait=seconds,
+                )
             )
         self._pause(where, seconds, last)
 
@@ -229,16 +236,18 @@ class Attempts:
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
         elif setback.is_of_service:
-            if self._gate.note_failure(error, path):
+            if self._gate.note_failure(error, path, utc(self._wire.clock.now())):
                 self._tell(Event(kind="breaker", where=where, attempt=number, words=str(error)))
         elif isinstance(error, Refused) and not setback.is_refused:
             self._gate.note_success(sent, path)
 
-    def _pause(self, where: str, seconds: float, last: str) -> None:
+    def _pause(
+        self, where: str, seconds: float, last: EdgeError | None, asked: float | None = None
+    ) -> None:
         """Wait; closing the client ends it."""
         left = self._gate.seconds_until_deadline()
         if left is not None and seconds >= left:
-            raise DeadlinePassed(where, last)
+            raise self._gate.deadline_error(where, last, asked)
         if seconds > 0:
             self._sleep(seconds)
         if self._gate.stopped.is_set():

@@ -8,8 +8,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
-from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused, Stopped
+from pipelines.edge.errors import (
+    BreakerOpen,
+    DeadlinePassed,
+    EdgeError,
+    KeyRefused,
+    Stopped,
+    problem_of,
+)
 
 # Consecutive failures that count as an outage.
 TRIPS_AT = 8
@@ -49,7 +57,8 @@ class Limiter:
         self._failing: set[str] = set()  # paths that failed since the last good answer
         self._waiting: list[str] = []  # paths for which a slot is waited for
         self._proved = False
-        self._last = ""
+        self._last: EdgeError | None = None
+        self._failing_since: datetime | None = None  # the first failure since the last good answer
         self._dead: KeyRefused | None = None
         self.stopped = threading.Event()
 
@@ -58,7 +67,9 @@ class Limiter:
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     @contextmanager
-    def slot(self, where: str, path: str, pause: Callable[[float, str], None]) -> Iterator[Slot]:
+    def slot(
+        self, where: str, path: str, pause: Callable[[float, EdgeError | None], None]
+    ) -> Iterator[Slot]:
         """Hold a slot: for the request itself, or for a probe before it.
 
         Raises `KeyRefused`, `DeadlinePassed`, `BreakerOpen` or `Stopped` where nothing may be
@@ -93,6 +104,7 @@ class Limiter:
             # An answer that was under way when a later request failed says nothing of the outage.
             if number > self._seen_failing:
                 self._failures = self._probes = 0
+                self._failing_since = None
                 self._failing.clear()
             self._failing.discard(path)
             self._changed.notify_all()
@@ -107,13 +119,14 @@ class Limiter:
         with self._changed:
             self.outages += 1
 
-    def note_failure(self, error: EdgeError, path: str) -> bool:
-        """Note a failure of the service; True where it is the one that trips the breaker."""
+    def note_failure(self, error: EdgeError, path: str, at: datetime | None = None) -> bool:
+        """Record a failure of the service at a time in UTC. Return True if it trips the breaker."""
         with self._changed:
+            self._failing_since = self._failing_since or at
             self._failures += 1
             self._failing.add(path)
             self._seen_failing = self._sent
-            self._last = str(error)
+            self._last = error
             self._changed.notify_all()
             return self._failures == TRIPS_AT
 
@@ -172,7 +185,29 @@ class Limiter:
                 raise Stopped(where)
             left = self.seconds_until_deadline()
             if left is not None and left <= 0:
-                raise DeadlinePassed(where, self._last)
+                raise self.deadline_error(where, self._last)
             gives_up = self._deadline is None and self._probes >= PROBES
             if self._is_tripped() and gives_up and not self._inside:
-                raise BreakerOpen(where, self._failures, self._last)
+                raise BreakerOpen(where, self._failures, _message(self._last))
+
+    def deadline_error(
+        self, where: str, error: EdgeError | None, wait: float | None = None
+    ) -> DeadlinePassed:
+        """Return the error of a call for which no time is left, with the reason first.
+
+        `error` is the last failure, and `wait` the seconds that the API asked us to wait.
+        """
+        left = self.seconds_until_deadline()
+        cause = problem_of(error)
+        if wait is not None and left is not None and left > 0:
+            cause = (
+                f"The API asks to wait {wait:.0f} seconds, and only {left:.0f} seconds are left "
+                "for the pull"
+            )
+        elif cause and self._failing_since is not None:
+            cause += f" since {self._failing_since:%H:%M} UTC"
+        return DeadlinePassed(where, _message(error), cause)
+
+
+def _message(error: EdgeError | None) -> str:
+    return "" if error is None else str(error)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from pipelines.edge.errors import (
     ClockRefused,
-    DeadlinePassed,
     EdgeError,
     Misread,
     ServerFailed,
@@ -96,7 +95,7 @@ class Sequel:
         wait = backoff(tally.failures, self.rng())
         left = self.gate.seconds_until_deadline()
         if left is not None and wait >= left:
-            return DeadlinePassed(where, str(error))
+            return self.gate.deadline_error(where, error)
         message = str(error.anew(attempts=tally.attempt))
         self.tell(Event(kind="retry", where=where, attempt=tally.attempt, words=message, wait=wait))
         return wait
@@ -130,7 +129,7 @@ class Sequel:
         tally.refusals += 1
         ended = setback.error.anew(attempts=tally.attempt, note=note)
         if left is not None and wait >= left:
-            return DeadlinePassed(where, str(ended))
+            return self.gate.deadline_error(where, ended, wait)
         if left is None and (wait > LONGEST_WAIT or tally.refusals >= ATTEMPTS):
             return ended
         is_optional = tally.persistence is not Persistence.REQUIRED

@@ -43,6 +43,28 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
     assert receiver.fetched == []
 
 
+@pytest.mark.parametrize(
+    ("fault", "deadline", "cause"),
+    [
+        pytest.param(
+            *("503", 2, "The API answers with status 503 since 02:1"), marks=pytest.mark.torture
+        ),
+        ("503-retry-after,seconds=600", 20, "The API asks to wait 600 seconds, and only "),
+    ],
+)
+def test_an_outage_is_told_with_its_cause_first(
+    watched: Make, receiver: Receiver, fault: str, deadline: int, cause: str
+) -> None:
+    """The error of the run begins with what the API does, not with the deadline of the pull."""
+    keeper = watched().keeper
+    keeper.more["NIGHTBOOK_DEADLINE"] = str(deadline)
+    keeper.sandbox.show(fault)
+    said = keeper.run(THIRD)
+    assert said.code == 1
+    assert said.err.startswith(cause)
+    assert "NIGHTBOOK_DEADLINE" in said.err
+
+
 @pytest.mark.torture
 def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
     """The same of a held night, whose run is no failure beside it."""

@@ -97,7 +97,7 @@ def test_an_error_without_more_facts_invents_none() -> None:
     assert Unreachable("w", "r").lasting is False
     assert Refused("w", 400).args == ("w", 400, (), 1, "")
     assert Misread("f").args == ("f", "the body", 1)
-    assert DeadlinePassed("w").args == ("w", "")
+    assert DeadlinePassed("w").args == ("w", "", "")
     assert BreakerOpen("w", 8).args == ("w", 8, "")
     assert "The last thing seen" not in str(DeadlinePassed("w")) + str(BreakerOpen("w", 8))
 
