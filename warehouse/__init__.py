@@ -17,16 +17,17 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 if TYPE_CHECKING:
     from warehouse.query.door import ReadOnlyBook, open_book
     from warehouse.query.exact_amount import NotExact
-    from warehouse.query.frames import exact_total, floats
+    from warehouse.query.frames import amounts, exact_total, floats
 
 _DOOR = {
     "ReadOnlyBook": "warehouse.query.door",
     "open_book": "warehouse.query.door",
     "NotExact": "warehouse.query.exact_amount",
+    "amounts": "warehouse.query.frames",
     "exact_total": "warehouse.query.frames",
     "floats": "warehouse.query.frames",
 }
-__all__ = ["NotExact", "ReadOnlyBook", "exact_total", "floats", "open_book"]
+__all__ = ["NotExact", "ReadOnlyBook", "amounts", "exact_total", "floats", "open_book"]
 
 
 def __getattr__(name: str) -> Any:

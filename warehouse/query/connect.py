@@ -105,5 +105,6 @@ def stream_records(
 
 def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:
     """Return the one value of a query."""
-    row = connection.execute(query, list(values)).fetchone()
-    return row[0] if row else None
+    # All rows: a result that is not read to its end keeps a connection from answering `sql`.
+    rows = connection.execute(query, list(values)).fetchall()
+    return rows[0][0] if rows else None

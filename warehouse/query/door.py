@@ -21,9 +21,10 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import and_more
-from warehouse.query.connect import QueryFailed, connect, records
+from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
-from warehouse.query.frames import TWIN, to_pandas, to_polars, to_texts
+from warehouse.query.frames import TWIN, TypedAnswer, to_pandas, to_polars, to_texts
+from warehouse.query.origins import Origin, Origins
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import Layout
@@ -131,7 +132,7 @@ class ReadOnlyBook:
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
         """Answer one question as an Arrow table; amounts are text, for Arrow's own sums wrap."""
-        return to_texts(self._answer(sql, params), self._without_twin)
+        return to_texts(self._answer(sql, params))
 
     def polars(self, sql: str, params: Parameters = ()) -> Any:
         """Answer one question as a polars frame, if polars is there; amounts are text."""
@@ -200,7 +201,7 @@ class ReadOnlyBook:
         )
 
     def _frame(self, sql: str, params: Parameters, day: date | None) -> pd.DataFrame:
-        frame = to_pandas(self._answer(sql, params), self._without_twin)
+        frame = to_pandas(self._answer(sql, params))
         comments = self._comments(sql)
         frame.attrs["columns"] = {
             name: comments[name] for name in frame.columns if name in comments
@@ -208,19 +209,52 @@ class ReadOnlyBook:
         frame.attrs["night"] = self.night(day)
         return frame
 
-    def _answer(self, sql: str, params: Parameters) -> pa.Table:
+    def _answer(self, sql: str, params: Parameters) -> TypedAnswer:
         try:
             answer = self._connection.sql(
                 sql, params=dict(params) if isinstance(params, Mapping) else list(params)
             )
-            table = None if answer is None else answer.to_arrow_table()
+            if answer is None:
+                raise NotAQuestion(
+                    "What was asked has no rows to show: ask one `select` or `from`."
+                )
+            types = [str(kind) for kind in answer.types]
+            table = answer.to_arrow_table()
+            origins = Origins(self._connection, sql, self._amounts)
         except duckdb.Error as error:
-            by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
-            kind = QueryFailed if by_machine else NotAQuestion
-            raise kind(f"DuckDB could not answer: {error}") from error
-        if table is None:
-            raise NotAQuestion("What was asked has no rows to show: ask one `select` or `from`.")
-        return table
+            raise _query_error(error) from error
+        return TypedAnswer(
+            table=table,
+            types=types,
+            origins=[
+                origins.column(place, name, kind)
+                for place, (name, kind) in enumerate(zip(table.column_names, types, strict=True))
+            ],
+            has_gaps=lambda: self._has_gaps,
+        )
+
+    @cached_property
+    def _has_gaps(self) -> bool:
+        """Whether an amount, or a sum of amounts or a difference of sums, can be too large.
+
+        The largest sum of a night is taken without the signs, with room for a difference.
+        """
+        sql = (
+            "select count(*) > 0 from (from history.balances select 1 "
+            "group by snapshot_date, asset_id, is_custom_asset "
+            "having bool_or(amount is null) or sum(abs(amount::double)) >= 4e19)"
+        )
+        try:
+            return bool(scalar(self._connection, sql)) or self._has_gaps_in_breaks()
+        except duckdb.Error as error:
+            raise _query_error(error) from error
+
+    def _has_gaps_in_breaks(self) -> bool:
+        sql = (
+            "select count(*) > 0 from ops.breaks where difference is null and difference_text > ''"
+        )
+        has_breaks = any(row["table_name"] == "breaks" for row in self._descriptions)
+        return has_breaks and bool(scalar(self._connection, sql))
 
     def night(self, day: date | None = None) -> dict[str, Any]:
         """Return what is known of a night, by default the newest: values that JSON can hold.
@@ -250,14 +284,16 @@ class ReadOnlyBook:
         )
 
     @cached_property
-    def _without_twin(self) -> frozenset[str]:
-        """Decimals that have no text beside them in any table: they are NULL when not stated."""
-        names = {row["column_name"] for row in self._descriptions}
-        return frozenset(
-            row["column_name"]
-            for row in self._descriptions
-            if row["data_type"].startswith("DECIMAL") and f"{row['column_name']}{TWIN}" not in names
-        )
+    def _amounts(self) -> dict[str, Origin]:
+        """The columns of the book that are amounts, or texts of amounts."""
+        kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
+        texts = {name: Origin.TEXT for name in kinds if name.endswith(TWIN)}
+        numbers = {
+            name: Origin.NUMBER | (Origin.GAPPED if f"{name}{TWIN}" in kinds else Origin.NOTHING)
+            for name, kind in kinds.items()
+            if kind.startswith("DECIMAL")
+        }
+        return texts | numbers
 
     def _comments(self, sql: str) -> dict[str, str]:
         """Return what the columns mean of the tables and views that a question names."""
@@ -268,6 +304,12 @@ class ReadOnlyBook:
                 comments[row["column_name"]].add(row["comment"])
         # What two tables mean differently is said by neither.
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
+
+
+def _query_error(error: duckdb.Error) -> QueryFailed:
+    by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
+    kind = QueryFailed if by_machine else NotAQuestion
+    return kind(f"DuckDB could not answer: {error}")
 
 
 def _day(day: date | str | None) -> date | None:

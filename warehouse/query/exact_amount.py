@@ -7,11 +7,15 @@ floats of `rolling` and `median`. A subclass of `Decimal` is exact wherever pand
 where pandas would make a float of it.
 """
 
+import re
 from collections.abc import Callable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from typing import Any, NoReturn, SupportsIndex
 
 from warehouse.exact import EXACT, plain
+
+# What internal.plain_digits takes for an amount.
+AMOUNT_PATTERN = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?"
 
 
 class NotExact(ArithmeticError):
@@ -106,6 +110,45 @@ class ExactAmount(Decimal):
         digits = -(places or 0).__index__() if places is not None else 0
         rounded = self.quantize(Decimal(1).scaleb(digits), context=_ROUNDING)
         return int(rounded) if places is None else ExactAmount(rounded)
+
+
+class AmountText(str):
+    """The text of an amount: text in every respect, but adding it up raises `NotExact`.
+
+    Python would write such texts one after the other, and the result looks like an amount.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> str:
+        if isinstance(other, str) and not is_amount(other):
+            return str(self) + other
+        raise self._refusal()
+
+    def __radd__(self, other: Any) -> str:
+        if isinstance(other, str) and not is_amount(other):
+            return other + str(self)
+        raise self._refusal()
+
+    def __mul__(self, other: Any) -> NoReturn:
+        raise self._refusal()
+
+    __rmul__ = __mul__
+
+    def _refusal(self) -> NotExact:
+        return NotExact(
+            f"'{self[:60]}' is the text of an amount, and texts cannot be added up; nothing was. "
+            "Take the number beside it (total for total_text), or make exact amounts of a column "
+            "of texts: `from warehouse import amounts`, then amounts(frame['total_text'])."
+        )
+
+
+_AMOUNT = re.compile(AMOUNT_PATTERN)
+
+
+def is_amount(text: str) -> bool:
+    """Return whether a text is an amount, as the API sends it or as a sum returns it."""
+    return _AMOUNT.fullmatch(text) is not None
 
 
 _ENDING = Context(prec=400, traps=[Inexact, DivisionByZero, InvalidOperation])

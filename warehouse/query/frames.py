@@ -1,26 +1,43 @@
 """Rows of the book as data frames: every amount exact, whatever a tool does with decimals.
 
 What has a twin `..._text` is taken from it, since a number is NULL where DECIMAL(38,18) cannot hold
-it. In pandas an amount is an `ExactAmount`; polars and Arrow get its text, which they cannot add up
-by mistake: their own decimals wrap beyond 38 digits. `exact_total` adds up all three.
+it. In pandas an amount is an `ExactAmount`, and its text an `AmountText`, which refuses to be added
+up. Polars and Arrow get the texts in the form of categories, which neither adds up: their own
+decimals wrap beyond 38 digits, and their texts would be written one after the other.
 """
 
 import importlib
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from warehouse.contract.book import BOOK
 from warehouse.contract.wording import count_of
 from warehouse.exact import EXACT, exact, plain
-from warehouse.query.exact_amount import ExactAmount, NotExact
+from warehouse.query.exact_amount import (
+    AMOUNT_PATTERN,
+    AmountText,
+    ExactAmount,
+    NotExact,
+)
+from warehouse.query.origins import Origin
 
 TWIN = "_text"
 # Amounts of two assets or of two nights are never one figure.
 APART = ("snapshot_date", "asset_id", "is_custom_asset")
+# What names things is no amount, even where a name is written in digits.
+_NAMES = frozenset(name for table in BOOK for name in table.key)
+_FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
+_DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
+_NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -31,25 +48,40 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 }
 
 
-def to_pandas(table: pa.Table, without_twin: frozenset[str] = frozenset()) -> pd.DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedAnswer:
+    """The answer to a question, with DuckDB's type and the origin of each column.
+
+    `has_gaps` tells whether the book has amounts, or sums of them, that no number holds.
+    """
+
+    table: pa.Table
+    types: Sequence[str]
+    origins: Sequence[Origin]
+    has_gaps: Callable[[], bool]
+
+
+def to_pandas(answer: TypedAnswer) -> pd.DataFrame:
     """Return a frame: amounts exact, days as datetimes, whole numbers that may be missing.
 
-    `without_twin` are numbers that are NULL only where nothing is stated. Raises `NotExact` where
-    another number is NULL and its text is not beside it.
+    Raises `NotExact` where SQL rounded an amount on the way, or may have left one out.
     """
-    frame = table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False)
-    for name, values in _amounts(table, without_twin):
-        frame[name] = pd.Series([_as_amount(value) for value in values], dtype=object)
+    frame = answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False)
+    for name, values in _amounts(answer):
+        # An array of objects, for pandas makes strings of its own of a list of texts.
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        frame[name] = pd.Series(column, dtype=object)
     return frame
 
 
-def to_texts(table: pa.Table, without_twin: frozenset[str] = frozenset()) -> pa.Table:
-    """Return a table whose amounts are their texts, for Arrow and polars. Raises as `to_pandas`."""
-    for name, values in _amounts(table, without_twin):
-        texts = [None if value is None else plain(value) for value in values]
-        table = table.set_column(
-            table.column_names.index(name), name, pa.array(texts, type=pa.string())
-        )
+def to_texts(answer: TypedAnswer) -> pa.Table:
+    """Return a table whose amounts are texts, as categories. Raises as `to_pandas`."""
+    table = answer.table
+    for name, values in _amounts(answer):
+        texts = [None if value is None else str(value) for value in values]
+        column = pa.array(texts, type=pa.string()).dictionary_encode()
+        table = table.set_column(table.column_names.index(name), name, column)
     return table
 
 
@@ -71,42 +103,116 @@ def floats(amounts: "pd.Series[Any]") -> "pd.Series[float]":
     return amounts.map(lambda value: float(str(value)), na_action="ignore").astype(float)
 
 
-def _amounts(
-    table: pa.Table, without_twin: frozenset[str]
-) -> Iterator[tuple[str, list[Decimal | None]]]:
-    """Yield each column of decimals with its exact values."""
+def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return texts of amounts as exact amounts, which can be added up; None stays None.
+
+    Raises `NotExact` where a text is no amount, or a value is a float.
+    """
+    exact_amounts = np.empty(len(texts), dtype=object)
+    exact_amounts[:] = [
+        None if value is None else ExactAmount(_addend(value, str(texts.name)))
+        for value in _values(texts)
+    ]
+    return pd.Series(exact_amounts, index=texts.index, name=texts.name, dtype=object)
+
+
+Values = list[ExactAmount | None] | list[str | None]
+
+
+def _amounts(answer: TypedAnswer) -> Iterator[tuple[str, Values]]:
+    """Yield each column of amounts with its exact values, or with texts that are not added up."""
+    table = answer.table
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
             f"Two columns of the answer have one name: {', '.join(table.column_names)}. Give each "
             "its own with `as`."
         )
-    for field in table.schema:
+    for field, kind, origin in zip(table.schema, answer.types, answer.origins, strict=True):
+        name, column = field.name, table[field.name]
+        _require_no_rounding(name, kind, origin)
+        twin = f"{name}{TWIN}" in table.column_names and pa.types.is_decimal(field.type)
+        if not twin and Origin.GAPPED in origin and _NUMERIC.match(kind):
+            _require_no_gaps(name, origin, column.null_count, answer.has_gaps)
         if pa.types.is_decimal(field.type):
-            values = table[field.name].to_pylist()
-            if f"{field.name}{TWIN}" in table.column_names:
-                texts = table[f"{field.name}{TWIN}"].to_pylist()
-                values = [_twin(field.name, *pair) for pair in zip(values, texts, strict=True)]
-            elif None in values and field.name not in without_twin:
-                raise NotExact(
-                    f"{field.name} is NULL in {count_of(values.count(None), 'row')}, which can "
-                    "mean that DECIMAL(38,18) cannot hold the amount; a sum would leave it out. "
-                    f"Select {field.name}{TWIN} beside it, or add up with exact_sum(...{TWIN})."
-                )
-            yield field.name, values
+            values = column.to_pylist()
+            if twin:
+                texts = table[f"{name}{TWIN}"].to_pylist()
+                values = [_twin(name, *pair) for pair in zip(values, texts, strict=True)]
+            yield name, [None if value is None else ExactAmount(value) for value in values]
+        elif pa.types.is_string(field.type) and (made := _of_texts(name, column, origin)):
+            yield name, made
+
+
+def _require_no_rounding(name: str, kind: str, origin: Origin) -> None:
+    """Raise `NotExact` where a column was made of amounts by what may have rounded."""
+    is_float = _FLOAT.search(kind) is not None
+    is_nested = "DECIMAL" in kind and not _DECIMAL.fullmatch(kind)
+    if is_nested and Origin.NUMBER in origin:
+        raise NotExact(
+            f"{name} has amounts inside a {kind[:60]}, which tools add up inexactly; nothing is "
+            "returned. Select one amount per row: unnest it, or group in Python."
+        )
+    if (is_float and origin & (Origin.NUMBER | Origin.ROUNDED)) or (
+        _DECIMAL.fullmatch(kind) and Origin.ROUNDED in origin
+    ):
+        raise NotExact(
+            f"{name} was calculated from amounts with floats of 15 digits, as avg, median and / "
+            f"do in SQL; nothing is returned. Select the amounts, or exact_sum(...{TWIN}) and "
+            "count(*), and divide in Python, which is exact. If a float is meant, cast it and give "
+            f"it a name of its own: `(...)::double as {name}_float`."
+        )
+
+
+def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable[[], bool]) -> None:
+    """Raise `NotExact` where amounts that no number holds can be missing from a column."""
+    if not (missing or Origin.SKIPPED in origin) or not has_gaps():
+        return
+    if Origin.SKIPPED in origin:
+        raise NotExact(
+            f"{name} may leave amounts out: this book has amounts that DECIMAL(38,18) cannot hold, "
+            "which are NULL as numbers, and sum, max, coalesce and their like pass over NULL. "
+            f"Calculate with the texts, `exact_sum(...{TWIN}) as {name}`, or select each amount "
+            f"with its text beside it (amount, amount{TWIN}) and calculate in Python."
+        )
+    raise NotExact(
+        f"{name} is NULL in {count_of(missing, 'row')}, which can mean that DECIMAL(38,18) cannot "
+        f"hold the amount: this book has such amounts. Select {name}{TWIN} beside it, made of the "
+        f"text in the same way (`lag(total{TWIN}) over (...) as {name}{TWIN}`); select what {name} "
+        "is calculated from, each amount with its text, and calculate in Python; or add up with "
+        f"exact_sum(...{TWIN})."
+    )
+
+
+def _of_texts(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
+    """Return a column of texts as exact amounts, or as texts of amounts; None if it has none."""
+    is_known = bool(origin & (Origin.TEXT | Origin.NUMBER))
+    if name in _NAMES and not is_known:
+        return None
+    found = pc.match_substring_regex(column, f"^({AMOUNT_PATTERN})$")
+    if not pc.any(found).as_py():
+        return None
+    texts = column.to_pylist()
+    is_pure = pc.all(found).as_py()
+    if is_known and is_pure and Origin.ROUNDED not in origin and not name.endswith(TWIN):
+        return [None if text is None else ExactAmount(exact(text)) for text in texts]
+    pairs = zip(texts, found.to_pylist(), strict=True)
+    return [AmountText(text) if is_amount else text for text, is_amount in pairs]
 
 
 def _twin(name: str, number: Decimal | None, text: str | None) -> Decimal | None:
-    value = None if text is None else exact(text)
+    try:
+        value = None if text is None else exact(text)
+    except InvalidOperation as error:
+        raise NotExact(
+            f"{name}{TWIN} is {text!r}, which is not the text of an amount. Name columns so that "
+            "only an amount and its own text go together."
+        ) from error
     if number is not None and number != value:
         raise NotExact(
             f"{name} is {plain(number)} where {name}{TWIN} beside it is {text}: they are not the "
             "same amount. Name columns so that only an amount and its own text go together."
         )
     return value
-
-
-def _as_amount(value: Decimal | None) -> ExactAmount | None:
-    return None if value is None else ExactAmount(value)
 
 
 def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:

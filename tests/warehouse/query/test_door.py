@@ -18,13 +18,15 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import environments
-from tests.support.books import Amount, exact, night, published
+from tests.support.books import Amount, exact, night, published, published_once
 from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
+from warehouse import amounts as amounts_of
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import NoBookThatDay
 from warehouse.query.exact_amount import ExactAmount
@@ -184,25 +186,64 @@ def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[da
 
 
 @pytest.mark.parametrize("kind", ["query", "arrow", "polars"])
-def test_exact_total_adds_up_any_frame(year: tuple[Path, list[date]], kind: str) -> None:
+def test_exact_total_adds_up_any_frame(
+    request: pytest.FixtureRequest, year: tuple[Path, list[date]], kind: str
+) -> None:
     """A pandas, Arrow or polars frame gives the same exact sums."""
     wanted = sums(amounts(NEWEST), "asset", "custom")
-    if kind != "polars":
-        with open_book(year[0]) as opened:
-            frame = getattr(opened, kind)("from holdings")
-            assert rows(exact_total(frame, by=ASSET), *ASSET) == wanted
-            amount = exact_total(getattr(opened, kind)("from balances"), by=ASSET)
-        assert rows(amount.rename(columns={"amount_text": "total_text"}), *ASSET) == wanted
+    if kind == "polars":
+        said = request.getfixturevalue("polars_said")["totals"]
+        assert {tuple(key): text for *key, text in said} == wanted
         return
-    program = (
-        "from warehouse import exact_total, open_book\n"
-        "frame = open_book(sys.argv[1]).polars('from holdings')\n"
-        "assert type(frame).__module__.startswith('polars')\n"
-        f"print(exact_total(frame, by={ASSET}).drop(columns='total').to_json(orient='values'))"
+    with open_book(year[0]) as opened:
+        frame = getattr(opened, kind)("from holdings")
+        assert rows(exact_total(frame, by=ASSET), *ASSET) == wanted
+        amount = exact_total(getattr(opened, kind)("from balances"), by=ASSET)
+    assert rows(amount.rename(columns={"amount_text": "total_text"}), *ASSET) == wanted
+
+
+POLARS = """
+import json, sys
+sys.path.append(sys.argv[2])
+import polars as pl
+from warehouse import exact_total, open_book
+
+book = open_book(sys.argv[1])
+frame = book.polars("from holdings")
+assert type(frame).__module__.startswith("polars")
+by = ["asset_id", "is_custom_asset"]
+totals = exact_total(frame, by=by).drop(columns="total").to_json(orient="values")
+frame = book.polars("select asset_id, total, total_text, exact_sum(total_text) as s "
+    "from holdings group by all")
+
+def said(add):
+    try:
+        return add()
+    except Exception as error:
+        return None
+
+sums = [
+    said(add)
+    for name in ("total", "total_text", "s")
+    for add in (
+        lambda: frame[name].sum(),
+        lambda: (frame[name] + frame[name]).to_list(),
+        lambda: frame.select(pl.sum_horizontal(name, name)).to_dicts(),
+        lambda: frame.group_by("asset_id").agg(pl.col(name).sum())[name].drop_nulls().first(),
+        lambda: frame.to_pandas()[name].sum(),
+        lambda: frame.to_arrow().to_pandas().groupby("asset_id")[name].sum().to_list(),
     )
-    program = f"import sys; sys.path.append(sys.argv[2]); {program}"
-    said = _ran(sys.executable, program, str(year[0]), str(environments.packages("engines")))
-    assert {tuple(key): text for *key, text in json.loads(said)} == wanted
+]
+print(json.dumps({"totals": json.loads(totals), "sums": sums}))
+"""
+
+
+@pytest.fixture(scope="module")
+def polars_said(year: tuple[Path, list[date]]) -> dict[str, Any]:
+    """What polars makes of the book of that year, in a process that has it."""
+    packages = str(environments.packages("engines"))
+    said: dict[str, Any] = json.loads(_ran(sys.executable, POLARS, str(year[0]), packages))
+    return said
 
 
 def _ran(python: Path | str, program: str, *words: str) -> str:
@@ -288,6 +329,188 @@ def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, w
         book.query(sql)
     with pytest.raises(NotExact, match=words):
         book.arrow(sql)
+
+
+@pytest.fixture(scope="module")
+def plain_book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReadOnlyBook]:
+    """A book of two nights in which every amount and every sum is a number."""
+    home = tmp_path_factory.mktemp("plain") / "data"
+    first = [Amount("1.50", "007"), Amount("2", "008"), Amount("40", "008", "ETH")]
+    nights = [night("20261118T021500Z", first), night("20261120T021500Z", [*first[1:], PLAIN])]
+    published_once(Layout(home), nights, "a")
+    with open_book(home) as opened:
+        yield opened
+
+
+PLAIN = Amount("0.000000000000000003", "007")
+EXACT_SUMS = """
+select exact_sum(amount_text) from balances group by asset_id, venue_id
+select exact_sum(total_text) as asset_id from holdings group by portfolio_id
+with t as (select exact_sum(total_text) as s from holdings group by asset_id) from t
+with t(x) as (select exact_sum(total_text) from holdings group by asset_id) select x as y from t
+select coalesce(exact_sum(amount_text), '0') as s from balances group by asset_id
+from (select exact_sum(amount_text) s from balances where bucket = 'trading') union all
+    (select exact_sum(amount_text) from balances where bucket <> 'trading' having count(*) > 0)
+select amount_text as a from balances
+select case when total_text > '' then total_text end as t from holdings
+"""
+NUMBERS = """
+select exact_sum(total_text)::decimal(38, 18) as s from holdings group by asset_id
+select total::varchar as t from holdings
+select sum(amount) from balances group by asset_id
+select sum(total) over (partition by portfolio_id, asset_id, is_custom_asset) as s from holdings
+select sum(case when amount > 9e19 then 0 else amount end) as s from balances group by portfolio_id
+select coalesce(total, 0) as total from holdings
+select coalesce(sum(total), 0)::varchar as s from holdings group by asset_id
+select total as t from holdings
+pivot (select asset_id, portfolio_id, total from holdings) on asset_id using sum(total)
+select any_value(total) as t from holdings group by portfolio_id, asset_id, is_custom_asset
+select total.sum() as s from holdings group by asset_id
+from (select columns('^total$') as x from holdings)
+"""
+
+
+def questions(text: str) -> list[str]:
+    """The questions of a text, one a line; a line that is indented goes on with the one before."""
+    return text.strip().replace("\n    ", " ").splitlines()
+
+
+def summed(frame: pd.DataFrame) -> str:
+    """The sum of all amounts of a frame, as pandas makes it."""
+    numbers = [name for name, kind in frame.dtypes.items() if str(kind) == "object"]
+    return str(sum(frame[name].sum() for name in numbers))
+
+
+def test_an_exact_sum_arrives_as_an_exact_amount(
+    book: ReadOnlyBook, plain_book: ReadOnlyBook
+) -> None:
+    """Whatever names, unions and casts are put around it, pandas adds it up to the last digit."""
+    for opened in (book, plain_book):
+        wanted = exact(opened.balances()["amount_text"])
+        for sql in questions(EXACT_SUMS):
+            assert summed(opened.query(sql)) == wanted, sql
+
+
+def test_numbers_that_sql_adds_up_leave_nothing_out(
+    book: ReadOnlyBook, plain_book: ReadOnlyBook
+) -> None:
+    """`sum` and whatever passes over NULL is exact where every amount fits, or else refused."""
+    wanted = exact(plain_book.balances()["amount_text"])
+    for sql in questions(NUMBERS):
+        assert summed(plain_book.query(sql)) == wanted, sql
+        for ask in (book.query, book.arrow):
+            with pytest.raises((NotExact, NotAQuestion), match=r"exact_sum|Overflow"):
+                ask(sql)
+    counts = "count(*) as n, count(amount) as m, sum(duplicate_no) as d, max(asset_id) as a"
+    assert len(book.query(f"select {counts} from balances")) == 1
+
+
+ROUNDED = """
+select avg(amount) from balances
+select mean(amount) over () as m from balances
+select median(amount) as m from balances
+select quantile_cont(amount, 0.5) as m from balances
+select round(avg(amount), 2) as m from balances
+select avg(amount)::decimal(38, 18) as m from balances
+with t(x) as (select avg(amount) from balances) select x::decimal(38, 2) as y from t
+select total / 2 as half from holdings
+select total * 1e0 as t from holdings
+select sqrt(total) as t from holdings
+select total.median() as t from holdings
+select * replace (total / 2 as total) from holdings
+select (select avg(total) from holdings) as t
+select sum(amount) / count(*) as m from balances
+select amount from balances union all select 1.5e0
+from balances as b(a, c, d, e, f, g, h, i, j, k, l) select avg(k) as m
+select avg(columns('tot.*')) from (select total from holdings)
+select avg(min_price) from instruments
+pivot (from holdings) on asset_id using avg(total)
+pivot (from holdings) on asset_id using median(total)
+select list(total) as l from holdings
+select {'a': total} as s from holdings
+"""
+FLOATS = """
+select avg(amount)::double as m from balances
+select avg(amount::double) as m from balances
+select total / sum(total) over () as share from holdings
+select count(*) / 3 as n, avg(account_count) as a from positions
+pivot (select asset_id, total from holdings) on asset_id using avg(total)::double
+select cast(exact_sum(total_text) as float) as f from holdings
+"""
+
+
+def test_what_sql_rounds_is_refused_unless_a_float_is_meant(plain_book: ReadOnlyBook) -> None:
+    """A mean, a quotient and a median of SQL are floats: none arrives as an amount."""
+    for sql in questions(ROUNDED):
+        for ask in (plain_book.query, plain_book.arrow):
+            with pytest.raises(NotExact, match="nothing is returned"):
+                ask(sql)
+    for sql in questions(FLOATS):
+        frame = plain_book.query(sql)
+        assert all(kind.startswith("float") for kind in map(str, frame.dtypes)), sql
+    described = plain_book.query("from (summarize balances) where column_name = 'amount'")
+    with pytest.raises(NotExact, match="cannot be added up"):
+        described["avg"] + described["q50"]
+
+
+ADDING: tuple[Callable[[pd.DataFrame, str], Any], ...] = (
+    lambda frame, name: frame[name].sum(),
+    lambda frame, name: frame[name] + frame[name],
+    lambda frame, name: frame[name] * 2,
+    lambda frame, name: frame[name].cumsum(),
+    lambda frame, name: sum(frame[name]),
+    lambda frame, name: frame[name].mean(),
+    lambda frame, name: frame.assign(all=1).groupby("all")[name].sum(),
+    lambda frame, name: frame.assign(all=1).groupby("all").agg({name: "sum"}),
+    lambda frame, name: frame.assign(all=1).pivot_table(index="all", values=name, aggfunc="sum"),
+    lambda frame, name: pd.concat([frame, frame])[name].sum(),
+    lambda frame, name: frame.merge(frame[["asset_id", name]], on="asset_id")[f"{name}_x"].sum(),
+)
+
+
+def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
+    """However a text of amounts reaches pandas, adding it up raises: it would be concatenated."""
+    frames = [
+        (book.holdings(), "total_text"),
+        (book.balances(), "amount_text"),
+        (book.history("holdings_by_asset"), "free_text"),
+        (book.query("select asset_id, total_text from holdings"), "total_text"),
+        (book.query("from ops.control_totals where measure = 'sum'"), "in_json"),
+        (book.query("select asset_id, max(total_text) as t from holdings group by all"), "t"),
+        (book.arrow("from holdings").to_pandas(), "total_text"),
+        (book.arrow("from holdings").to_pandas(), "total"),
+        (
+            book.arrow(
+                "select asset_id, exact_sum(total_text) as s from holdings group by all"
+            ).to_pandas(),
+            "s",
+        ),
+    ]
+    for frame, name in frames:
+        for add in ADDING:
+            with pytest.raises((NotExact, TypeError)):
+                add(frame, name)
+    texts = book.holdings()["total_text"]
+    assert str(texts.map(Decimal).map(str).iloc[0]) == texts.iloc[0] + ""
+    wanted = exact(texts)
+    arrow = book.arrow("from holdings").to_pandas()
+    assert str(amounts_of(texts).sum()) == str(amounts_of(arrow["total"]).sum()) == wanted
+    with pytest.raises(NotExact, match="is no exact amount"):
+        amounts_of(pd.Series(["1,5"], name="total"))
+
+
+def test_names_written_in_digits_stay_names(plain_book: ReadOnlyBook) -> None:
+    """A portfolio called 007 is no amount, and what is written beside an amount is a text."""
+    held = plain_book.query("select portfolio_id, portfolio_id as p, total_text from holdings")
+    assert held["portfolio_id"].sort_values().tolist() == ["007", "008", "008"]
+    assert held["p"].tolist() == held["portfolio_id"].tolist()
+    assert (held["portfolio_id"] + "/" + held["total_text"]).str.startswith("00").all()
+    assert plain_book.arrow("from holdings").schema.field("portfolio_id").type == pa.string()
+
+
+def test_polars_adds_up_no_text(polars_said: dict[str, Any]) -> None:
+    """In polars, and from there in pandas, no sum of texts is a figure: it raises, or is null."""
+    assert polars_said["sums"] == [None] * 18
 
 
 def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:

@@ -1,0 +1,261 @@
+"""Which columns of an answer are made of amounts, and whether SQL kept them exact on the way.
+
+DuckDB rounds some amounts without a word: `avg`, `/` and `median` calculate with floats, and `sum`
+leaves out the amounts that are NULL because DECIMAL(38,18) cannot hold them. The types of an
+answer do not show that, so this module reads the syntax tree of the question. Where it cannot
+follow a column, it assumes the worst.
+"""
+
+import functools
+import itertools
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Flag, auto
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+Node = Mapping[str, Any]
+
+
+class Origin(Flag):
+    """What a column is made of; no flag at all: of nothing that is an amount."""
+
+    NOTHING = 0
+    NUMBER = auto()  # a decimal of the book
+    GAPPED = auto()  # a decimal that is NULL where DECIMAL(38,18) cannot hold the amount
+    TEXT = auto()  # the text of an amount
+    SKIPPED = auto()  # the NULLs of an amount were left out or replaced
+    ROUNDED = auto()  # calculated by a function that may round
+
+
+UNKNOWN = Origin.NUMBER | Origin.GAPPED | Origin.SKIPPED
+_FLOATS = {"DOUBLE", "FLOAT", "REAL", "FLOAT4", "FLOAT8"}
+_WORDS = {"VARCHAR", "TEXT", "STRING", "CHAR"}
+# Functions whose result is exact. NULL stays NULL in the strict ones; the others leave it out.
+_STRICT = {"+", "-", "*", "%", "@", "add", "subtract", "multiply", "mod", "abs", "negate"} | {
+    *("round", "round_even", "trunc", "floor", "ceil", "ceiling", "lag", "lead", "first", "last"),
+    *("arbitrary", "first_value", "last_value", "nth_value", "unnest", "row", "struct_pack"),
+    *("struct_extract", "list_value"),
+}
+_EXACT = _STRICT | {
+    *("sum", "min", "max", "any_value", "arg_min", "arg_max", "arg_min_null", "arg_max_null"),
+    *("min_by", "max_by", "greatest", "least", "if", "iif", "nullif", "list", "array_agg"),
+    *("quantile_disc", "mode"),
+}
+_COMPARING = {"min", "max", "greatest", "least", "quantile_disc"}
+_CALL = re.compile(r"([a-z_]\w*)\s*\(|/")
+_FLOAT = re.compile(r"\b(double|real|float[48]?)\b")
+_SYNTAX = {"pivot", "pivot_wider", "using", "on", "in", "by", "from", "as", "with", "select"}
+_NO_AMOUNT = {"COMPARISON", "BETWEEN", "CONJUNCTION", "CONSTANT", "PARAMETER", "DEFAULT", "TYPE"}
+_SKIPPING = {"OPERATOR_COALESCE", "OPERATOR_NULLIF", "OPERATOR_TRY"}
+_PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"} | {
+    "ARRAY_CONSTRUCTOR"
+}
+
+
+class Origins:
+    """The origins of the columns of one question, by place where the tree tells, or else by name.
+
+    `known` are the columns of the book that are amounts. A name that the question gives twice has
+    the origins of both.
+    """
+
+    def __init__(
+        self, connection: DuckDBPyConnection, sql: str, known: Mapping[str, Origin]
+    ) -> None:
+        [(text,)] = connection.execute("select json_serialize_sql(?)", [sql]).fetchall()
+        tree = json.loads(text)
+        self._names, self._unnamed = dict(known), Origin.NOTHING
+        self._places: list[Origin] | None = None
+        self._unknown = UNKNOWN
+        if tree["error"]:  # a PIVOT has no tree
+            self._names, self._unknown = {}, _without_tree(sql.casefold())
+            return
+        node = tree["statements"][-1]["node"]
+        if (node.get("from_table") or {}).get("type") == "SHOW_REF":
+            self._unknown = Origin.NOTHING  # it shows columns and no amounts
+            return
+        items = list(_items(node))
+        before = None
+        while before != (before := (dict(self._names), self._unnamed)):
+            for alias, item in items:
+                self._add(alias, self._of(item))
+        self._places = self._of_places(node)
+
+    def _add(self, alias: str, origin: Origin) -> None:
+        if alias:
+            self._names[alias] = self._names.get(alias, Origin.NOTHING) | origin
+        else:
+            self._unnamed |= origin
+
+    def column(self, place: int, name: str, kind: str) -> Origin:
+        """Return the origin of a column of the answer, of which `kind` is the type."""
+        if self._places is not None:
+            return self._places[place]
+        # A text of which nothing is known is as good as a name.
+        unknown = Origin.NOTHING if kind == "VARCHAR" else self._unknown | self._unnamed
+        return self._names.get(name.casefold(), unknown)
+
+    def _of_places(self, node: Node) -> list[Origin] | None:
+        """Return the origins of the columns in order, or None if a star hides their number."""
+        if parts := _set_operands(node):
+            sides = [self._of_places(part) for part in parts]
+            known = [side for side in sides if side is not None]
+            if len(known) < len(sides) or "BY_NAME" in node["setop_type"]:
+                return None
+            return [_union(column) for column in zip(*known, strict=True)]
+        items = node.get("select_list")
+        if items is None or any(map(_has_star, items)):
+            return None
+        return [self._of(item) for item in items]
+
+    def _of(self, node: Node) -> Origin:
+        """Return the origin of an expression."""
+        reader = self._readers.get(node["class"])
+        return reader(node) if reader else self._of_all(_children(node))
+
+    @functools.cached_property
+    def _readers(self) -> Mapping[str, Callable[[Node], Origin]]:
+        return {
+            **dict.fromkeys(_NO_AMOUNT, lambda _: Origin.NOTHING),
+            "COLUMN_REF": self._column,
+            **dict.fromkeys(("STAR", "POSITIONAL_REFERENCE"), self._any_column),
+            "CAST": self._cast,
+            **dict.fromkeys(("FUNCTION", "WINDOW"), self._call),
+            "CASE": self._case,
+            "SUBQUERY": self._subquery,
+            "OPERATOR": self._operator,
+        }
+
+    def _column(self, node: Node) -> Origin:
+        return self._names.get(node["column_names"][-1].casefold(), Origin.NOTHING)
+
+    def _any_column(self, _: Node) -> Origin:
+        return UNKNOWN | Origin.TEXT | self._unnamed
+
+    def _case(self, node: Node) -> Origin:
+        results = [check["then_expr"] for check in node["case_checks"]]
+        return _skipping(self._of_all([*results, node["else_expr"]]))
+
+    def _subquery(self, node: Node) -> Origin:
+        if node["subquery_type"] != "SCALAR":
+            return Origin.NOTHING
+        places = self._of_places(node["subquery"]["node"])
+        return UNKNOWN | self._unnamed if places is None else _union(places)
+
+    def _operator(self, node: Node) -> Origin:
+        if node["type"] in _SKIPPING:
+            return _skipping(self._of_all(node["children"]))
+        return self._of_all(node["children"]) if node["type"] in _PASSING else Origin.NOTHING
+
+    def _of_all(self, nodes: Iterable[Node]) -> Origin:
+        return _union(map(self._of, nodes))
+
+    def _cast(self, node: Node) -> Origin:
+        target = (node.get("type_expr") or {}).get("type_name") or node["cast_type"]["id"]
+        if target.upper() in _FLOATS:  # that is how somebody says that a float is meant
+            return Origin.NOTHING
+        origin = self._of(node["child"])
+        if Origin.TEXT in origin and target.upper() not in _WORDS:
+            origin = (origin & ~Origin.TEXT) | UNKNOWN
+        return origin
+
+    def _call(self, node: Node) -> Origin:
+        name = node["function_name"]
+        # In `total.abs()` the argument looks like the schema of the function.
+        given = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
+        given += [self._of(argument) for argument in _arguments(node)]
+        origin = _union(given)
+        if name == "exact_sum":
+            return _skipping(origin) | Origin.TEXT
+        if name == "/" and Origin.NUMBER in given[-1]:
+            return Origin.NOTHING  # a share of an amount is not an amount
+        if name not in _EXACT and Origin.NUMBER in origin:
+            origin |= Origin.ROUNDED
+        if name not in _EXACT - _COMPARING:  # texts are not compared as amounts are
+            origin &= ~Origin.TEXT
+        return origin if name in _STRICT else _skipping(origin)
+
+
+def _without_tree(sql: str) -> Origin:
+    """Return the origin of every column of a question that has no tree, by its words."""
+    if _FLOAT.search(sql):
+        return UNKNOWN & ~Origin.NUMBER
+    calls = set(_CALL.findall(sql)) - _SYNTAX
+    return UNKNOWN if calls <= _EXACT else UNKNOWN | Origin.ROUNDED
+
+
+def _skipping(origin: Origin) -> Origin:
+    return origin | Origin.SKIPPED if origin else origin
+
+
+def _union(origins: Iterable[Origin]) -> Origin:
+    return functools.reduce(operator.or_, origins, Origin.NOTHING)
+
+
+def _arguments(node: Node) -> list[Node]:
+    """Return the arguments of a call; the tree of DuckDB 1 has them in another place than 2."""
+    given = [argument["expression"] for argument in node.get("arguments") or []]
+    more = [node["default_expr"]] if node.get("default_expr") else []
+    return [*(given or node.get("children") or []), *more]
+
+
+def _set_operands(node: Node) -> list[Node]:
+    if node["type"] != "SET_OPERATION_NODE":
+        return []
+    return list(node.get("children") or [node["left"], node["right"]])
+
+
+def _children(value: Any) -> Iterator[Node]:
+    """Yield the nearest expressions below a node."""
+    for child in value.values() if isinstance(value, Mapping) else value:
+        if isinstance(child, Mapping) and "class" in child:
+            yield child
+        elif isinstance(child, Mapping | list):
+            yield from _children(child)
+
+
+def _has_star(node: Node) -> bool:
+    """Return whether an expression becomes several columns."""
+    if node["class"] == "SUBQUERY":
+        return False
+    return node["class"] == "STAR" or any(map(_has_star, _children(node)))
+
+
+def _items(value: Any) -> Iterator[tuple[str, Node]]:
+    """Yield each column that a question makes anywhere, with the name that it gets."""
+    if isinstance(value, Mapping):
+        yield from _own_items(value)
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _items(part)
+
+
+def _own_items(node: Node) -> Iterator[tuple[str, Node]]:
+    for item in node.get("select_list") or []:
+        if item["class"] != "COLUMN_REF" or item["alias"]:
+            yield item["alias"].casefold(), item
+    for replaced in node.get("replace_list") or []:
+        yield replaced["key"].casefold(), replaced["value"]
+    for renamed in node.get("rename_list") or []:
+        yield renamed["value"].casefold(), _ANY
+    for key in ("aliases", "column_name_alias", "unpivot_names"):
+        names = [name.casefold() for name in node.get(key) or []]
+        for row in _rows(node):
+            yield from zip(names, row, strict=False)
+
+
+_ANY: Node = {"class": "STAR"}
+
+
+def _rows(node: Node) -> list[Iterable[Node]]:
+    """Return the columns that names are given to: those of VALUES, a CTE, a subquery, or any."""
+    if values := node.get("values"):
+        return list(values)
+    select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
+    items = (node.get("query_node") or select).get("select_list") or []
+    return [items if items and not any(map(_has_star, items)) else itertools.repeat(_ANY)]
