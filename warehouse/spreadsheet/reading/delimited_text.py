@@ -6,6 +6,7 @@ take a tenth of both, and a column of them is had at once.
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import overload
 
@@ -19,6 +20,10 @@ LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
 _LARGEST = 2**31 - 2  # bytes that one Arrow array of texts holds
 _ENCLOSED = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
+# A whole cell like ="00123", or the same in quotes as CSV wants it: "=""00123""".
+_TEXT_FORMULA = re.compile(
+    r'(?<![^\n;\t,|])(?:="([^"\r\n]*)"|"=""([^"\r\n]*)""")(?=[;\t,|\r\n]|\Z)'
+)
 
 
 class Cells(Sequence[Row]):
@@ -93,6 +98,16 @@ def _letters(lines: pa.StringArray) -> pa.Buffer:
     _, ends, letters = lines.buffers()
     places = memoryview(ends).cast("i")[lines.offset :]
     return letters.slice(places[0], places[len(lines)] - places[0])
+
+
+def unwrap_text_formulas(text: str) -> str:
+    """Return a text in which a cell like ="00123" is a quoted cell, as spreadsheets show it.
+
+    Programs write such cells so that a spreadsheet keeps their zeros and digits.
+    """
+    if '="' not in text:
+        return text
+    return _TEXT_FORMULA.sub(lambda cell: f'"{cell[1] or cell[2] or ""}"', text)
 
 
 def has_long_line(content: bytes) -> bool:

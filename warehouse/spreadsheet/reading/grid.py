@@ -14,6 +14,7 @@ from warehouse.spreadsheet.reading.delimited_text import (
     cells_of,
     has_long_line,
     rows_of,
+    unwrap_text_formulas,
 )
 from warehouse.spreadsheet.reading.formats.formulas import letters_of
 from warehouse.spreadsheet.reading.printed_tables import BOTH, piped_rows, spaced_rows
@@ -178,6 +179,7 @@ def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], in
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
     if "\f" in text:  # where a printer begins a page
         text = text.replace("\f", "")
+    text = unwrap_text_formulas(text)
     printed = piped_rows(text, recognised)
     if printed is not None:
         return Grid(sheet="", rows=printed)
