@@ -25,7 +25,7 @@ from warehouse.reconcile.comments.trail import history_lines
 from warehouse.reconcile.runs.preview_lines import preview_lines
 from warehouse.reconcile.runs.setup import look_at, settle
 from warehouse.reconcile.store.records import Break, to_json
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms.errors import Ambiguous, choices_of, take_choice
 from warehouse.reconcile.terms.notices import Notice
 
 SHOWN = 12
@@ -89,12 +89,16 @@ def _ask(proposal: str) -> str:
     """Return the lines that a person agrees to, changed by them or not; nothing to stop."""
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
+    lines = len(choices_of(proposal))
+    take = f"1 to {lines} takes that line without its #" if lines else "Enter takes it"
     try:
-        reply = input("Enter takes it, other lines in its place (; between them), q stops: ")
+        reply = input(f"{take}, other lines in its place (; between them), q stops: ").strip()
     except EOFError:
         return ""
-    if reply.strip().casefold() in {"q", "quit"}:
+    if reply.casefold() in {"q", "quit"} or (lines and not reply):
         return ""
+    if reply in map(str, range(1, lines + 1)):
+        return take_choice(proposal, int(reply))
     own = [line.strip() for line in reply.split(";") if line.strip()]
     if not own:
         return proposal

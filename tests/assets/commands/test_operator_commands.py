@@ -290,3 +290,26 @@ def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
         assert settings.exists() == bool(amount)
     shown = keeper("reconcile", "preview", str(ledger))
     assert (shown.code, "BTC  1" in shown.out) == (0, True)
+
+
+def test_a_choice_between_lines_is_made_by_its_number(
+    watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enter takes none of several lines; a number takes its line alone, without the #."""
+    keeper = watched().keeper
+    ledger = tmp_path / "days.csv"
+    ledger.write_text("Asset,Yesterday,Today\nBTC,1,2\n", encoding="utf-8")
+    settings = keeper.home / "reconcile" / "recon.toml"
+    shown = keeper("reconcile", "preview", str(ledger))
+    assert "One of these lines in recon.toml answers it; remove its #:" in shown.out
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert keeper("reconcile", "setup", str(ledger)).code == 3
+    assert not settings.exists()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("2\n\n"))
+    asked = keeper("reconcile", "setup", str(ledger))
+    assert asked.code == 0, asked
+    text = settings.read_text(encoding="utf-8")
+    assert ('\namount = "Today"\n' in text, "Yesterday" in text.partition("amount")[0]) == (
+        True,
+        False,
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from itertools import islice
 
 from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
 from warehouse.reconcile.ledger.column_questions import ask_for_scope, question_of_columns
@@ -20,7 +21,7 @@ from warehouse.reconcile.ledger.model import (
     LedgerSource,
     Unused,
 )
-from warehouse.reconcile.ledger.sheet_rows import SheetReading, read_rows
+from warehouse.reconcile.ledger.sheet_rows import SheetReading, heading_of, read_rows
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import (
     lacking_fields,
@@ -119,6 +120,7 @@ def _start_reading(
         context=context,
         place=place,
         lines=LedgerRows(),
+        headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
         notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
         unused=unused,
     )
@@ -133,7 +135,7 @@ def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
 
 def _remember(head: Header, context: ReadingContext) -> None:
     """Keep which column is which field; an amount of several columns follows from the settings."""
-    is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1
+    is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
         for name, column in head.columns.items()
@@ -161,7 +163,7 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
         name=file.path.name,
         sheet=grid.sheet,
         sha256=file.sha256,
-        as_of=reading.day or title_day(grid.rows[: head.row], context.day),
+        as_of=reading.day or head.day or title_day(grid.rows[: head.row], context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
         used=reading.used,
         skipped=dict(sorted(reading.skipped.items())),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,12 @@ from warehouse.reconcile.ledger.model import (
     RejectedRow,
     Unused,
 )
+from warehouse.reconcile.terms.dates import is_date
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.printed_tables import is_page_number, without_digits
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 _OTHER_DATE = "another date"
@@ -40,7 +43,8 @@ class SheetReading:
     """One sheet while it is read, and what came of its rows; `days` are the dates of its rows.
 
     `labels` are the names that rows take from above, `totals` the lines that add up others;
-    `seen_names` are all names in its cells, folded, once such a line asks for them.
+    `seen_names` are all names in its cells, folded, once such a line asks for them. `headings` are
+    the rows above its header, which are repeated on every page.
     """
 
     number: int
@@ -61,6 +65,7 @@ class SheetReading:
     skipped: Counter[str] = field(default_factory=Counter)
     totals: list[SumLine] = field(default_factory=list)
     seen_names: set[str] = field(default_factory=set)
+    headings: frozenset[str] = frozenset()
     notices: list[Notice] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
 
@@ -195,11 +200,14 @@ def _names(
     )
     if _is_total(reading, cells):
         return names, "total line"
+    if _is_of_page(reading, cells, layer, names[_ASSET]):
+        return names, "page header"
     has_amount = any(
         (len(cells) > place and cells[place] != "") or (row, place) in reading.grid.errors
         for place in head.amount_places
     )
-    if not has_amount and not (names[_ASSET] and "asset" in head.columns):
+    is_named = "asset" in head.columns and bool(names[_ASSET]) and not is_date(names[_ASSET])
+    if not has_amount and not is_named:
         return names, "title or note"
     if reading.day is not None and reading.days[row] not in (None, reading.day):
         return names, _OTHER_DATE
@@ -220,6 +228,24 @@ def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
 
 def _is_header(head: Header, cells: Row) -> bool:
     return [fold(as_text(cell)) for cell in cells] == [fold(title) for title in head.titles]
+
+
+def heading_of(cells: Row) -> str:
+    """Return the texts of a row without numbers, so that the headings of all pages are equal."""
+    return without_digits(" ".join(filter(None, map(str.strip, map(as_text, cells)))))
+
+
+def _is_of_page(reading: SheetReading, cells: Row, layer: Layer, asset: str) -> bool:
+    """Return whether a row is the heading of a page, which a report repeats among its rows."""
+    texts = [text for cell in cells if (text := as_text(cell).strip())]
+    pairs = (f"{first} {second}" for first, second in pairwise(texts))
+    has_number = any(map(is_page_number, (*texts, *pairs)))
+    is_repeated = heading_of(cells) in reading.headings
+    if not has_number and not is_repeated:
+        return False
+    # `Page 2` in two cells may put the 2 below the amounts, but then nothing names an asset.
+    is_amount = isinstance(reading.amounts.read(cells, layer), Amount)
+    return not is_amount or (has_number and (is_repeated or not asset))
 
 
 def _is_total(reading: SheetReading, cells: Row) -> bool:

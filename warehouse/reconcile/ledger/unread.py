@@ -13,12 +13,12 @@ from itertools import islice
 import pyarrow.compute as pc
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.cells.conventions import is_date
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dates import is_date
 from warehouse.reconcile.terms.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Cells
@@ -148,6 +148,8 @@ def _reason_of_words(column: UnknownColumn, head: Header, lacking: Sequence[str]
 def _reason_of_figures(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     if head.words.is_figure(column.title):
         return "it holds prices, values or other figures"
+    if column.place in head.days:
+        return f"it holds the amounts of another day, {head.days[column.place]}"
     if "amount" in head.shape.columns:
         return f"recon.toml says {setting('amount', head.shape.columns['amount'])}"
     return (

@@ -6,6 +6,7 @@ from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import FilePart
 from warehouse.reconcile.runs.preview import FIRST_ROWS, Preview, TabPreview
 from warehouse.reconcile.terms.dimensions import display_asset
+from warehouse.reconcile.terms.errors import choices_of
 
 _MOST_ASSETS = 40
 _WIDEST = 30
@@ -26,7 +27,10 @@ def preview_lines(seen: Preview) -> Iterator[str]:
     yield from (f"Note: {line}" for line in seen.notices)
     if seen.question:
         yield f"Question: {seen.question}"
-        yield "These lines in recon.toml answer it; change them where they are wrong:"
+        if choices_of(seen.answer):
+            yield "One of these lines in recon.toml answers it; remove its #:"
+        else:
+            yield "These lines in recon.toml answer it; change them where they are wrong:"
         yield from (f"    {line}" for line in seen.answer.splitlines())
 
 

@@ -24,7 +24,7 @@ NEGATIVE_WORDS = (
 )
 LAYOUT = (
     "amount as_of decimal sheet negative_word dates unused sign unit fill_down groups columns_are "
-    "label_columns header_rows keeps"
+    "label_columns header_rows keeps footnotes"
 )
 
 
@@ -44,7 +44,8 @@ class Shape:
     word for a negative one. In `fill_down` columns a blank cell means the value above it. `groups`
     are the fields that a line with nothing but a name says for the lines below it. `columns_are` is
     the field whose values are the titles of several amount columns, `label_columns` which of them.
-    `keeps` is how much of each amount is kept. None is what nobody said anything about.
+    `keeps` is how much of each amount is kept. `footnotes` are the marks behind amounts and names
+    that only refer to footnotes. None is what nobody said anything about.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Shape:
     label_columns: tuple[str, ...] = ()
     header_rows: int = 0
     keeps: Precision | None = None
+    footnotes: tuple[str, ...] = ()
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
@@ -108,6 +110,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         label_columns=table.texts("label_columns") or (),
         header_rows=table.count("header_rows", 0),
         keeps=precision_of(table, "keeps"),
+        footnotes=table.texts("footnotes") or (),
     )
 
 

@@ -5,17 +5,41 @@ from contextlib import contextmanager
 
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
+CHOICE = "# "  # before a line that a person must choose
+
 
 class Ambiguous(Exception):
-    """Two readings are possible and none is taken: `line` is what settles it in recon.toml."""
+    """Two readings are possible and none is taken: `line` is what settles it in recon.toml.
+
+    If nothing in the file shows which of several lines is right, each of them begins with `#`. They
+    settle nothing until a person removes the `#` of one of them.
+    """
 
     exit_code = 3
 
     def __init__(self, words: str, line: str) -> None:
+        add = "Remove the # of the line that is right, and add" if choices_of(line) else "Add"
         super().__init__(
-            f"{words} Nothing was guessed and nothing was reconciled. Add to recon.toml:\n{line}"
+            f"{words} Nothing was guessed and nothing was reconciled. {add} to recon.toml:\n{line}"
         )
         self.words, self.line = words, line
+
+
+def choices(table: str, *lines: str) -> str:
+    """Return a table whose lines a person must choose from."""
+    return "\n".join([table, *(f"{CHOICE}{line}" for line in lines)])
+
+
+def choices_of(text: str) -> list[str]:
+    """Return the lines of a question that a person must choose from."""
+    return [line for line in text.split("\n") if line.startswith(CHOICE)]
+
+
+def take_choice(text: str, number: int) -> str:
+    """Return the lines of a question with one of its choices, counted from 1, and no other."""
+    choice = choices_of(text)[number - 1]
+    lines = [line for line in text.split("\n") if not line.startswith(CHOICE) or line == choice]
+    return "\n".join(line.removeprefix(CHOICE) for line in lines)
 
 
 def together(questions: Sequence[Ambiguous]) -> Ambiguous:

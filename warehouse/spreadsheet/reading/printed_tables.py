@@ -17,8 +17,9 @@ _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
 _PAGE = re.compile(
-    r"\W*(?:page|seite|pagina|p\u00e1gina)\W*[0-9]+"
-    r"(?:\W*(?:of|von|van|de|di|sur)\W*[0-9]+|\W+[0-9]+)?\W*",
+    r"\W*(?:page|pg|seite|blatt|pagina|p\u00e1gina|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430"
+    r"|\u0441\u0442\u0440|\u30da\u30fc\u30b8)(?:\W+(?:no|nr))?\W*[0-9]+"
+    r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
 _FOOTER = re.compile(
@@ -77,7 +78,7 @@ def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
 
 
 def _rows_below(lines: Sequence[str], header: int) -> list[Row] | None:
-    above = {_DIGITS.sub("0", line.strip()) for line in lines[:header]}
+    above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {place for place, line in enumerate(lines) if _is_aside(line, above)}
     body = [lines[place] for place in range(header, len(lines)) if place not in asides]
@@ -100,6 +101,16 @@ def _rows_below(lines: Sequence[str], header: int) -> list[Row] | None:
     ]
 
 
+def is_page_number(text: str) -> bool:
+    """Return whether a text says the number of a page and nothing else."""
+    return bool(_PAGE.fullmatch(text))
+
+
+def without_digits(text: str) -> str:
+    """Return a text with 0 for each number, so that the headings of all pages are equal."""
+    return _DIGITS.sub("0", text.strip())
+
+
 def _is_aside(line: str, above: Collection[str]) -> bool:
     """Return whether a line is blank, a rule, a footer, or one of those above the first header.
 
@@ -108,7 +119,7 @@ def _is_aside(line: str, above: Collection[str]) -> bool:
     text = line.strip()
     patterns = (_RULE, _FOOTER, _PAGE)
     is_known = not text or any(pattern.fullmatch(text) for pattern in patterns)
-    return is_known or _DIGITS.sub("0", text) in above
+    return is_known or without_digits(text) in above
 
 
 def _blanks(lines: Sequence[str]) -> list[bool]:

@@ -33,8 +33,8 @@ def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk)
     name = "pivot-venues-2026-11-20.xlsx"
     asked = lines(home, name)
     assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row says")
-    assert asked[-1].strip() == 'columns_are = "venue"'
-    settle(home.folder.root, "\n".join(line.strip() for line in asked[-2:]))
+    assert asked[-2].strip() == 'columns_are = "venue"'
+    settle(home.folder.root, "\n".join(line.strip() for line in asked[-3:]))
     answered = lines(home, name)
     assert answered[0] == f"{name}!Pivot: the header is row 1"
     assert " ".join(answered[4].split()) == (

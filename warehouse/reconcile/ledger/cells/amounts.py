@@ -30,7 +30,7 @@ _DASHES = re.compile("[-\u2010-\u2015]*")
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?", re.ASCII)
 _UNIT = re.compile(
     r"(?P<before>[^\W\d_]{2,} )?(?P<number>[^A-Za-z]*(?:[0-9.,][eE][+-]?[0-9]+)?)"
-    r"(?P<after> [^\W\d_][^\s]*|[^\W\d_]{2,})?"
+    r"(?P<after> [^\W\d_][^\s()\[\]]*|[^\W\d_]{2,})?"
 )
 # A sign that several currencies have is that of the one that is written so by itself.
 _CURRENCIES = {
@@ -54,6 +54,12 @@ _COUNTRY = {"US": "USD", "CA": "CAD", "AU": "AUD", "HK": "HKD", "NZ": "NZD", "SG
 _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|billion")
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
+# A mark that refers to a footnote: (1), [a], 1), *, a dagger or raised digits, behind an amount.
+_FOOTNOTE = re.compile(
+    r"(?P<number>.*?\S)\s*(?P<mark>\((?:[0-9]{1,2}|[a-z])\)|\[(?:[0-9]{1,2}|[a-z])\]"
+    r"|(?<=\s)(?:[0-9]{1,2}|[a-z])\)|[*#\u2020\u2021\u00a7\u00b6]{1,4}|[\u00b9\u00b2\u00b3\u2070-\u2079]{1,3})",
+    re.IGNORECASE,
+)
 _DEBIT = re.compile(r"(.*?) ?(CR|DR)\.?", re.IGNORECASE)
 
 
@@ -67,10 +73,14 @@ _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",",
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What was settled for a column: the decimals, and which of CR and DR is negative."""
+    """What was settled for a column: the decimals, and which of CR and DR is negative.
+
+    `footnotes` are the marks behind amounts that only refer to footnotes.
+    """
 
     decimals: Decimals | None = None
     negative_word: str = ""
+    footnotes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,28 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if signed is None or (match["before"] and match["after"]):
         return NO_AMOUNT
     return Numeral(signed[0] != minus, signed[1], unit)
+
+
+def footnote_mark(cell: object) -> str:
+    """Return the mark of a footnote behind an amount, or an empty string."""
+    if not isinstance(cell, str) or len(cell) > LONGEST or _is_amount(cell):
+        return ""
+    match = _FOOTNOTE.fullmatch(cell.strip())
+    if match is None or not _is_amount(match["number"]):
+        return ""
+    is_power = match["number"].isdecimal() and match["mark"].isdigit()  # 10 to the power of 2
+    return "" if is_power else match["mark"]
+
+
+def _is_amount(text: str) -> bool:
+    apart = taken_apart(text)
+    return apart == NEEDS_WORD or (isinstance(apart, Numeral) and bool(readings(apart.digits)))
+
+
+def without_footnote(cell: str, marks: Sequence[str]) -> str:
+    """Return a text without the mark of a footnote at its end, if it has one of these marks."""
+    match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
+    return match["number"] if match is not None and match["mark"] in marks else cell
 
 
 def _without_sign(text: str) -> tuple[str, str]:
@@ -238,7 +270,7 @@ def _read_number(cell: float) -> Amount | str:
 
 
 def _read_text(cell: str, rules: Rules) -> Amount | str:
-    apart = taken_apart(cell, rules.negative_word)
+    apart = taken_apart(without_footnote(cell, rules.footnotes), rules.negative_word)
     if isinstance(apart, str):
         return apart
     read = readings(apart.digits)

@@ -1,28 +1,36 @@
 """Infer from a whole column its decimal separator and the order of its dates."""
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from collections.abc import Sequence
+from datetime import date
+from itertools import chain
 
-from warehouse.reconcile.ledger.cells.amounts import NEEDS_WORD, Rules, evidence, taken_apart
+from warehouse.reconcile.ledger.cells.amounts import (
+    NEEDS_WORD,
+    Rules,
+    evidence,
+    footnote_mark,
+    taken_apart,
+    without_footnote,
+)
 from warehouse.reconcile.ledger.cells.fast_rows import telling_cells
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.settings.shape import Decimals
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.settings.toml_table import quote
+from warehouse.reconcile.terms.dates import date_of, order_of
+from warehouse.reconcile.terms.errors import Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells
-from warehouse.spreadsheet.reading.grid import Grid
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.grid import HEAD, Grid
+from warehouse.spreadsheet.reading.text import as_text, first_text
 
-_YEAR_FIRST = re.compile(r"([0-9]{4})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})(?:[T ].*)?")
-_DAY_MONTH = re.compile(r"([0-9]{1,2})[ -]([a-z]{3,9})\.?[ -]([0-9]{4})", re.IGNORECASE)
-_MONTH_DAY = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2}),? ([0-9]{4})", re.IGNORECASE)
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _DECIMAL, _DATES = "decimal", "dates"
-_LAST_MONTH = 12
+# Words in a footnote after which its amounts may have another sign or unit, or are not held.
+_CHANGES = re.compile(
+    r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
+    r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
+    r"|storn|pending|not yet|unsettled|estimat|gesch",
+    re.IGNORECASE,
+)
 
 
 def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
@@ -33,11 +41,14 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     # One amount that only one convention reads settles all the others of its column. Nothing is
     # guessed from how often a letter occurs: a column of `1.234` alone may be either.
     word = head.shape.negative_word
+    footnotes = head.shape.footnotes
     cells = _telling(grid, head)
+    _ask_for_footnotes(grid, head, cells, where)
+    cells = [without_footnote(cell, footnotes) if isinstance(cell, str) else cell for cell in cells]
     if not word and head.sign is None:
         _ask_for_negative_word(cells, head, where)
     if head.shape.decimals:
-        return Rules(head.shape.decimals, word)
+        return Rules(head.shape.decimals, word, footnotes)
     sure, unsure = evidence(cells, word)
     settled = remembered.setdefault(head.fingerprint, {})
     if len(sure) > 1:
@@ -50,16 +61,50 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     if sure:
         decimals = next(iter(sure))
         settled[_DECIMAL] = decimals.value
-        return Rules(decimals, word)
+        return Rules(decimals, word, footnotes)
     if unsure and _DECIMAL in settled:
-        return Rules(Decimals(settled[_DECIMAL]), word)
+        return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
             f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
             "other amount of the column settles it.",
             f'{head.table}\ndecimal = "point"   # or "comma"',
         )
-    return Rules(None, word)
+    return Rules(None, word, footnotes)
+
+
+def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where: str) -> None:
+    """Raise `Ambiguous` if amounts have marks behind them that seem to refer to footnotes."""
+    found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
+    settled = head.shape.footnotes
+    if found.keys() <= set(settled):
+        return
+    examples = " and ".join(repr(as_text(cell)[:40]) for cell in [*found.values()][:2])
+    notes = [note for mark in found if (note := _footnote(grid, mark))]
+    explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
+    marks = ", ".join(map(quote, dict.fromkeys([*settled, *found])))
+    line = f"footnotes = [{marks}]"
+    # A footnote may say that an amount is in thousands, or owed. A letter may say that by itself.
+    is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
+    words = (
+        f"{where}: amounts like {examples} have a mark behind them, which seems to refer to a "
+        f"footnote.{explained} With this setting, the amounts are read without the mark."
+    )
+    raise Ambiguous(words, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
+
+
+def _footnote(grid: Grid, mark: str) -> str:
+    """Return the line of a sheet that begins with a mark, or an empty string."""
+    texts = (first_text(row) for row in chain(grid.rows[:HEAD], reversed(grid.rows[-HEAD:])))
+    return next((text[:80] for text in texts if text.startswith(mark) and text != mark), "")
+
+
+def _may_change_amounts(note: str) -> bool:
+    return bool(_CHANGES.search(note))
+
+
+def _is_letter(mark: str) -> bool:
+    return any(letter.isalpha() for letter in mark)
 
 
 def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
@@ -96,12 +141,12 @@ def dates_of(
     if place is None:
         return [None] * len(grid.rows), frozenset()
     cells = _column(grid, place)
-    order = head.shape.dates or _order(dict.fromkeys(cells[head.body :]))
+    order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
     settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
         order = settled.get(_DATES, "?")
     if order == "?":
-        example = next(cell for cell in cells[head.body :] if _order([cell]) == "?")
+        example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise Ambiguous(
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
             "date of the column settles it.",
@@ -138,66 +183,3 @@ def _column(grid: Grid, place: int) -> list[object]:
         texts: list[object] = grid.rows.column(place).to_pylist()
         return texts
     return [row[place] if len(row) > place else "" for row in grid.rows]
-
-
-def _order(cells: Iterable[object]) -> str:
-    """Return `day first`, `month first`, `?` where both may be; nothing where no date needs it."""
-    # A part above 12 is a day, and a point between the parts is written where days come first.
-    # 02/02/2026 is the same either way; any other date leaves the order open.
-    unsure = ""
-    for cell in cells:
-        match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
-        if not match:
-            continue
-        first, second = int(match[1]), int(match[3])
-        if match[2] == "." or first > _LAST_MONTH:
-            return "day first"
-        if second > _LAST_MONTH:
-            return "month first"
-        if first != second:
-            unsure = "?"
-    return unsure
-
-
-def is_date(cell: object) -> bool:
-    """Return whether a cell is a date that is written in one of the known ways."""
-    return date_of(cell, "day first") is not None or date_of(cell, "month first") is not None
-
-
-def date_of(cell: object, order: str) -> date | None:
-    """Return the date that a cell is, or None."""
-    if isinstance(cell, datetime):
-        return cell.date()
-    if isinstance(cell, date):
-        return cell
-    parts = _parts(as_text(cell).strip(), order)
-    try:
-        return date(*parts) if parts else None
-    except ValueError:
-        return None
-
-
-def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return year, month and day of a text that is a date."""
-    year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
-    if year_first:
-        has_all = bool(year_first[2]) or len(text) == len("20261120")
-        return (int(year_first[1]), int(year_first[3]), int(year_first[4])) if has_all else None
-    if not numbers:
-        return _date_with_month_name(text)
-    first, second = int(numbers[1]), int(numbers[3])
-    day, month = (second, first) if order == "month first" else (first, second)
-    return int(numbers[4]), month, day
-
-
-def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
-    """Return the parts of a date with its month in English, which needs no order."""
-    day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
-    if day_month:
-        day, name, year = day_month.groups()
-    elif month_day:
-        name, day, year = month_day.groups()
-    else:
-        return None
-    month = [place for place, month_ in enumerate(_MONTHS, 1) if month_.startswith(name.lower())]
-    return (int(year), month[0], int(day)) if len(month) == 1 else None

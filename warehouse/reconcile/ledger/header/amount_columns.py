@@ -7,14 +7,26 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from typing import TypeVar
 
 from warehouse.reconcile.ledger.header.candidate import Candidate
-from warehouse.reconcile.ledger.header.field_columns import column_of
+from warehouse.reconcile.ledger.header.field_columns import column_of, two_columns
 from warehouse.reconcile.ledger.header.titles import places_of
+from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import quote, setting
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.spreadsheet.reading.text import fold
+from warehouse.reconcile.terms.dates import (
+    ORDERS,
+    date_of,
+    dated_title,
+    month_title,
+    order_of,
+    order_with,
+)
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, choices
+from warehouse.spreadsheet.reading.text import as_text, fold
 
+DateCell = TypeVar("DateCell")
 _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 
@@ -28,10 +40,11 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount of each row, and the names that the titles of its columns say, by field."""
+    """One amount of each row, and what the titles of its columns say: names by field, and a day."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    day: date | None = None
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
@@ -96,7 +109,114 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
                 f"settled for amount. Nothing was reconciled. Mend {candidate.table} in recon.toml."
             )
         return (Layer(terms),)
+    if days := day_columns(candidate):
+        return (_layer_of_day(candidate, days),)
+    if months := month_columns(candidate):
+        if candidate.day not in months:
+            raise _question_of_months(candidate, months)
+        return (_layer_of_day(candidate, months),)
     return (Layer((Term(_amount_place(candidate)),)),)
+
+
+def day_columns(candidate: Candidate) -> dict[date, list[int]]:
+    """Return by day the columns of amounts whose titles are dates, like `Balance 2026-11-20`.
+
+    There are none if another column is the amount by its title. Raises `Ambiguous` if the dates may
+    begin with the day or with the month.
+    """
+    titles = range(len(candidate.titles))
+    plain = [place for place in titles if candidate.field_of(place) == "amount"]
+    # The dates may be in the row above, each of them above the columns of its day.
+    above = candidate.dates_above() if len(plain) > 1 else {}
+    dated = {}
+    for place in titles:
+        stem, written = dated_title(candidate.title_cell(place))
+        if written is None:
+            written = next((above[left] for left in range(place, -1, -1) if left in above), None)
+        if written is not None and candidate.has_numbers(place):
+            dated[place] = stem, written
+    columns = _columns_of_amounts(candidate, dated, plain)
+    order = candidate.shape.dates or order_of(columns.values())
+    if order == "?":
+        raise _question_of_order(candidate, list(columns.values()))
+    return _by_day({place: date_of(written, order) for place, written in columns.items()})
+
+
+def month_columns(candidate: Candidate) -> dict[date, list[int]]:
+    """Return by its last day the columns of amounts whose titles are months, like `Nov 2026`."""
+    titles = range(len(candidate.titles))
+    plain = [place for place in titles if candidate.field_of(place) == "amount"]
+    dated = {place: month_title(candidate.title_cell(place)) for place in titles}
+    dated = {
+        place: found
+        for place, found in dated.items()
+        if found[1] is not None and candidate.has_numbers(place)
+    }
+    return _by_day(_columns_of_amounts(candidate, dated, plain))
+
+
+def _columns_of_amounts(
+    candidate: Candidate, dated: Mapping[int, tuple[str, DateCell]], plain: Sequence[int]
+) -> dict[int, DateCell]:
+    """Return the columns of amounts among those with a title and a date."""
+    if not set(plain) <= dated.keys():
+        return {}
+    # `Quantity 2026-11-20` counts before a bare date, which may be the title of anything.
+    named = [place for place in dated if candidate.words.field_of(dated[place][0]) == "amount"]
+    places = named or [place for place in dated if not dated[place][0]]
+    return {place: dated[place][1] for place in places}
+
+
+def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
+    places: dict[date, list[int]] = {}
+    for place, day in days.items():
+        if day is not None:
+            places.setdefault(day, []).append(place)
+    return places
+
+
+def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
+    """Return the column of the day of the book, or else that of the newest day before it."""
+    # Whether amounts of another day are used at all is decided later (`reading.read_ledgers`).
+    day = max([day for day in days if day <= candidate.day] or days)
+    if len(days[day]) > 1:
+        raise two_columns(candidate, "amount", days[day])
+    return Layer((Term(days[day][0]),), day=day)
+
+
+def _question_of_order(candidate: Candidate, dates: Sequence[object]) -> Ambiguous:
+    words = (
+        f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with the "
+        "day or with the month."
+    )
+    likely = order_with(dates, candidate.day)
+    lines = [setting("dates", order) for order in ORDERS]
+    if likely:
+        words += f" Only dates with the {likely} include {candidate.day}."
+        return Ambiguous(words, f"{candidate.file_table}\n{setting('dates', likely)}")
+    return Ambiguous(words, choices(candidate.file_table, *lines))
+
+
+def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
+    titles = [candidate.titles[place] for places in months.values() for place in places]
+    day = candidate.day
+    words = (
+        f"{candidate.where}: the titles {_examples(titles)} are months, and none of them ends on "
+        f"{day}, the day of the book."
+    )
+    last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
+    if last is None:
+        line = choices("[inbox]", setting(candidate.file, UNUSED))
+        return Ambiguous(f"{words} Put a ledger of that day into the inbox instead.", line)
+    line = setting("amount", candidate.titles[months[last][0]])
+    return Ambiguous(
+        f"{words} The column of that month may hold the amounts of that day.",
+        choices(candidate.file_table, line),
+    )
+
+
+def _examples(cells: Sequence[object]) -> str:
+    return ", ".join(repr(as_text(cell)) for cell in cells[:4])
 
 
 def _amount_place(candidate: Candidate) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -12,6 +13,8 @@ from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.scope import ALL, FileSettings
 from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.settings.toml_table import heading
+from warehouse.reconcile.terms.dates import dated_title
+from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import text_at
 
@@ -24,7 +27,7 @@ class Candidate:
 
     `settled` has titles by field that were found or written down for headers like it; `shape` also
     has what was written down for files of its name, and what is known of the export that it is.
-    `covers` is what the file is of, by field.
+    `covers` is what the file is of, by field; `day` is that of the book.
     """
 
     grid: Grid
@@ -39,6 +42,8 @@ class Candidate:
     profile: Profile | None
     settled: Mapping[str, str]
     where: str
+    file: str
+    day: date
     words: Words
 
     def field_of(self, place: int) -> str:
@@ -56,6 +61,28 @@ class Candidate:
         """The heading of the table that settles questions of it."""
         return heading("ledger", self.fingerprint)
 
+    @property
+    def file_table(self) -> str:
+        """The heading of the table that settles questions of all files of its name."""
+        return heading("file", name_pattern(self.file))
+
+    def title_cell(self, place: int) -> object:
+        """Return the title of a column, or the date that is its title."""
+        cells = self.grid.rows[self.row + self.depth - 1]
+        cell = cells[place] if len(cells) > place else ""
+        return cell if isinstance(cell, date) else self.titles[place]
+
+    def dates_above(self) -> dict[int, object]:
+        """Return the dates in the row above the last row of titles, if they differ."""
+        row = self.row + self.depth - 2
+        cells = self.grid.rows[row] if row >= 0 else ()
+        dates = {
+            place: written
+            for place, cell in enumerate(cells)
+            if (written := dated_title(cell)[1]) is not None
+        }
+        return dates if len(set(dates.values())) > 1 else {}
+
     def has_numbers(self, place: int) -> bool:
         """Return whether numbers stand in a column, in its first rows."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
@@ -66,7 +93,7 @@ class Candidate:
 
 
 def candidate_at(
-    grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, where: str
+    grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, file: str
 ) -> Candidate:
     """Return a row of a sheet with all that is settled of one like it."""
     titles, lower = joined_titles(grid, rows.start, len(rows))
@@ -96,7 +123,9 @@ def candidate_at(
             if title not in shape.columns.values()
         }
         | dict(by_print.columns),
-        where=where,
+        where=f"{file} {grid.sheet}".strip(),
+        file=file,
+        day=context.day,
         words=context.words,
         covers=covers,
         profile=profile,

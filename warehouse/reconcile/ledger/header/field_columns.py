@@ -13,8 +13,9 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     """Return the column of a field; raise where it is not there, or where two may be it."""
     if wanted is None:
         # A second choice of words counts only where no column has one of the first; a column that
-        # was settled for another field is not this one by its words.
-        settled_titles = {fold(title) for title in candidate.shape.columns.values()}
+        # was settled for another field, or as the amounts of a name, is not this one by its words.
+        shape = candidate.shape
+        settled_titles = {fold(title) for title in (*shape.columns.values(), *shape.label_columns)}
         titles = [
             place
             for place, title in enumerate(candidate.titles)
@@ -31,11 +32,11 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
                 f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
             )
     if len(places) > 1:
-        raise _two_columns(candidate, name, places)
+        raise two_columns(candidate, name, places)
     return places[0] if places else None
 
 
-def _two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambiguous:
+def two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambiguous:
     """Return the question which of several columns is a field."""
     titles = [candidate.titles[place] for place in places]
     # Two columns of one title are told apart by their letters.

@@ -7,10 +7,13 @@ digest name it in recon.toml.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 from warehouse.reconcile.ledger.header.amount_columns import (
     Layer,
+    day_columns,
     layers_of,
+    month_columns,
     terms_of,
 )
 from warehouse.reconcile.ledger.header.candidate import Candidate, candidate_at
@@ -32,7 +35,8 @@ class Header:
     It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
     `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
     whether they are negative. The column `amount` is the first one that an amount is read from.
-    `profile` is the export of a known program that it is.
+    `profile` is the export of a known program that it is. `days` are the days that the titles of
+    columns of amounts state, by column, and `day` is the one that is read.
     """
 
     row: int
@@ -47,6 +51,8 @@ class Header:
     covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sign: int | None = None
     profile: Profile | None = None
+    days: Mapping[int, date] = field(default_factory=dict)
+    day: date | None = None
 
     @property
     def table(self) -> str:
@@ -100,10 +106,9 @@ def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
     # The first row that names both an asset and an amount, by its words or by what was settled for
     # headers like these. Titles, blank lines and addresses above it name at most one of them.
     settings = context.config.of_file(file, grid.sheet)
-    where = f"{file} {grid.sheet}".strip()
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):
-            candidate = candidate_at(grid, range(row, row + depth), context, settings, where)
+            candidate = candidate_at(grid, range(row, row + depth), context, settings, file)
             if _is_header(candidate):
                 return _header(candidate)
     return None
@@ -137,6 +142,7 @@ def _has_amounts(candidate: Candidate) -> bool:
         bool(shape.columns_are and sum(map(bool, titles)) > 1)
         or min(roles["debit"], roles["credit"]) >= 1
         or roles["free"] + roles["locked"] > 1
+        or bool(day_columns(candidate) or month_columns(candidate))
     )
 
 
@@ -144,6 +150,7 @@ def _header(candidate: Candidate) -> Header:
     columns = _columns(candidate)
     layers = layers_of(candidate, columns)
     columns["amount"] = layers[0].terms[0].place
+    days = day_columns(candidate) or month_columns(candidate) if layers[0].day else {}
     return Header(
         row=candidate.row,
         depth=candidate.depth,
@@ -157,6 +164,8 @@ def _header(candidate: Candidate) -> Header:
         covers=candidate.covers,
         sign=sign_place(candidate),
         profile=candidate.profile,
+        days={place: day for day, places in days.items() for place in places},
+        day=layers[0].day,
     )
 
 

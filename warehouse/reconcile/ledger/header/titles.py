@@ -8,6 +8,7 @@ from itertools import islice
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.ledger.header.words import words_of
+from warehouse.reconcile.terms.dates import is_date
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
@@ -61,8 +62,8 @@ def places_of(wanted: str, titles: Sequence[str]) -> list[int]:
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
     """Return how many rows a header that begins here may have."""
-    # A second row of a header has texts below blanks of the first, and blanks below its texts;
-    # a number in it makes it a row of the ledger.
+    # A second row of a header has texts below blanks or dates of the first, and blanks below its
+    # texts; a number in it makes it a row of the ledger.
     if settled:
         return (settled,) if row + settled <= len(grid.rows) else ()
     if row + _TWO >= len(grid.rows):
@@ -71,7 +72,9 @@ def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
     below = [place for place, title in enumerate(second) if title]
     if any(as_text(cell).strip() and not isinstance(cell, str) for cell in grid.rows[row + 1]):
         return (1,)
-    has_gap = any(place >= len(upper) or not upper[place] for place in below)
+    has_gap = any(
+        place >= len(upper) or not upper[place] or is_date(upper[place]) for place in below
+    )
     has_label = any(
         title and (place >= len(second) or not second[place]) for place, title in enumerate(upper)
     )

@@ -8,21 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 
-from warehouse.reconcile.ledger.cells.conventions import date_of
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dates import DATE, ORDERS, date_of
 from warehouse.reconcile.terms.errors import Late
 from warehouse.reconcile.terms.file_names import day_in
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text
 
 _STATED, _MADE = "stated", "made"
-_DATE = re.compile(
-    r"(?<![0-9])(?:20[0-9]{2}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2(?:20[0-9]{2})"
-    r"|[0-9]{1,2}[ -][a-z]{3,9}\.?[ -]20[0-9]{2}|[a-z]{3,9}\.? [0-9]{1,2},? 20[0-9]{2})(?![0-9])",
-    re.IGNORECASE,
-)
 # When a report was made says nothing of the day that it is of.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
@@ -60,10 +55,10 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
         yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
     elif isinstance(cell, str):
         end, about = 0, _kind_of_words(label)
-        for written in _DATE.finditer(cell):
+        for written in DATE.finditer(cell):
             about = _kind_of_words(cell[end : written.start()]) or about
             end = written.end()
-            read = [date_of(written[0], order) for order in ("day first", "month first")]
+            read = [date_of(written[0], order) for order in ORDERS]
             days = [read_day for read_day in read if read_day is not None]
             if days:
                 yield about, day if day in days else days[0]

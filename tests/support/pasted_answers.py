@@ -1,0 +1,138 @@
+"""A folder of the reconciliation over one book, and runs that paste the lines of each question."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.support.ledger_samples import BOOK
+from tests.support.reconciliation_home import NOW
+from warehouse.reconcile import service
+from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.settings.config import TEMPLATE
+from warehouse.reconcile.store.records import to_json
+from warehouse.reconcile.terms.errors import Ambiguous, take_choice
+
+CellRows = Sequence[Sequence[object]]
+Content = str | CellRows | Mapping[str, CellRows]
+
+FIELDS = ("Portfolio", "Asset", "Venue", "Account")
+FINEST = "portfolio asset venue account"
+KEYS = [(row.portfolio, row.asset, row.venue, row.account) for row in BOOK]
+AMOUNTS = [row.text for row in BOOK]
+OLDER = [str(number) for number in range(1, len(BOOK) + 1)]
+
+
+def rows(titles: Sequence[object], *columns: Sequence[object]) -> CellRows:
+    """The book of the samples as a table: its keys, then these columns."""
+    body = [[*key, *cells] for key, *cells in zip(KEYS, *columns, strict=True)]
+    return [[*FIELDS, *titles], *body]
+
+
+def csv(table: CellRows, delimiter: str = ",") -> str:
+    """A table as text."""
+    return "".join(f"{delimiter.join(map(str, row))}\n" for row in table)
+
+
+@dataclass(slots=True)
+class PastedRun:
+    """A run after each question was answered with its own lines; `asked` are the questions."""
+
+    summary: RunSummary | None
+    asked: list[Ambiguous] = field(default_factory=list)
+
+
+def assert_right(ran: PastedRun, level: str = FINEST) -> None:
+    """Every amount of the book of the samples was found at this level, and nothing is left over."""
+    assert ran.summary is not None, [question.words for question in ran.asked]
+    counts = {result: number for result, number in ran.summary.counts.items() if number}
+    keys = {tuple(getattr(row, name) for name in level.split()) for row in BOOK}
+    assert (ran.summary.exit_code, counts) == (0, {"Matched": len(keys)})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFolder:
+    """An inbox and a recon.toml over the database of a published book."""
+
+    database: Path
+    root: Path
+
+    def put(self, content: Content, name: str) -> None:
+        """Put a ledger into the inbox: a text, the rows of a tab, or the rows of several tabs."""
+        inbox = self.root / "inbox"
+        inbox.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            (inbox / name).write_text(content, encoding="utf-8")
+            return
+        tabs = content if isinstance(content, Mapping) else {"Ledger": content}
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for title, rows in tabs.items():
+            sheet = book.create_sheet(title)
+            for row in rows:
+                sheet.append(list(row))
+        book.save(inbox / name)
+
+    def settle(self, lines: str) -> None:
+        """Paste lines at the end of recon.toml."""
+        config = self.root / "recon.toml"
+        before = config.read_text(encoding="utf-8") if config.exists() else TEMPLATE
+        config.write_text(f"{before}\n{lines}\n", encoding="utf-8")
+
+    def run(self) -> RunSummary:
+        """Run the reconciliation."""
+        return service.run(
+            self.database,
+            self.root,
+            as_of=None,
+            program_version="0.0.0",
+            now=NOW,
+            pause=lambda: None,
+        )
+
+    def paste(self, *choices: int, most: int = 2) -> PastedRun:
+        """Run, and paste the lines of each question as they are, or the line of the next choice.
+
+        A question that comes back unchanged settles nothing: the run has no summary then.
+        """
+        asked: list[Ambiguous] = []
+        wanted = list(choices)
+        for _ in range(most + 1):
+            try:
+                return PastedRun(self.run(), asked)
+            except Ambiguous as question:
+                if asked and question.line == asked[-1].line:
+                    return PastedRun(None, asked)
+                asked.append(question)
+                is_choice = "\n# " in question.line and wanted
+                self.settle(
+                    take_choice(question.line, wanted.pop(0)) if is_choice else question.line
+                )
+        return PastedRun(None, asked)
+
+    def breaks(self) -> list[dict[str, Any]]:
+        """The breaks of the newest result."""
+        return list(map(to_json, service.status(self.root).breaks))
+
+
+@contextmanager
+def questions_raised() -> Iterator[set[str]]:
+    """Collect the names of the functions that make questions, as `module.function`."""
+    raised: set[str] = set()
+    made = Ambiguous.__init__
+
+    def noted(question: Ambiguous, words: str, line: str) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        assert frame is not None
+        raised.add(f"{frame.f_globals['__name__']}.{frame.f_code.co_name}")
+        made(question, words, line)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Ambiguous, "__init__", noted)
+        yield raised

@@ -1,0 +1,23 @@
+"""A folder of the reconciliation over the book that all samples are of."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.ledger_samples import BOOK
+from tests.support.pasted_answers import AnswerFolder
+from tests.support.reconciliation_home import Desk
+
+
+@pytest.fixture(scope="package")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One published book for all cases."""
+    desk = Desk(tmp_path_factory.mktemp("home"))
+    desk.publish(BOOK)
+    return desk.layout.database
+
+
+@pytest.fixture
+def folder(database: Path, tmp_path: Path) -> AnswerFolder:
+    """An empty folder of the reconciliation over that book."""
+    return AnswerFolder(database, tmp_path)

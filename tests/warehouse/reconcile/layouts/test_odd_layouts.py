@@ -1,0 +1,118 @@
+"""Layouts that programs and people make are read right, or one question settles them."""
+
+import pytest
+
+from tests.support.pasted_answers import (
+    AMOUNTS,
+    FIELDS,
+    KEYS,
+    AnswerFolder,
+    CellRows,
+    assert_right,
+    csv,
+    rows,
+)
+from tests.support.shared import some_daily
+
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
+TABLE = rows(["Quantity"], AMOUNTS)
+HEADER, *LINES = csv(TABLE).splitlines()
+
+
+def marked(text: str, every: int = 3) -> CellRows:
+    """The book with this text behind every third amount."""
+    marks = [text if number % every == 0 else "" for number in range(len(AMOUNTS))]
+    amounts = [f"{amount}{mark}" for amount, mark in zip(AMOUNTS, marks, strict=True)]
+    return rows(["Quantity"], amounts)
+
+
+@pytest.mark.parametrize("cell", ['="{}"', '"=""{}"""'])
+def test_texts_in_formulas_of_a_csv_are_read_as_a_spreadsheet_shows_them(
+    folder: AnswerFolder, cell: str
+) -> None:
+    """Names and amounts like ="20.62" are the text between the quotes, commas in it and all."""
+    amounts = [f"{float(text):,.8f}" for text in AMOUNTS]
+    body = [[*key, amount] for key, amount in zip(KEYS, amounts, strict=True)]
+    folder.put(csv([[*FIELDS, "Quantity"]]) + csv(wrapped(body, cell)), "ledger.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert not ran.asked
+
+
+def wrapped(table: CellRows, cell: str) -> CellRows:
+    """A table with each cell written like `cell`."""
+    return [[cell.format(text) for text in row] for row in table]
+
+
+def paged(*heading: str, first: bool = True) -> str:
+    """The book on three pages, each with these lines and the header; perhaps not on the first."""
+    pages = [LINES[:5], LINES[5:11], LINES[11:]]
+    text = ""
+    for number, lines in enumerate(pages, 1):
+        above = [line.format(number) for line in heading] if first or number > 1 else []
+        text += "".join(f"{line}\n" for line in (*above, HEADER, *lines))
+    return text
+
+
+PAGES = {
+    "a page number below the amounts": paged("Custody report,,,,Page {}", "20 Nov 2026,,,,"),
+    "below the assets": paged(",Custody report,,,Seite {} von 3", ",20 Nov 2026,,,"),
+    "in two cells": paged("Custody report,,,Page,{}", "20 Nov 2026,,,,"),
+    "not on the first page": paged("Custody report,,,,page {} of 3", first=False),
+    "a number alone": paged(",,,,Página {} de 3", first=False),
+    "carried forward": paged("Report,,,,Page {}").replace(
+        "Report,,,,Page 2", "Carried forward,,,,99.5\nReport,,,,Page 2\nÜbertrag,,,,99.5"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", some_daily(PAGES, 3))
+def test_headings_of_pages_in_a_csv_are_no_rows(folder: AnswerFolder, name: str) -> None:
+    """They are counted as what they are; none of them is rejected, and no row is lost."""
+    folder.put(PAGES[name], "ledger.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert not ran.asked
+
+
+def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) -> None:
+    """Only a line without an amount, or with the number of a page, is the heading of a page."""
+    folder.put(f"Cash,,,,1000\n{csv(TABLE)}Cash,,,,2000\n", "ledger.csv")
+    summary = folder.run()
+    assert summary.exit_code == 3
+    assert any("row 19" in notice.words for notice in summary.notices)
+
+
+@pytest.mark.parametrize("mark", some_daily([" (1)", "*", " †", "²", " [2]", " 1)", " **"], 4))
+def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: str) -> None:
+    """Nothing is rejected once the line is pasted; the amounts are those before the marks."""
+    folder.put(
+        csv(marked(mark)) + f'"{mark.strip()} Includes staked positions",,,,\n', "ledger.csv"
+    )
+    ran = folder.paste()
+    assert_right(ran)
+    (asked,) = ran.asked
+    assert "Includes staked positions" in asked.words
+
+
+@pytest.mark.parametrize("note", ["* in thousands", "* owed to the broker", "(k) thousands"])
+def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
+    folder: AnswerFolder, note: str
+) -> None:
+    """Pasting the lines as they are settles nothing: a person must remove the # first."""
+    mark = note.partition(" ")[0]
+    folder.put(csv(marked(f" {mark}")) + f"{note},,,,\n", "ledger.csv")
+    ran = folder.paste()
+    assert ran.summary is None
+    assert note in ran.asked[0].words
+
+
+def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -> None:
+    """Each mark is listed in recon.toml, so that no other one is dropped without a question."""
+    folder.put(csv(marked("*")), "ledger.csv")
+    assert_right(folder.paste())
+    folder.put(csv(marked("*")).replace("12.5*", "12.5 (1)"), "ledger.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert 'footnotes = ["*", "(1)"]' in ran.asked[0].line

@@ -1,0 +1,182 @@
+"""Pasting the lines that a question shows gives the right result, or settles nothing."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.support.ledger_samples import BOOK
+from tests.support.pasted_answers import (
+    AMOUNTS,
+    FIELDS,
+    FINEST,
+    OLDER,
+    AnswerFolder,
+    CellRows,
+    Content,
+    assert_right,
+    csv,
+    rows,
+)
+from tests.support.reconciliation_home import Desk
+from tests.support.shared import some_daily
+
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
+
+def pivot(lines: Sequence[str], across: str, titles: Sequence[str]) -> CellRows:
+    """The book as a pivot table: a row for each name of `lines`, a column for each of `across`."""
+    sums: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
+    for row in BOOK:
+        sums[*(getattr(row, name) for name in lines), getattr(row, across)] += Decimal(row.text)
+    columns = sorted({key[-1] for key in sums})
+    return [
+        [*titles, *columns],
+        *[
+            [*line, *(str(sums[*line, name]) if (*line, name) in sums else "" for name in columns)]
+            for line in sorted({key[:-1] for key in sums})
+        ],
+    ]
+
+
+# Ledgers that have the amounts of several days in columns of their own.
+DAYS: dict[str, tuple[str, Content]] = {
+    "oldest first": (
+        "ledger.csv",
+        csv(rows(["2026-11-18", "2026-11-19", "2026-11-20"], OLDER, OLDER, AMOUNTS)),
+    ),
+    "newest first, with points": (
+        "ledger.csv",
+        csv(rows(["20.11.2026", "19.11.2026"], AMOUNTS, OLDER), ";"),
+    ),
+    "a later day too": (
+        "ledger.csv",
+        csv(rows(["2026-11-19", "2026-11-20", "2026-12-31"], OLDER, AMOUNTS, OLDER)),
+    ),
+    "beside a word": (
+        "ledger.csv",
+        csv(rows(["Balance as of 19 Nov 2026", "Balance as of 20 Nov 2026"], OLDER, AMOUNTS)),
+    ),
+    "in brackets": (
+        "ledger.csv",
+        csv(rows(["Bestand (19.11.2026)", "Bestand (20.11.2026)"], OLDER, AMOUNTS), ";"),
+    ),
+    "with a time, as pandas writes it": (
+        "ledger.csv",
+        csv(rows(["2026-11-19 00:00:00", "2026-11-20 00:00:00"], OLDER, AMOUNTS)),
+    ),
+    "dates of a spreadsheet": (
+        "ledger.xlsx",
+        rows([date(2026, 11, 19), date(2026, 11, 20)], OLDER, AMOUNTS),
+    ),
+    "beside prices of the same days": (
+        "ledger.csv",
+        csv(
+            rows(
+                ["Qty 19/11/2026", "Price 19/11/2026", "Qty 20/11/2026", "Price 20/11/2026"],
+                *(OLDER, OLDER, AMOUNTS, OLDER),
+            )
+        ),
+    ),
+    "in a row above equal titles": (
+        "ledger.xlsx",
+        [
+            ["", "", "", "", date(2026, 11, 19), "", date(2026, 11, 20), ""],
+            *rows(["Quantity", "Price", "Quantity", "Price"], OLDER, OLDER, AMOUNTS, OLDER),
+        ],
+    ),
+    "in the upper of two rows of titles": (
+        "ledger.csv",
+        csv(
+            [
+                [*FIELDS, "2026-11-19", "2026-11-20"],
+                ["", "", "", "", "Qty", "Qty"],
+                *rows([], OLDER, AMOUNTS)[1:],
+            ]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", some_daily(DAYS, 4))
+def test_of_columns_of_several_days_that_of_the_book_is_read(
+    folder: AnswerFolder, name: str
+) -> None:
+    """It is the day that counts, wherever its column is and however its date is written."""
+    file, content = DAYS[name]
+    folder.put(content, file)
+    ran = folder.paste()
+    assert_right(ran, FINEST)
+    assert not ran.asked
+
+
+def test_columns_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
+    """A ledger without a column of the day of the book is late, like any ledger of another day."""
+    folder.put(csv(rows(["2026-10-31", "2026-11-19"], OLDER, AMOUNTS)), "ledger.csv")
+    (asked,) = folder.paste().asked
+    assert "The book is of 2026-11-20, and ledger.csv is of 2026-11-19" in asked.words
+
+
+def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerFolder) -> None:
+    """A month that ends later may hold other amounts: a person must remove the # of its line."""
+    folder.put(csv(rows(["Sep 2026", "Oct 2026", "Nov 2026"], OLDER, OLDER, AMOUNTS)), "ledger.csv")
+    ran = folder.paste()
+    assert ran.summary is None
+    assert ran.asked[0].line == '[file."ledger.csv"]\n# amount = "Nov 2026"'
+    assert "Remove the # of the line that is right, and add to recon.toml" in str(ran.asked[0])
+    assert_right(folder.paste(1), FINEST)
+
+
+def test_dates_of_two_readings_are_read_as_the_day_of_the_book(tmp_path: Path) -> None:
+    """The proposed order is the only one in which the day of the book is one of the dates."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK, "20261102T021500Z")
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    for order in ("%d/%m/%Y", "%m/%d/%Y"):
+        titles = [f"{date(2026, 11, day):{order}}" for day in (1, 2)]
+        folder.put(csv(rows(titles, OLDER, AMOUNTS)), "ledger.csv")
+        assert_right(folder.paste(), FINEST)
+        (folder.root / "recon.toml").unlink()
+    folder.put(csv(rows(["11/02/2026", "02/11/2026"], OLDER, AMOUNTS)), "ledger.csv")
+    assert folder.paste().summary is None
+
+
+# Pivot tables: what the rows are, what the columns are, and the titles of the rows.
+PIVOTS = {
+    "venues across, row labels are the portfolios": (
+        ("portfolio", "asset"),
+        "venue",
+        ("Row Labels", "Asset"),
+    ),
+    "venues across, one called like a field": (
+        ("portfolio", "asset"),
+        "venue",
+        ("Portfolio", "Asset"),
+    ),
+    "venues across, words of its own": (("portfolio", "asset"), "venue", ("Sleeve", "Thing")),
+    "assets across, row labels": (("portfolio", "venue"), "asset", ("Row Labels", "Venue")),
+    "assets across, German row labels": (("portfolio",), "asset", ("Zeilenbeschriftungen",)),
+    "portfolios across": (("venue", "asset"), "portfolio", ("Étiquettes de lignes", "Coin")),
+}
+
+
+@pytest.mark.parametrize("name", some_daily(PIVOTS, 3))
+def test_the_lines_for_a_pivot_table_name_all_of_its_columns(
+    folder: AnswerFolder, name: str
+) -> None:
+    """One paste reads it whole: no portfolio is dropped, and no venue is taken for an account."""
+    lines, across, titles = PIVOTS[name]
+    folder.put(csv(pivot(lines, across, titles)), "pivot.csv")
+    ran = folder.paste()
+    assert_right(ran, " ".join((*lines, across)))
+    assert len(ran.asked) == 1
+
+
+def test_of_several_columns_of_figures_none_is_proposed(folder: AnswerFolder) -> None:
+    """If only a person knows which column is the amount, pasting the lines settles nothing."""
+    folder.put(csv(rows(["Yesterday", "Today"], OLDER, AMOUNTS)), "ledger.csv")
+    assert folder.paste().summary is None
+    assert_right(folder.paste(2), FINEST)
