@@ -57,6 +57,11 @@ _ALL = (
         "doctor",
         "check settings, disk, reach, key, clock, warehouse and schedule",
         option("--alert", is_flag=True, help="send a test by every alert channel"),
+        option(
+            "--turn-on",
+            is_flag=True,
+            help="turn on the schedule and sensors that somebody turned off in Dagster",
+        ),
         format_option(),
         traits=ANSWERS | WITHOUT_HOME,
     ),

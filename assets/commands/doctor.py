@@ -17,6 +17,7 @@ from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
 from assets.monitoring.switches import read_switches
+from assets.monitoring.switches import turn_on as turn_on_switches
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
@@ -54,32 +55,42 @@ def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
 
 
-def run(nightbook: Nightbook, *, alert: bool, form: str | None) -> int:
-    """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
+def run(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
+    """Print every finding. Return 2 if a setting is wrong, and 1 if anything else is."""
     findings, code = [], 0
+    if turn_on:
+        findings += _findings("schedule", lambda: [_turned_on(nightbook)])
     try:
         settings: Settings | None = nightbook.settings(api=True)
         findings.append(_well("settings", "all there"))
     except SettingsWrong as wrong:
         settings, code = None, WRONG_USAGE
         findings += [_wrong("settings", complaint) for complaint in wrong.complaints]
-    home = settings or _without_api(nightbook)
-    if home is not None:
-        findings += _findings("disk", lambda: [_disk(Layout(home.home))])
-    if settings is not None:
-        findings += _findings("reach", lambda: list(_service(nightbook, settings)))
-    if home is not None:
-        now = nightbook.now()
-        findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
-        findings += _findings("schedule", lambda: [_schedule(home, now)])
-        if shelf.shelf_of(nightbook) is not None:
-            findings += _findings("shelf", lambda: [_shelf(nightbook)])
-        findings += _channels(home) if alert else ()
+    findings += _all_findings(nightbook, settings, alert=alert)
     if form:
         print_records(form, ("subject", "is_well", "message"), findings)
     for finding in findings if not form else ():
         print(f"{mark(is_well=finding.is_well)} {finding.subject:<10} {finding.message}")
     return code or (0 if all(finding.is_well for finding in findings) else FAILED)
+
+
+def _all_findings(
+    nightbook: Nightbook, settings: Settings | None, *, alert: bool
+) -> Iterator[Finding]:
+    """Yield every finding but those of the settings, as far as the settings are known."""
+    home = settings or _without_api(nightbook)
+    if home is not None:
+        yield from _findings("disk", lambda: [_disk(Layout(home.home))])
+    if settings is not None:
+        yield from _findings("reach", lambda: list(_service(nightbook, settings)))
+    if home is not None:
+        now = nightbook.now()
+        yield from _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
+        yield from _findings("schedule", lambda: [_schedule(home, now)])
+        if shelf.shelf_of(nightbook) is not None:
+            yield from _findings("shelf", lambda: [_shelf(nightbook)])
+        if alert:
+            yield from _channels(home)
 
 
 def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
@@ -201,15 +212,22 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     dagster = read_switches(layout)
     if dagster.error:
         message += f"; Dagster's record of this home cannot be read: {dagster.error}"
+    elif is_demo(layout) and not dagster.is_on:
+        message += "; the schedule of a demo is off until somebody turns it on in Dagster"
     elif not dagster.off or is_demo(layout):
         message += f", {dagster.daemon(now)}"
     else:
-        message += (
-            f"; turned off in Dagster: {', '.join(dagster.off)}. Turn on under Automation in "
-        )
-        message += f"its page: {full_command(layout, 'dev')}"
+        command = full_command(layout, "doctor", "--turn-on")
+        message += f"; turned off in Dagster: {', '.join(dagster.off)}. To turn on: {command}"
     is_well = not dagster.error and (not dagster.off or is_demo(layout))
     return Finding("schedule", is_well=is_well, message=message)
+
+
+def _turned_on(nightbook: Nightbook) -> Finding:
+    names = turn_on_switches(nightbook.layout)
+    if not names:
+        return _well("schedule", "nothing was turned off in Dagster, so nothing was turned on")
+    return _well("schedule", f"turned on in Dagster: {', '.join(names)}")
 
 
 def _shelf(nightbook: Nightbook) -> Finding:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from assets.console.color import GREEN, RED, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.rows import print_rows
+from assets.home.demo import is_demo
 from assets.monitoring.alerts import Alert
 from assets.monitoring.conditions import find_alerts
 from assets.monitoring.due import next_night
@@ -107,7 +108,8 @@ def _print_words(status: HomeStatus, layout: Layout, now: datetime) -> None:
     counts += f", {count_of(status.gaps, 'date')} not read (ops.gaps)" if status.gaps else ""
     print(f"book        {_line(status.books[-1]) if status.books else 'none yet'}{counts}")
     due = f"{status.tick:%Y-%m-%d %H:%M} {settings.timezone}, {dagster.daemon(now)}"
-    print(f"next        {'by hand only: the schedule is off' if SCHEDULE in dagster.off else due}")
+    is_off = SCHEDULE in dagster.off or (is_demo(layout) and not dagster.is_on)
+    print(f"next        {'by hand only: the schedule is off' if is_off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")

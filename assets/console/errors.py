@@ -8,9 +8,25 @@ from pathlib import Path
 
 from assets.console.declaration import FAILED
 from assets.nightbook import Nightbook
+from pipelines.edge.errors import (
+    AccessRefused,
+    ClockRefused,
+    CredentialRefused,
+    KeyRefused,
+    OriginRefused,
+    RedirectRefused,
+)
+from pipelines.landing.lock import WriterBusy
 from pipelines.landing.owner import name_of
+from pipelines.settings import SettingsWrong
 from warehouse.query.printable import printable_lines
 
+BUSY = "status"
+"""The command after an error that only says that another run is at work."""
+_OF_SETTINGS = (
+    *(AccessRefused, ClockRefused, CredentialRefused, KeyRefused, OriginRefused),
+    *(RedirectRefused, SettingsWrong),
+)
 OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -50,6 +66,16 @@ def disk_message(error: BaseException, home: Path) -> str | None:
                 number, os.fsdecode(name) if isinstance(name, bytes) else str(name)
             )
     return None
+
+
+def helping_command(error: BaseException) -> str:
+    """Return the command that helps after an error: the one that says or mends what is wrong."""
+    numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
+    if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
+        return "prune"
+    if isinstance(error, WriterBusy):
+        return BUSY
+    return "doctor" if isinstance(error, _OF_SETTINGS) else "run"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -5,13 +5,15 @@ from datetime import date, datetime
 
 import dagster as dg
 
+from assets.console.errors import BUSY
 from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
 from assets.graph.published.reports import TIES_OUT
-from assets.graph.step import DECIDE, failure_message
+from assets.graph.step import DECIDE, failure_command, failure_message
 from assets.home.instance import DIED
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
 from assets.monitoring.due import next_try, night_of
+from assets.monitoring.night_conditions import book_line
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
@@ -41,12 +43,16 @@ def failure_alert(
     steps = {event.step_key for event in failures}
     if steps and not steps & UNTIL_JUDGED and _is_held(nightbook, day):
         return None
+    commands = [failure_command(event) for event in failures]
+    if commands and set(commands) == {BUSY}:
+        return None  # another run is taking the night, and tells how it ends
     words = [words for event in failures if (words := failure_message(event))]
     again = run.tags.get(WILL_RETRY) == "true"
     after = "It is tried again by itself." if again else "It is not tried again by itself."
     lines = dict.fromkeys(words or [message or "It does not say why."])
     if (tick := _next_try(nightbook, run, day)) is not None:
         return _trying_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
+    lines |= dict.fromkeys(book_line(nightbook, day))
     if _is_by_hand(run):
         return Alert(
             cause=f"failed:{run.run_id}",
@@ -62,7 +68,7 @@ def failure_alert(
         title=f"the run of {day or run.job_name} failed",
         words="\n".join([*(line[:LONGEST] for line in lines), after]),
         see=f"run {run.run_id} in nightbook dev; {layout.home}",
-        command=full_command(layout, "run"),
+        command=full_command(layout, next(filter(None, commands), "run")),
         happened=True,
         kind=WARNING if again else FAILURE,
     )

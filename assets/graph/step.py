@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.console.errors import disk_message, is_ours
+from assets.console.errors import disk_message, helping_command, is_ours
 from assets.nightbook import INFO, TOLD, Nightbook, Tell
 from pipelines import night
 from pipelines.landing.manifest import Manifest, load_manifest
@@ -18,6 +18,8 @@ from warehouse.storage.layout import Layout
 
 DECIDE = "decide_night"
 """The job in which a person decides on a night."""
+COMMAND = "command"
+"""The metadata of a failed step: the command of nightbook that helps."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -100,7 +102,11 @@ def failing_in_words(home: Path) -> Iterator[None]:
         if message is None:
             raise
         # The client retries requests; a step that failed fails again until somebody reads why.
-        raise dg.Failure(description=message, allow_retries=False) from None
+        raise dg.Failure(
+            description=message,
+            metadata={COMMAND: helping_command(error)},
+            allow_retries=False,
+        ) from None
 
 
 def log_teller(log: logging.Logger) -> Tell:
@@ -110,6 +116,13 @@ def log_teller(log: logging.Logger) -> Tell:
         log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
 
     return tell
+
+
+def failure_command(event: dg.DagsterEvent) -> str:
+    """Return the command that helps after a failed step; empty if the step did not expect it."""
+    failure = event.step_failure_data.user_failure_data
+    value = failure.metadata.get(COMMAND) if failure is not None else None
+    return str(value.value) if value is not None else ""
 
 
 def failure_message(event: dg.DagsterEvent) -> str:

@@ -17,7 +17,7 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.instance.ref import InstanceRef
 
 # Whether a schedule or a sensor is on: public only as a query to a web server that is up.
-from dagster._core.scheduler.instigation import InstigatorState
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus
 
 # The daemon's own ticks, also in nights when clocks change; the public API gives none.
 from dagster._utils.schedules import schedule_execution_time_iterator
@@ -48,6 +48,7 @@ __all__ = [
     "DagsterExecutionInterruptedError",
     "InstanceRef",
     "InstigatorState",
+    "InstigatorStatus",
     "schedule_execution_time_iterator",
     "shared_engines",
 ]

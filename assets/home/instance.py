@@ -21,6 +21,7 @@ from assets.home.dagster_internals import InstanceRef, shared_engines
 from warehouse.storage.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
 
 PROCESS = "nightbook/process"
+DAEMON_LOCK = "daemon.lock"
 UMASK = 0o777 & ~DIRECTORY_MODE
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
@@ -110,6 +111,14 @@ def close_dead_runs(
     return dead
 
 
+def is_daemon_locked(layout: Layout) -> bool | None:
+    """Return whether a process holds the lock of the daemon; None if no daemon ever took it."""
+    try:
+        return _is_locked(layout.dagster / DAEMON_LOCK)
+    except OSError:  # no daemon ever took it, or it is not for this user to see
+        return None
+
+
 def _lock(layout: Layout, name: str) -> Path:
     return layout.dagster / "alive" / Path(name).name
 
@@ -117,11 +126,16 @@ def _lock(layout: Layout, name: str) -> Path:
 def _is_held(layout: Layout, name: str) -> bool:
     """Whether a process holds the lock of that name."""
     try:
-        descriptor = os.open(_lock(layout, name), os.O_RDWR)
+        return _is_locked(_lock(layout, name))
     except OSError:
         return False
+
+
+def _is_locked(path: Path) -> bool:
+    # A shared lock meets an exclusive one, and a colleague who may only read can take it.
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:

@@ -4,7 +4,7 @@ All of it is read from names, decisions and digests, so that one may look every 
 body and no database is opened here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 
 from assets.console.invocation import full_command
@@ -14,12 +14,13 @@ from assets.monitoring.staleness import GRACE
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, shelf
 from pipelines.landing import snapshots
+from pipelines.landing.lock import unheld
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.verify import missing_landings
 from pipelines.schedule import is_due
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
-from warehouse.contract.wording import left_out
+from warehouse.contract.wording import count_of, left_out
 from warehouse.storage.layout import Layout
 
 LOOK_BACK = timedelta(days=7)
@@ -34,10 +35,23 @@ def night_alerts(
     yield from _held_alerts(layout, nights)
     yield from _taken_back(layout, nights, now - LOOK_BACK)
     yield from _gaps(nightbook, nights, today)
+    yield from _killed_alerts(layout, nights)
     yield from _unjudged_alerts(nightbook, nights, today)
     yield from _unpublished_alerts(layout, nights, now - patience)
     yield from _unshelved_alerts(nightbook, nights, now - patience)
     yield from _missing_alerts(layout)
+
+
+def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
+    """Return a line that says whether a date has a book; nothing if `day` is not a date."""
+    try:
+        wanted = date.fromisoformat(str(day))
+    except ValueError:
+        return []
+    book = snapshots.books(snapshots.landed_snapshots(nightbook.layout)).get(wanted)
+    if book is None:
+        return [f"{wanted} has no book yet."]
+    return [f"{wanted} has a book: snapshot {book.snapshot_id}."]
 
 
 def late_alert(nightbook: Nightbook) -> Alert | None:
@@ -81,21 +95,49 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
+    """Yield held nights; those of a date that has a newer book in one message."""
     books = snapshots.books(nights)
+    superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:
         if snapshot.state != HELD:
             continue
-        before = [day for day in books if day <= snapshot.snapshot_date]
-        stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
-        reasons = snapshot.decision.reasons if snapshot.decision else ()
+        book = books.get(snapshot.snapshot_date)
+        if book is not None and book.snapshot_id > snapshot.snapshot_id:
+            superseded.setdefault(snapshot.snapshot_date, []).append(snapshot)
+        else:
+            yield _held_alert(layout, snapshot, books)
+    for day, held in superseded.items():
+        names = [snapshot.snapshot_id for snapshot in held]
         yield Alert(
-            cause=f"held:{snapshot.snapshot_id}",
-            title=f"the night of {snapshot.snapshot_date} is held",
-            words="\n".join((f"Snapshot {snapshot.snapshot_id} waits for you. {stays}", *reasons)),
-            see=str(snapshot.folder),
-            command=full_command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
+            cause=f"held:{names[-1]}",
+            title=f"{count_of(len(held), 'snapshot')} of {day} held, and a newer one is its book",
+            words=f"The book of {day} is {books[day].snapshot_id} and stays. Reject what nobody "
+            f"needs, or leave it: {', '.join(names[-SHOWN:])}{left_out(names, SHOWN)}.",
+            see=str(held[-1].folder),
+            command=full_command(layout, "snapshots"),
             waits=True,
         )
+
+
+def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapshot]) -> Alert:
+    before = [day for day in books if day <= snapshot.snapshot_date]
+    stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
+    if before and before[-1] == snapshot.snapshot_date:
+        stays = f"That date has a book, which stays: {books[before[-1]].snapshot_id}."
+    lines = (
+        f"Snapshot {snapshot.snapshot_id} waits for your decision. {stays}",
+        "The command below shows what accepting it would change, and changes nothing.",
+        "Then accept or reject it. If access may have been lost, give the reason: --why '...'",
+        *(snapshot.decision.reasons if snapshot.decision else ()),
+    )
+    return Alert(
+        cause=f"held:{snapshot.snapshot_id}",
+        title=f"the night of {snapshot.snapshot_date} is held",
+        words="\n".join(lines),
+        see=str(snapshot.folder),
+        command=full_command(layout, "accept", snapshot.snapshot_id, "--dry-run"),
+        waits=True,
+    )
 
 
 def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iterator[Alert]:
@@ -103,8 +145,10 @@ def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iter
     books = snapshots.books(nights)
     for snapshot in nights:
         states = [decision.state for decision in snapshot.decisions]
-        was_book = snapshot.decision and states[-2:] == [ACCEPTED, REJECTED]
-        if snapshot.decision is None or not was_book or _at(snapshot.decision.at) < since:
+        was_accepted = states[-2:] == [ACCEPTED, REJECTED]
+        if snapshot.decision is None or not was_accepted or _at(snapshot.decision.at) < since:
+            continue
+        if not _was_book(snapshot, nights):
             continue
         book = books.get(snapshot.snapshot_date)
         is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
@@ -118,6 +162,24 @@ def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iter
             see=str(snapshot.folder),
             command=full_command(layout, "snapshots"),
         )
+
+
+def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
+    """Return whether a snapshot that was accepted and then rejected was the book in between."""
+    accepted, rejected = snapshot.decisions[-2:]
+    newer = [
+        other
+        for other in nights
+        if other.snapshot_date == snapshot.snapshot_date
+        and other.snapshot_id > snapshot.snapshot_id
+    ]
+    # The newest accepted snapshot of a date is its book, so only decisions on newer ones matter.
+    moments = [accepted.at, *(decision.at for other in newer for decision in other.decisions)]
+    return any(
+        not any(other.state_at(_at(moment)) == ACCEPTED for other in newer)
+        for moment in moments
+        if _at(accepted.at) <= _at(moment) < _at(rejected.at)
+    )
 
 
 def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
@@ -134,6 +196,23 @@ def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator
                 command=full_command(layout, "status"),
                 kind=FAILURE,
             )
+
+
+def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
+    """Yield dates of which a dead pull left its unfinished folder, and that have no snapshot."""
+    with unheld(layout.pull_lock) as is_nobody_pulling:
+        folders = list(layout.landing.glob("*/.*.pulling")) if is_nobody_pulling else []
+    landed = {str(snapshot.snapshot_date) for snapshot in nights}
+    for day in sorted({folder.parent.name for folder in folders} - landed):
+        yield Alert(
+            cause=f"killed:{day}",
+            title=f"the run that read {day} was killed",
+            words=f"It landed no snapshot, so {day} has no book. The API tells only what is held "
+            "now: until midnight the date can still be read.",
+            see=str(layout.landing / day),
+            command=full_command(layout, "run"),
+            kind=FAILURE,
+        )
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:

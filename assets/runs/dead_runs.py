@@ -15,7 +15,7 @@ from functools import partial
 from assets.console.errors import report_error
 from assets.graph.run_alerts import death_alert
 from assets.graph.sensors import look
-from assets.home.instance import UMASK, close_dead_runs, open_instance
+from assets.home.instance import DAEMON_LOCK, UMASK, close_dead_runs, open_instance
 from assets.monitoring.alerts import send_alerts
 from assets.monitoring.night_conditions import late_alert
 from assets.nightbook import Nightbook
@@ -43,7 +43,7 @@ def reap(nightbook: Nightbook) -> int:
     make_directory(layout.dagster)
     # Not `filelock`: the daemon that this process becomes must inherit the lock, and hold it until
     # it is gone, even by kill -9.
-    descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+    descriptor = os.open(layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

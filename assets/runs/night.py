@@ -23,6 +23,7 @@ from assets.monitoring.switches import Switches, switches_of
 from assets.nightbook import WARNING, Nightbook
 from assets.runs import records
 from assets.runs.records import RecordAway, in_memory, is_away, reaching_record
+from warehouse.storage.layout import Layout
 
 SILENT = run_config("CRITICAL")
 
@@ -79,13 +80,13 @@ def _run_with_record(
             if is_away(error):
                 raise RecordAway(layout, error) from error
             raise
-        return replace(_night_run(nightbook, result, deaths), switches=_switches(instance))
+        return replace(_night_run(nightbook, result, deaths), switches=_switches(instance, layout))
 
 
-def _switches(instance: dg.DagsterInstance) -> Switches | None:
+def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
     """Return how the switches stand; None where that cannot be read: the next look says why."""
     with contextlib.suppress(Exception):
-        return switches_of(instance)
+        return switches_of(instance, layout)
     return None
 
 

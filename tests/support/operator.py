@@ -159,9 +159,9 @@ def _files(home: Path) -> set[Path]:
     return {path.relative_to(home) for path in home.rglob("*")}
 
 
-def take(keeper: Keeper, day: date) -> str:
+def take(keeper: Keeper, day: date, hour: int = 2) -> str:
     """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
-    keeper.sandbox.clock.night(day)
+    keeper.sandbox.clock.night(day, hour)
     book = keeper.nightbook
     manifest = tonight.take(book.settings(api=True), book.now, "0", pause=book.pause)
     night.finish(

@@ -1,20 +1,25 @@
 """Alerts and the sign of life: once for each cause, none for a good night, and never in silence."""
 
+import errno
 import logging
+import os
 import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from assets.console.errors import helping_command
 from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.night_conditions import night_alerts
 from pipelines.landing import snapshots
+from pipelines.landing.lock import the_puller
 from tests.support.operator import Receiver, Watched, take
-from tests.support.operator_home import SECOND, THIRD
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox
 from warehouse.contract.states import ACCEPTED, HELD
 
 FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
@@ -42,9 +47,80 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert "the portfolio list is empty and had " in words
     assert f"The book of {SECOND} stays." in words
     held = f"{THIRD:%Y%m%d}T021500Z"
-    assert f"accept {held}" in words
+    assert f"accept {held} --dry-run" in words  # first see, then decide
+    assert "--why" in words
     assert str(home.keeper.layout.landing / str(THIRD) / held) in words
     assert receiver.fetched == []
+
+
+def test_attempts_that_a_newer_book_replaced_are_one_message(
+    watched: Make, receiver: Receiver
+) -> None:
+    """However many snapshots of a date are held, a newer book of it leaves one line about them."""
+    home = watched()
+    for hour in (2, 3, 4):
+        home.keeper.sandbox.show("portfolios-empty")
+        assert take(home.keeper, THIRD, hour) == HELD
+    home.keeper.sandbox.show()
+    assert take(home.keeper, THIRD, 5) == ACCEPTED
+    home.look()
+    [title] = receiver.titles
+    assert title == f"3 snapshots of {THIRD} held, and a newer one is its book"
+
+
+def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -> None:
+    """Before there is any night, the folder that a killed pull left is not nothing."""
+    keeper = Keeper(tmp_path / "home", shown)
+    shown.clock.night(FIRST, hour=9)
+    (keeper.layout.landing / str(FIRST) / ".20260302T021500Z.pulling").mkdir(parents=True)
+    said = keeper("status")
+    assert said.code == 1
+    assert f"the run that read {FIRST} was killed" in said.out
+
+
+def test_a_snapshot_that_never_was_the_book_is_not_taken_back(
+    watched: Make, receiver: Receiver
+) -> None:
+    """A snapshot that is accepted beside a newer book, and then rejected, never was the book."""
+    home = watched()
+    assert home.third("portfolios-empty") == HELD
+    first = f"{THIRD:%Y%m%d}T021500Z"
+    home.keeper.sandbox.show()
+    assert take(home.keeper, THIRD, 5) == ACCEPTED
+    home.keeper.sandbox.clock.night(THIRD, hour=9)
+    assert home.keeper("accept", first, "--why", "to see").code == 0
+    assert home.keeper("reject", first, "--why", "it was empty").code == 0
+    receiver.alerts.clear()
+    home.look()
+    assert receiver.titles == []
+
+
+def test_a_refused_key_sends_to_the_doctor_and_says_whether_there_is_a_book(
+    watched: Make, receiver: Receiver
+) -> None:
+    """The command of an alert is the one that helps."""
+    keeper = watched().keeper
+    keeper.sandbox.show("authentication-failed")
+    assert keeper.run(THIRD).code == 1
+    [(_, words)] = receiver.alerts
+    assert f"--home {keeper.home} doctor\n" in words
+    assert f"{THIRD} has no book yet." in words
+
+
+def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
+    watched: Make, receiver: Receiver
+) -> None:
+    """Another run is taking the night, so nobody is woken."""
+    keeper = watched().keeper
+    with the_puller(keeper.layout, "taking the night", keeper.nightbook.now()):
+        assert keeper.run(THIRD).code == 1
+    assert receiver.alerts == []
+
+
+def test_a_full_disk_asks_for_prune() -> None:
+    """Also if a library raises it in an error of its own."""
+    assert helping_command(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) == "prune"
+    assert helping_command(RuntimeError(f"IO Error: {os.strerror(errno.ENOSPC)}")) == "prune"
 
 
 def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Receiver) -> None:

@@ -1,0 +1,63 @@
+"""Whether a daemon is up, and whether the schedule is on, as an operator is told."""
+
+import fcntl
+import os
+from collections.abc import Callable
+
+from dagster._core.scheduler.instigation import InstigatorStatus
+from dagster._daemon.types import DaemonHeartbeat
+
+from assets.home.demo import MARK
+from assets.home.instance import DAEMON_LOCK, open_instance
+from assets.monitoring.switches import SCHEDULE
+from tests.assets.monitoring.test_reminders import days_later, turned
+from tests.support.operator import Watched
+from tests.support.operator_home import Keeper
+
+Make = Callable[..., Watched]
+
+
+def beat(keeper: Keeper) -> None:
+    """Write the heartbeat of a daemon that is up now."""
+    now = keeper.nightbook.now()
+    with open_instance(keeper.layout) as instance:
+        instance.add_daemon_heartbeat(DaemonHeartbeat(now.timestamp(), "SCHEDULER", None, []))
+
+
+def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
+    """The lock of the daemon goes with its process, but its heartbeat is fresh for minutes."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    beat(keeper)
+    lock = os.open(keeper.layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, 0o640)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    for command in ("status", "doctor"):
+        assert "the daemon is up" in keeper(command).out
+    os.close(lock)
+    for command in ("status", "doctor"):
+        said = keeper(command).out
+        assert "no daemon since" in said
+        assert "the daemon is up" not in said
+
+
+def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> None:
+    """It works while the daemon is up, which `nightbook dev` does not."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    for name in (SCHEDULE, "watch"):
+        turned(keeper.layout, name, InstigatorStatus.STOPPED)
+    [offered] = {line for line in keeper("status").out.splitlines() if "schedule is off: " in line}
+    assert offered.endswith("doctor --turn-on")
+    assert f"turned on in Dagster: {SCHEDULE}, watch" in keeper("doctor", "--turn-on").out
+    assert "is off" not in keeper("status").out
+    assert "nothing was turned off" in keeper("doctor", "--turn-on").out
+
+
+def test_a_demo_is_not_said_to_run_by_itself(watched: Make) -> None:
+    """The schedule of a demo is off, also while a daemon is up for it."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    beat(keeper)
+    (keeper.home / MARK).write_text("{}", encoding="utf-8")
+    assert "by hand only: the schedule is off" in keeper("status").out
+    assert "the schedule of a demo is off" in keeper("doctor").out
