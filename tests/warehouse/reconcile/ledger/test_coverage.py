@@ -256,7 +256,9 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     desk.settle('[tolerance]\nrelative = "0.01"\n')
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 2)
-    assert ran.notices[0].words.startswith("tolerance would forgive too much in sum: 2 keys of BTC")
+    assert ran.notices[0].words.startswith(
+        "tolerance would forgive too much in sum: 2 positions of BTC"
+    )
     desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
     assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
 
