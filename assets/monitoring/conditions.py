@@ -220,8 +220,7 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 
 
 def _break_line(break_: Break) -> str:
-    where = " / ".join(break_.names.values())
-    return f"{break_.id}: {break_.result}, {break_.difference or 'no amount'}, {where}"
+    return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference}"
 
 
 def _count_are(number: int, noun: str) -> str:

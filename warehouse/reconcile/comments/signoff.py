@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.settings.closing import ROLES, CloseSettings
@@ -124,8 +125,8 @@ def _count_changes(then: RunResult | None, breaks: tuple[Break, ...], ties: tupl
     new, gone = len(after.keys() - before), len(before.keys() - after)
     assets = {asset for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
     return (
-        f"{moved} amounts of breaks changed, {new} breaks came, {gone} went, and the totals of "
-        f"{len(assets)} assets changed"
+        f"the amounts of {count_of(moved, 'break')} changed, {count_of(new, 'break')} came, "
+        f"{gone} went, and the totals of {count_of(len(assets), 'asset')} changed"
     )
 
 

@@ -142,7 +142,7 @@ def is_sign(column: UnknownColumn, words: Words) -> bool:
 def _reason_of_words(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     if head.words.is_remark(column.title):
         return "it holds remarks, or describes the asset"
-    return "" if lacking else "it is no part of the key"
+    return "" if lacking else "it is not used for matching"
 
 
 def _reason_of_figures(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
@@ -229,14 +229,16 @@ def rows_of_other_dates(
     if gone > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
             f"{where}: by the column {title!r} {number} of {len(days) - head.body} rows would "
-            f"be of other days than {day} and be left out, and {gone} of {len(now | then)} keys "
-            "with them. It may be the date of the last movement.",
+            f"be of other days than {day} and be left out, and {gone} of {len(now | then)} "
+            "positions with them. It may be the date of the last movement.",
             f'{head.table}\nas_of = ""'
             f"   # or {setting('as_of', title)}, where the rows of other days are to be left out",
         )
     words = f"another date than {day} in {title!r}"
     words += (
-        f"; {count_of(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
+        f"; {count_of(gone, 'position')} {'has' if gone == 1 else 'have'} no other row"
+        if gone
+        else ""
     )
     yield Unused(
         file=where,

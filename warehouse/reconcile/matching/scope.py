@@ -125,7 +125,7 @@ def set_aside(
         parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
         words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
         words += f"covered by no ledger and not compared ({where}: {parts})"
-        notices.append(Notice("medium", words, "snapshot"))
+        notices.append(Notice("medium", words, "book"))
     return notices
 
 

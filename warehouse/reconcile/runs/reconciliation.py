@@ -199,9 +199,9 @@ def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iter
         odd = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
-            f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
-            f"recon.toml): the sheet {UNMATCHED} has those that {odd}, and "
-            f"{positions.name} beside the workbook has them all",
+            f"{keys:,} positions are more than the workbook lists (listed = {config.listed} in "
+            f"recon.toml). The sheet {UNMATCHED} has those that {odd}. "
+            f"{positions.name} next to the workbook has all of them",
         )
 
 
@@ -210,10 +210,14 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     for file in ledger.sources:
         stated = dating.day_of(file)
         if stated not in (None, source.day):
-            words = f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, "
-            words += f"for recon.toml says so under [late.{source.day}]"
+            words = (
+                f"the ledger is as of {stated}, and the book is as of {source.day}. It was used "
+            )
+            words += f"because recon.toml says so under [late.{source.day}]"
             yield Notice("high", words, file.name)
         if not file.used:
             yield Notice("high", "the ledger has no row that could be used", file.name)
     for _, places in zip(range(_TWICE), stacked_twice(ledger), strict=False):
-        yield Notice("medium", "two files have the same key: they were added up", places)
+        yield Notice(
+            "medium", "two files have the same position: their amounts were added up", places
+        )

@@ -75,6 +75,21 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nobody has accepted it."""
         return self.status != ACCEPTED
 
+    @property
+    def result_words(self) -> str:
+        """The result as people see it; `result` is its code."""
+        return Result(self.result).words
+
+    @property
+    def ordered_names(self) -> dict[str, str]:
+        """The names of the position, in the order of the fields; JSON has them in another one."""
+        return {name: self.names[name] for name in FIELDS if name in self.names}
+
+    @property
+    def place(self) -> str:
+        """The names of the position in one line."""
+        return " / ".join(self.ordered_names.values())
+
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
     """A break of the run before that is gone, with what was last written about it."""

@@ -18,6 +18,9 @@ BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
+# Raise it when a title or a text of workbooks or packs changes. An older workbook is compared with
+# the words that it was written with, and the pages of an older pack are not rendered again.
+WORDING = 2
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 

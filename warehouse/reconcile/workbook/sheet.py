@@ -1,7 +1,7 @@
 """Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
 
 import textwrap
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -237,6 +237,11 @@ class SheetWriter:
         for row in rows:
             self.line(row)
         self.finish(first, footer, frozen)
+
+    def hide_if_empty(self, rows: Sized) -> None:
+        """Hide a sheet without rows, so that no empty page is printed."""
+        if not len(rows):
+            self.sheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
         """Set panes, filter and print set-up of a table by the row of its header.

@@ -35,10 +35,10 @@ def _waiting(connection: DuckDBPyConnection) -> Section:
     breaks = sum(row["open_breaks"] for row in owners.rows)
     notes = []
     if breaks:
-        unowned = sum(row["open_breaks"] for row in owners.rows if row["owner"] == "nobody")
+        unowned = sum(row["open_breaks"] for row in owners.rows if row["owner"] is None)
         notes.append(
             note(
-                "{} of the book against the ledger, {} of them with nobody.",
+                "{} of the book against the ledger, {} of them unassigned.",
                 count_of(breaks, "open break"),
                 f"{unowned:,}",
             )

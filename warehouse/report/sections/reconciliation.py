@@ -12,6 +12,7 @@ from warehouse.report.blocks import Chart, Section, note
 from warehouse.report.charts import Bar
 
 MOST = 12
+UNASSIGNED = "Unassigned"
 AGES = {
     "to_1_day": "0-1 days",
     "to_4_days": "2-4 days",
@@ -35,7 +36,7 @@ def sections(connection: DuckDBPyConnection, dates: Nights) -> Iterator[Section]
     columns = (
         blocks.date("Night", "snapshot_date"),
         *(blocks.count(label, name) for name, label in AGES.items()),
-        blocks.count("In all", "open_breaks"),
+        blocks.count("Total", "open_breaks"),
     )
     drawn = (_by_night(nights), *((_by_owner(owners),) if owners.rows else ()))
     yield Section(
@@ -76,7 +77,7 @@ def _by_night(nights: QueryRows) -> Chart:
 def _by_owner(owners: QueryRows) -> Chart:
     lines = [
         Bar(
-            row["owner"],
+            row["owner"] or UNASSIGNED,
             is_custom=False,
             parts=(float(row["open_breaks"]),),
             figure=f"{row['open_breaks']:,}",
