@@ -152,14 +152,16 @@ def _use(head: Header, place: int) -> str:
             if term.place == place:
                 label = "".join(f" of {name}" for name in layer.names.values())
                 return f"amount taken off{label}" if term.is_negative else f"amount{label}"
-    return "sign" if place == head.sign else ""
+    uses = {head.sign: "sign", head.unit: "unit"} | dict.fromkeys(head.rows.values(), "row filter")
+    return uses.get(place, "")
 
 
 def _reason(head: Header, use: str, title: str) -> str:
     """Return why a column is what it is taken for."""
     use = use.split(maxsplit=1)[0]
     shape = head.shape
-    settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, shape.sign or "")}
+    said = (shape.sign or "", shape.unit_column, *shape.row_columns)
+    settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, *said)}
     if fold(title) in settled or (shape.columns_are and use == "amount"):
         return f"as is known of {head.profile.name}" if head.profile else "recon.toml says so"
     return f"its title is a word for {use}" if head.words.field_of(title) == use else "by its title"
