@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import python_calamine
 
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
+from warehouse.reconcile.comments.edits import read_edits
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -30,7 +30,8 @@ from warehouse.reconcile.workbook.readback.read_tables import (
 )
 from warehouse.reconcile.workbook.readback.stored_tables import (
     OLDER,
-    pages_of,
+    WITH_KEYS,
+    positions_page,
     sheet_name,
     stored_table,
 )
@@ -88,7 +89,7 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        return _compare_workbook(store, file, content, result, edits)
+        return _compare_workbook(store, file, content, result, edits.written)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
@@ -97,15 +98,15 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
 
 
 def _compare_workbook(
-    store: Store, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
+    store: Store, file: Path, content: bytes, result: RunResult, written: str
 ) -> VerifyResult:
     """Hold every table of a workbook against the stored result, and every cell that was written.
 
-    `edits` names the writing and the wording that the workbook shows.
+    `written` is what the workbook calls the writing that it shows.
 
     Raises `CalamineError` where a sheet cannot be read.
     """
-    pages = pages_of(result.fields, edits.wording)
+    pages = (*WITH_KEYS, positions_page(result.fields))
     read = read_pages(content, pages)
     differences: list[str] = []
     compared: list[str] = []
@@ -113,14 +114,14 @@ def _compare_workbook(
     for page in pages:
         table = read[page.sheet]
         try:
-            stored = stored_table(store, page, table, result, edits.wording)
+            stored = stored_table(store, page, table, result)
         except NotReconciled as error:
             uncompared.append(f"{sheet_name(page, table)} was not compared: {error}")
             continue
         differences += _differences(page, table, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
         compared.append(f"{stored.num_rows} {rows} of {sheet_name(page, table)}")
-    written_cells = imprint.read_imprint(store, edits.written) or imprint.read_imprint(
+    written_cells = imprint.read_imprint(store, written) or imprint.read_imprint(
         store, result.written
     )
     if written_cells is None:
@@ -129,9 +130,7 @@ def _compare_workbook(
         )
     else:
         copy = imprint.read(content, read[POSITIONS].sheets)
-        like = likeness(
-            written_cells, copy, {page.sheet: page for page in pages if page.sheet != POSITIONS}
-        )
+        like = likeness(written_cells, copy, {page.sheet: page for page in WITH_KEYS})
         differences += like.differences
         compared.append(f"every other cell of {', '.join(written_cells)}")
         uncompared += [f"the sheet {name!r} is none of the run" for name in like.others]
