@@ -31,6 +31,7 @@ from pipelines.shelf.probe import probe
 from pipelines.shelf.shelf_list import newest_manifests
 from warehouse.contract import states
 from warehouse.contract.wording import count_of
+from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
@@ -178,6 +179,13 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
             "none yet: nightbook run takes the first night (nightbook demo shows how it looks)",
         )
     ask(layout.database, "select 1")
+    if not opens_in_older_clients(layout.database):
+        return _wrong(
+            "warehouse",
+            "DuckDB 1.2 and 1.3 cannot read the published file, because an older nightbook wrote "
+            "it; newer versions can, and nothing in it is lost. The next publish writes it anew; "
+            f"to do that now: {full_command(layout, 'rebuild')}",
+        )
     landed = snapshots.landed_snapshots(layout)
     held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == states.HELD]
     if held:

@@ -1,6 +1,7 @@
 """`nightbook verify`: every file of landing, lake, warehouse and closed months by its SHA-256."""
 
 import sys
+from collections.abc import Iterator
 
 from assets.console.color import mark
 from assets.console.declaration import DONE, FAILED
@@ -8,14 +9,17 @@ from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.landing import snapshots
-from pipelines.maintenance.verify import verify
+from pipelines.maintenance.verify import WAREHOUSE, Damage, verify
 from pipelines.maintenance.verify_shelf import verify_shelf
 from pipelines.shelf.object_store import open_store
 from warehouse.contract.wording import count_of
+from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.stored_packs import damaged_packs
+from warehouse.storage.layout import Layout
 
 COLUMNS = ("file", "night", "what", "remedy")
+UNREADABLE = "unreadable"
 
 
 def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
@@ -23,21 +27,25 @@ def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
     layout = nightbook.layout
     if is_shelf:
         address = require_shelf(nightbook, "verify --shelf")
-        files, packs = list(verify_shelf(open_store(address))), []
+        files, packs, unreadable = list(verify_shelf(open_store(address))), [], []
     else:
         files, packs = list(verify(layout)), damaged_packs(layout.home / "reconcile")
+        unreadable = [] if files else list(_unreadable(layout))
     if form:
-        rows = [(str(damage.file), damage.night, damage.what, damage.remedy) for damage in files]
+        rows = [
+            (str(damage.file), damage.night, damage.what, damage.remedy)
+            for damage in (*files, *unreadable)
+        ]
         folder = str(layout.home / "reconcile" / "packs")
         rows += [(folder, None, pack.what, pack.remedy) for pack in packs]
         print_rows(form, COLUMNS, rows)
         return FAILED if rows else DONE
-    damages = [str(damage) for damage in (*files, *packs)]
-    for damage in damages:
-        print(f"{mark(is_well=False, stream=sys.stderr)} {printable(damage)}", file=sys.stderr)
-    if damages:
-        is_not = "is not as it was" if len(damages) == 1 else "are not as they were"
-        print(f"{count_of(len(damages), 'file')} {is_not} written.", file=sys.stderr)
+    for damage in (*files, *packs, *unreadable):
+        print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
+    if count := len(files) + len(packs):
+        is_not = "is not as it was" if count == 1 else "are not as they were"
+        print(f"{count_of(count, 'file')} {is_not} written.", file=sys.stderr)
+    if count or unreadable:
         return FAILED
     if is_shelf:
         print(f"{mark(is_well=True)} every byte that the shelf's manifests name is as shelved.")
@@ -47,3 +55,13 @@ def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
     print(f"{mark(is_well=True)} {nights}: {every}")
     print(f"  {layout.home}")
     return 0
+
+
+def _unreadable(layout: Layout) -> Iterator[Damage]:
+    """Yield the published file if DuckDB 1.2 and 1.3 cannot read it."""
+    if layout.database.exists() and not opens_in_older_clients(layout.database):
+        remedy = (
+            "DuckDB 1.2 and 1.3 cannot read all of it, because an older nightbook wrote it; newer "
+            f"versions can, and nothing in it is lost. {WAREHOUSE}"
+        )
+        yield Damage(layout.database, UNREADABLE, None, remedy)

@@ -24,7 +24,7 @@ from warehouse.database.materialized_views import (
 )
 from warehouse.sql.catalog import BEFORE, MATERIALIZED, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
-from warehouse.storage.layout import STORAGE_VERSION
+from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
@@ -122,6 +122,7 @@ def schema_version() -> str:
     shape = "\n".join(
         [
             STORAGE_VERSION,
+            str(STORAGE_SETTINGS),
             lake_contract(),
             *structure(),
             *newest_book(None, None),

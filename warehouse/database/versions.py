@@ -10,10 +10,12 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from warehouse.query.connect import open_database
 from warehouse.storage.digests import read_digests, write_digests
 from warehouse.storage.layout import (
     BLOCK,
@@ -29,6 +31,10 @@ KEPT_VERSIONS = 5
 # Whoever opened the version before still finds it, whatever the budget: the shown one and this.
 FEWEST_VERSIONS = 2
 GB = 1000**3
+# How DuckDB lays out its file: three headers, then blocks, which begin with a checksum. A block of
+# metadata is divided into pages, which begin with a pointer to the next page.
+_HEADERS, _CHECKSUM, _PAGES, _POINTER = 3 * 4096, 8, 64, 8
+_NO_PAGE = -1
 VERSIONS_GB = 20
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -137,6 +143,31 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
     # The last block may be short: a file that was cut or grew is no longer so many blocks.
     is_length = size - BLOCK < layout.database.stat().st_size <= size
     return is_length and base_digests == tuple(expected[n] for n in blocks)
+
+
+def opens_in_older_clients(database: Path) -> bool:
+    """Return whether DuckDB 1.2 and 1.3 can follow every pointer between pages of metadata.
+
+    A file that was written with metadata reuse may fail this. Raises as `open_database`.
+    """
+    # A pointer has the block in its lower 56 bits and the page in the others. If the next page is
+    # not needed, DuckDB 1.4 ignores the pointer. Older versions always load it, and fail if that
+    # block is no longer one of metadata.
+    query = (
+        "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
+    )
+    with open_database(database, with_lake=False) as connection:
+        blocks = connection.execute(query).fetchall()
+    known = {block for block, *_ in blocks}
+    with database.open("rb") as file:
+        for block, free_pages, size in blocks:
+            page_size = (size - _CHECKSUM) // _PAGES // _POINTER * _POINTER
+            for page in set(range(_PAGES)).difference(free_pages):
+                file.seek(_HEADERS + block * size + _CHECKSUM + page * page_size)
+                pointer = int.from_bytes(file.read(_POINTER), sys.byteorder, signed=True)
+                if pointer != _NO_PAGE and pointer & (1 << 56) - 1 not in known:
+                    return False
+    return True
 
 
 def swap(layout: Layout, version: str) -> None:

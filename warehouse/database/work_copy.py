@@ -9,7 +9,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.database.ddl import newest_book, structure, surface
-from warehouse.storage.layout import STORAGE_VERSION, Layout
+from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout
 from warehouse.storage.parquet import ROW_GROUP
 
 # What DuckDB may take before it spills to disk; the next only where it cannot go on.
@@ -94,6 +94,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
             "memory_limit": memory,
             "threads": "2",
             "temp_directory": str(layout.work / "duckdb"),
+            **STORAGE_SETTINGS,
         },
     )
     try:

@@ -23,6 +23,8 @@ PUBLISHED_MODE = 0o440
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
 STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB that can read the database
+# With metadata reuse, DuckDB leaves pointers in the file that 1.2 and 1.3 cannot follow.
+STORAGE_SETTINGS = {"experimental_metadata_reuse": "false"}
 BLOCK = 1 << 20
 HASHERS = 2
 

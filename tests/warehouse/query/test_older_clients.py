@@ -1,21 +1,25 @@
 """Older clients: every query of the dictionary answers in real older DuckDB as it does in ours."""
 
 import json
+import random
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.support import environments
-from tests.support.books import Amount, night, published
+from tests.support.books import Amount, Night, night, published
 from tests.support.shared import some_daily
 from warehouse.sql.dictionary.render import examples
 from warehouse.storage.layout import Layout
 
-OLDER = {"duckdb12": "1.2.2", "duckdb14": "1.4.5", "duckdb15": "1.5.6"}
+OLDER = {"duckdb12": "1.2.2", "duckdb13": "1.3.2", "duckdb14": "1.4.5", "duckdb15": "1.5.6"}
 CLIENT = """
 import json, sys, duckdb
 book = duckdb.connect(sys.argv[1], read_only=True)
@@ -29,6 +33,31 @@ for name, query in json.load(sys.stdin):
         said[name] = [repr(error)]
 json.dump([duckdb.__version__, said], sys.stdout)
 """
+# What each table and view of several files holds, as one digest. A client that fails once may be of
+# no more use, so it says where and stops.
+READER = """
+import hashlib, json, sys, duckdb
+read = {}
+for file in json.load(sys.stdin):
+    try:
+        name = "connect"
+        book = duckdb.connect(file, read_only=True)
+        book.execute("set TimeZone = 'UTC'")
+        names = book.execute(
+            "select schema_name || '.' || table_name from duckdb_tables() where not internal "
+            "union all select schema_name || '.' || view_name from duckdb_views() "
+            "where not internal order by all").fetchall()
+        for (name,) in names:
+            rows = book.execute(f"from {name}").fetchall()
+            text = "".join(sorted(str([str(value) for value in row]) for row in rows))
+            read[f"{file} {name}"] = hashlib.sha256(text.encode()).hexdigest()
+    except Exception as error:
+        read[f"{file} {name}"] = repr(error)
+        break
+    book.close()
+json.dump([duckdb.__version__, read], sys.stdout)
+"""
+KINDS = ("book", "book", "late", "held", "rejected")
 NIGHTS = [
     night("20261118T021500Z", [Amount("1e30"), Amount("3", "p2"), Amount("7", venue="v2")]),
     night("20261120T021500Z", [Amount("1e29"), Amount("-0.5", "p3", bucket="invented")]),
@@ -76,3 +105,69 @@ def test_an_older_client_gives_every_answer(
     assert version == OLDER[name]
     assert not {words for words, rows in now.items() if "Error" in str(rows)}
     assert said == now
+
+
+def test_each_file_of_a_chain_is_read_by_clients_that_follow_every_pointer(tmp_path: Path) -> None:
+    """After two books and a held night, DuckDB 1.2 and 1.3 read every table and view."""
+    *_, file = chain(tmp_path, ("book", "book", "held"), random.Random(1))
+    assert differences([file], ("duckdb12", "duckdb13")) == {}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(12))
+def test_twelve_nights_of_any_kind_are_read_by_every_client(tmp_path: Path, seed: int) -> None:
+    """Every table and view, in the file after each book, late, held and rejected night."""
+    rng = random.Random(seed)
+    kinds = ("book", *rng.choices(KINDS, k=11))
+    assert differences(list(chain(tmp_path, kinds, rng)), OLDER) == {}
+
+
+def chain(folder: Path, kinds: Iterable[str], rng: random.Random) -> Iterator[Path]:
+    """Publish a night of each kind in turn, and yield a copy of the file after each of them."""
+    layout, nights = Layout(folder / "home"), list[Night]()
+    for number, kind in enumerate(kinds):
+        nights.append(_night_of(kind, number, rng))
+        newest = {one.day: one.snapshot_id for one in nights if one.state == "accepted"}
+        shown = [replace(one, is_book=newest.get(one.day) == one.snapshot_id) for one in nights]
+        published(layout, shown, f"v{number}")
+        yield Path(shutil.copy(layout.database, folder / f"{number}-{kind}.duckdb"))
+
+
+def _night_of(kind: str, number: int, rng: random.Random) -> Night:
+    """Return a night; one that is late is of an earlier day, which may have a book already."""
+    started = datetime(2026, 11, 1, 2, 15, number, tzinfo=UTC) + timedelta(days=number)
+    if kind == "late":
+        started -= timedelta(days=rng.randint(1, 3))
+    amounts = [
+        Amount(str(rng.randint(1, 10**9)), f"p{n % 7}", f"A{n % 30}", f"v{n % 5}", f"a{n}")
+        for n in range(rng.randint(5, 300))
+    ]
+    state = "accepted" if kind in ("book", "late") else kind
+    return night(f"{started:%Y%m%dT%H%M%SZ}", amounts, state=state)
+
+
+def differences(files: list[Path], clients: Iterable[str]) -> dict[str, str]:
+    """Return what older clients read otherwise than ours, or where they failed."""
+    now = read_whole(sys.executable, files)[1]
+    found = {name: value for name, value in now.items() if "Error" in value}
+    assert len(now) > 50
+    for client in clients:
+        version, read = read_whole(environments.python(client), files)
+        assert version == OLDER[client]
+        changed = {name for name, value in read.items() if now.get(name) != value}
+        found |= {f"{client} {name}": read.get(name, "") for name in changed | now.keys() - read}
+    return found
+
+
+def read_whole(python: Path | str, files: list[Path]) -> tuple[str, Mapping[str, str]]:
+    """Return which DuckDB it is, and the digest of every table and view that it reads."""
+    answer = subprocess.run(
+        [str(python), "-c", READER],
+        input=json.dumps([str(file) for file in files]),
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=300,
+    )
+    version, read = json.loads(answer.stdout)
+    return version, read
