@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Window
 from pipelines.landing.notices import AnswerNotice
@@ -65,7 +66,7 @@ class Findings:
 
     `venues` are how many were asked for their instruments; `date_doubts` say why its date is not
     sure; `notices` are what the pull saw that looks like paging (4.6), `signs` the same with their
-    numbers; `window` has what a second read said.
+    numbers; `window` has what a second read said; `repeated` are accounts that count twice.
     """
 
     rejects: Sequence[RejectGroup] = ()
@@ -77,3 +78,4 @@ class Findings:
     signs: Sequence[AnswerNotice] = ()
     window: Window = field(default_factory=Window)
     date_doubts: Sequence[str] = ()
+    repeated: Sequence[RepeatedAccounts] = ()

@@ -22,7 +22,7 @@ from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.records.schema import BALANCE_KINDS
-from warehouse.contract.wording import and_more
+from warehouse.contract.wording import and_more, count_of
 from warehouse.exact import plain
 
 __all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
@@ -74,6 +74,16 @@ def _broken(night: Findings) -> Iterator[Reason]:
             "control totals",
             f"{len(night.differing_totals)} control totals differ between the landed JSON and the "
             f"lake, first {night.differing_totals[0]}: see ops.control_totals",
+        )
+    for venue in night.repeated:
+        counted = and_more([f"{total} {asset}" for asset, total in venue.totals.items()], SHOWN)
+        yield Reason(
+            f"repeated accounts: {venue.venue_id}",
+            f"{count_of(venue.accounts, 'account')} at venue {venue.venue_id} listed more than "
+            f"once with the same amounts, so that these count twice or more: {counted}; first "
+            f"{venue.first}",
+            is_teachable=True,
+            share=venue.share,
         )
     yield from notices.reasons(night.notices, night.signs)
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pipelines.flatten import flatten
 from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
-from pipelines.lake import measures, slices, systemic_defects
+from pipelines.lake import measures, repeated_accounts, slices, systemic_defects
 from pipelines.lake.facts import Facts
 from pipelines.landing import sealed_json, snapshots
 from pipelines.landing.briefs import Briefs
@@ -109,6 +109,9 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
             for part in parts
             for total in part.totals
             if total.differs
+        ],
+        "repeated": [
+            asdict(venue) for venue in repeated_accounts.find(files["accounts"], files["balances"])
         ],
         "carried": parts.venues.stale_venues,
         "emptied": parts.venues.emptied,

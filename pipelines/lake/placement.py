@@ -15,6 +15,7 @@ from pipelines.flatten import flatten
 from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
 from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import LakeManifests, seal, sealed_ids
+from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
 from pipelines.landing.manifest import Manifest
@@ -84,6 +85,7 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
         signs=manifest.signs,
         window=manifest.window,
         date_doubts=date_doubts,
+        repeated=tuple(RepeatedAccounts(**venue) for venue in content.get("repeated", ())),
     )
 
 

@@ -108,6 +108,31 @@ def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) ->
     assert take(layout, api.changed(number + 1, all_null)).state == HELD
 
 
+def test_an_account_that_is_listed_twice_is_asked_for_once(layout: Layout) -> None:
+    """The reason has what counts twice; once accepted, only another venue's account holds."""
+
+    def repeat(answers: Answers, place: int) -> None:
+        accounts = answers.portfolios[0]["positions"][place]["accounts"]
+        accounts.append(accounts[0])
+
+    [[reason]] = words(lasting(layout, lambda answers: repeat(answers, 0)))
+    assert reason == (
+        "1 account at venue venue01 listed more than once with the same amounts, so that these "
+        "count twice or more: 1055.75 BTC; first account main0 of portfolio "
+        "00000000-0000-4000-8000-000000000000"
+    )
+
+    def also(answers: Answers) -> None:
+        repeat(answers, 0)
+        repeat(answers, 1)
+
+    night = take(layout, api.changed(GOOD + LASTING, also))
+    assert night.state == HELD
+    known, new = night.held_for
+    assert (known.is_known, new.is_known) == (True, False)
+    assert "ETH" in new.words
+
+
 def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> None:
     """Nights that wait for the same are let through by one decision; others go on waiting."""
     change = harmless.CHANGES["locked is null"]

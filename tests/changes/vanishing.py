@@ -181,6 +181,34 @@ def every_account_twice(answers: Answers) -> None:
         position["accounts"] += position["accounts"]
 
 
+@change
+def one_account_twice(answers: Answers) -> None:
+    """The same bytes once more in the same list."""
+    accounts = next(answers.positions())["accounts"]
+    accounts.append(accounts[0])
+
+
+@change
+def one_account_twice_in_another_notation(answers: Answers) -> None:
+    """The same amounts with more zeros, and the members in another order."""
+    accounts = next(answers.positions())["accounts"]
+    balance = {
+        bucket: {state: f"{text}.00" if "." not in text else f"{text}0" for state, text in part}
+        for bucket, part in (
+            (bucket, sorted(part.items(), reverse=True))
+            for bucket, part in reversed(accounts[0]["balance"].items())
+        )
+    }
+    accounts.append({**accounts[0], "balance": balance})
+
+
+@change
+def one_asset_twice(answers: Answers) -> None:
+    """A whole position once more in its portfolio."""
+    positions = answers.portfolios[0]["positions"]
+    positions.append(positions[0])
+
+
 # Amounts that stand where nobody looks.
 
 

@@ -38,8 +38,6 @@ SCOPED = {"hang": ",seconds=2", "hang-mid-body": ",seconds=2", "slow": ",seconds
 # Accepted with other sums than the world's: what was sent is itself another amount, or more.
 OTHER_AMOUNTS = {
     "unknown-bucket": "1,000 lent in each account of one portfolio",
-    "position-repeated": "the accounts of the position twice, numbered",
-    "account-repeated": "one account twice, numbered",
     "account-repeated-different": "one account twice, numbered",
     "amount-exponent": "1e-8",
     "amount-negative": "-12.75",

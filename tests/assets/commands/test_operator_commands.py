@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import sys
 import tarfile
@@ -16,7 +17,7 @@ import pytest
 from assets.monitoring.night_conditions import late_alert
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
-from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper
+from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper
 from warehouse.storage.layout import digest_of
 
 Make = Callable[..., Watched]
@@ -53,6 +54,32 @@ def test_status_of_a_held_night(watched: Make) -> None:
     assert said["wrong"] == f"the night of {THIRD} is held"
     assert said["book"].startswith(str(SECOND))
     assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
+
+
+def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watched: Make) -> None:
+    """The reason names the amounts that count twice; accepted once, it holds no later night."""
+    home = watched()
+    keeper = home.keeper
+    assert home.night(THIRD, "account-repeated") == "held"
+    [(reason,)] = keeper.ask(f"select words from ops.reasons where snapshot_date = '{THIRD}'")
+    assert reason in " ".join(keeper("snapshots").out.split())
+    match = re.fullmatch(
+        "1 account at venue .+ listed more than once with the same amounts, so that these count "
+        "twice or more: (.+) BTC; first account (.+) of portfolio .+",
+        reason,
+    )
+    assert match
+    assert keeper("accept", f"{THIRD:%Y%m%d}T021500Z", "--why", "two accounts").code == 0
+    query = "select severity, words from findings where kind = 'account_repeated'"
+    words = (
+        f'Account "{match[2]}" is listed 2 times for BTC with the same amounts, so that this '
+        f"counts more than once: {match[1]}."
+    )
+    assert json.loads(keeper("query", query, "--format", "json").out) == [
+        {"severity": "high", "words": words}
+    ]
+    assert home.night(FOURTH, "account-repeated") == "accepted"
+    assert "repeated accounts: " in str(keeper.ask("select * from ops.lessons"))
 
 
 def test_status_of_a_night_that_never_began(watched: Make) -> None:

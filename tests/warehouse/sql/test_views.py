@@ -472,6 +472,37 @@ def test_a_book_that_moved_while_it_was_read_says_so(
     )
 
 
+def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
+    """It is loud if an amount counts more than once, whatever the notation and however large."""
+    listings = {
+        "equal": ("1.50", "1.5"),
+        "vast": ("1e30", "1e30", "2"),
+        "other": ("1", "2"),
+        "zero": ("0", "-0"),
+        "once": ("7",),
+    }
+    rows: dict[str, list[dict[str, Any]]] = {"accounts": [], "balances": []}
+    for name, texts in listings.items():
+        for number, text in enumerate(texts):
+            key: dict[str, Any] = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1"}
+            key |= {"account_name": name, "duplicate_no": number}
+            rows["accounts"].append({**key, "balance_count": 1})
+            amount = {"bucket": "custody", "state": "free", "amount_text": text}
+            rows["balances"].append({**key, **amount, "amount": fits(text)})
+    more = {**rows, "portfolios": [{"portfolio_id": "p1"}]}
+    more["positions"] = [{"portfolio_id": "p1", "asset_id": "BTC", "account_count": 10}]
+    layout = Layout(tmp_path)
+    published(layout, [night(TONIGHT, [], more)], "a")
+    query = "select severity, words from findings where kind = 'account_repeated' order by all"
+    again = "with the same amounts, so that this counts more than once:"
+    assert ask(layout, query) == [
+        ("high", f'Account "equal" is listed 2 times for BTC {again} 1.5.'),
+        ("high", f'Account "vast" is listed 3 times for BTC {again} 1{"0" * 30}.'),
+        ("low", 'Account "other" is listed 2 times for BTC with different amounts.'),
+        ("low", 'Account "zero" is listed 2 times for BTC and holds nothing.'),
+    ]
+
+
 def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) -> None:
     """Sold out, turned, bought, of another scale or new: before and after, to the last digit."""
     layout = Layout(tmp_path)

@@ -2,14 +2,15 @@
 --
 -- Money is an amount that is not zero. What instruments_differ counts is in ops.listings. A
 -- round_count is a list of 100, 200, 250, 500, 1000, ... records exactly: where a service begins to
--- page without saying so, this is what its lists look like.
+-- page without saying so, this is what its lists look like. An account_repeated is listed more than
+-- once in a position. If the amounts are the same, the severity is high, because they count twice.
 --
 -- snapshot_date: Business date of the book.
 -- severity: high, medium or low.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
 --     integration_unknown_venue, portfolio_vanished, portfolio_renamed, portfolio_emptied,
 --     venue_emptied, asset_moved (see asset_moves), instruments_stale, instruments_gone,
---     instruments_differ, round_count or book_moved.
+--     instruments_differ, round_count, account_repeated or book_moved.
 -- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
 -- venue_id: The venue it is about; NULL where it is about a portfolio alone.
 -- words: The finding in one sentence.
@@ -77,6 +78,67 @@ lists as (
     group by
         type,
         venue_id
+),
+
+-- Each listing of an account that a position has more than once; 1.0 and 1.00 are one amount.
+repeated_listings as (
+    select
+        accounts.portfolio_id,
+        accounts.asset_id,
+        accounts.is_custom_asset,
+        accounts.venue_id,
+        accounts.account_name,
+        list_sort(
+            list(
+                concat_ws(
+                    ' ',
+                    balances.bucket,
+                    balances.state,
+                    coalesce(balances.amount::varchar, balances.amount_text)
+                )
+            )
+        ) as amounts,
+        coalesce(bool_or(balances.amount is distinct from 0), false)
+        and count(balances.amount_text) > 0 as has_money,
+        internal.exact_sums(
+            [internal.exact_part(balances.amount, coalesce(balances.amount_text, '0'))]
+        )[1].text as total_text
+    from accounts
+    semi join (
+        select *
+        from accounts
+        where duplicate_no > 0
+    ) as repeats
+        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name)
+    left join balances
+        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name, duplicate_no)
+    group by
+        accounts.portfolio_id,
+        accounts.asset_id,
+        accounts.is_custom_asset,
+        accounts.venue_id,
+        accounts.account_name,
+        accounts.duplicate_no
+),
+
+repeated_amounts as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        any_value(total_text) as total_text,
+        count(*) as listings,
+        bool_or(has_money) and count(*) > 1 as counts_again
+    from repeated_listings
+    group by
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        amounts
 ),
 
 every_finding as (
@@ -276,6 +338,36 @@ every_finding as (
     from lists
     where regexp_matches(lists.records::varchar, '^(1|2|25|5)0+$')
         and lists.records >= 100
+    union all
+    select
+        case
+            when bool_or(counts_again) then 'high'
+            else 'low'
+        end,
+        'account_repeated',
+        portfolio_id,
+        venue_id,
+        'Account "' || account_name || '" is listed ' || sum(listings) || ' times for ' || asset_id
+        || case
+            when is_custom_asset then ' (custom)'
+            else ''
+        end
+        || case
+            when bool_or(counts_again)
+                then ' with the same amounts, so that this counts more than once: '
+                    || string_agg(total_text, ', ' order by total_text)
+                        filter (where counts_again)
+            when count(*) > 1 then ' with different amounts'
+            else ' and holds nothing'
+        end
+        || '.'
+    from repeated_amounts
+    group by
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name
     union all
     select
         case snapshots.stillness
