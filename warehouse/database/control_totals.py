@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
+from collections.abc import Iterable
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -46,6 +47,17 @@ def count_totals(
     )
     connection.execute("drop table measured")
     return tuple(_difference(row) for row in differences)
+
+
+def forget_totals(
+    connection: DuckDBPyConnection, snapshot_ids: Iterable[str], *, is_deduplicated: bool
+) -> None:
+    """Clear in_warehouse of nights whose rows leave the database, as after a rebuild."""
+    name = materialized_as(CONTROL_TOTALS.name) if is_deduplicated else stored_as(CONTROL_TOTALS)
+    for snapshot_id in snapshot_ids:
+        connection.execute(
+            f"update {name} set in_warehouse = null where snapshot_id = ?", [snapshot_id]
+        )
 
 
 def _measure(connection: DuckDBPyConnection) -> None:

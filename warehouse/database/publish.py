@@ -15,6 +15,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
+from warehouse.database.control_totals import forget_totals
 from warehouse.database.ddl import schema_version
 from warehouse.database.lake_nights import NativeWindow, divide, is_windowed, move_window
 from warehouse.database.load import (
@@ -150,6 +151,8 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         window = NativeWindow.of(contents)
         remove_rows(connection, removed)
         load_nightly(connection, contents)
+        taken_out = [published[day] for day in removed]
+        forget_totals(connection, taken_out, is_deduplicated=window.is_set)
         books = [wanted[day] for day in loaded]
         if window.is_set:
             move_window(connection, contents, window, unchanged, build.say)

@@ -152,6 +152,29 @@ def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
     assert rows(layout, "select * from ops.gaps") == [(SECOND.day, "rejected", FIRST.day, None)]
 
 
+@pytest.mark.parametrize("is_windowed", [False, True])
+def test_a_book_that_leaves_is_as_if_it_was_never_loaded(
+    tmp_path: Path, *, is_windowed: bool
+) -> None:
+    """Superseded or rejected, its rows are those of a rebuild, on whichever machine that was."""
+    layout, superseded = Layout(tmp_path), replace(SECOND, is_book=False)
+    totals_now = "from ops.control_totals order by all"
+
+    def put(version: str, nights: list[Night], *, fresh: bool = False) -> Rows:
+        contents = replace(written(layout, nights), native_nights=2 if is_windowed else None)
+        publish(
+            layout, contents, version=version, built_at=BUILT_AT, program_version="0", fresh=fresh
+        )
+        return rows(layout, totals_now)
+
+    put("a", [FIRST, SECOND])
+    for version, nights in (
+        ("b", [FIRST, superseded, SECOND_AGAIN]),
+        ("c", [FIRST, superseded, replace(SECOND_AGAIN, state="rejected", is_book=False)]),
+    ):
+        assert put(version, nights) == put(f"{version}-fresh", nights, fresh=True)
+
+
 def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
     """Dates between two books that were never read are listed with their neighbours."""
     layout = Layout(tmp_path)
