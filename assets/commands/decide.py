@@ -11,7 +11,7 @@ from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import decision, publish
 from assets.publishing.open_tables import register_after_deciding
-from assets.publishing.shelf import shelve_after_deciding
+from assets.publishing.shelf import ask_shelf, shelf_of, shelve_after_deciding
 from pipelines import night
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
@@ -59,6 +59,7 @@ def reject(nightbook: Nightbook, *, name: str, why: str) -> int:
 
 def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int:
     layout = nightbook.layout
+    unreached = _ask_shelf(nightbook, snapshot_id)
     before = snapshots.find(layout, snapshot_id)
     if not snapshots.require_decidable(before, state, why=why):
         return _decided_already(nightbook, before)
@@ -67,7 +68,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.state == states.HELD
     }
-    snapshot = _record(nightbook, snapshot_id, state, why)
+    snapshot = _record(nightbook, snapshot_id, state, why, unreached)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     if snapshot.state == states.HELD and snapshot.decision:
         for reason in snapshot.decision.reasons:
@@ -83,6 +84,14 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     return 0
 
 
+def _ask_shelf(nightbook: Nightbook, name: str) -> Exception | None:
+    """Look what other machines decided; returns the reason if the shelf cannot be asked."""
+    if shelf_of(nightbook) is None:
+        return None
+    with writing(nightbook, f"asking the shelf about {name}"):
+        return ask_shelf(nightbook)
+
+
 def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
     """Decide nothing, but finish what a command left that died after deciding."""
     layout = nightbook.layout
@@ -94,11 +103,17 @@ def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
     return 0
 
 
-def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
+def _record(
+    nightbook: Nightbook,
+    snapshot_id: str,
+    state: str,
+    why: str,
+    unreached: Exception | None = None,
+) -> Snapshot:
     verb = "accept" if state == states.ACCEPTED else "reject"
     with writing(nightbook, f"{verb} {snapshot_id}"):
         snapshot = decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
-        shelve_after_deciding(nightbook)
+        shelve_after_deciding(nightbook, unreached)
         register_after_deciding(nightbook)
         return snapshot
 
@@ -144,10 +159,11 @@ def _take_back(nightbook: Nightbook, name: str, why: str) -> int:
     """Let what was known to be harmless hold nights again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
+        unreached = ask_shelf(nightbook)
         publish.restore_lake(nightbook)
         lessons_taken_back = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
-        shelve_after_deciding(nightbook)
+        shelve_after_deciding(nightbook, unreached)
         register_after_deciding(nightbook)
     reason = printable(lessons_taken_back[-1].reason.words)
     print(f"{name} is taken back, it holds a night again: {reason}")

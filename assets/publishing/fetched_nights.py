@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from assets.console.progress import progress_reporter
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.publishing.shelf import NotAllDone, require_shelf
+from assets.publishing.shelf import NotAllDone, following, require_shelf
 from pipelines.lake import placement
 from pipelines.maintenance.upgrade import is_behind
 from pipelines.shelf.fetching import FetchResult, fetch
@@ -30,8 +30,9 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNig
     store = open_store(require_shelf(nightbook, "publish"))
     # A lake of an older contract is made again of the bodies.
     is_older = is_behind(layout)
-    result = fetch(layout, store, say, with_landing=with_landing or is_older)
-    placement.settle(layout)
+    with following(nightbook) as tell:
+        result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
+        placement.settle(layout)
     is_untold = publish.restore_lake(nightbook, and_publish=False)
     is_new = bool(result.fetched) or is_older or is_untold or not layout.database.exists()
     published = publish.refresh(nightbook) if is_new and result.on_shelf else None

@@ -6,9 +6,13 @@ Without it a rejected night would be judged again as if nobody had looked at it.
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
+from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import Decision, Snapshot
@@ -20,9 +24,11 @@ from warehouse.query.read import run as ask
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import Layout
 
+JUDGES = (snapshots.GUARDS, lessons.BY)
+
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Write the lost decisions again, each as it was last; says which, in sentences."""
+    """Write the lost decisions again as they were published; says which, in sentences."""
     # Only a warehouse that is as it was published is believed. `nights` are as below.
     published = _published_decisions(layout)
     lost = [
@@ -36,14 +42,20 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 
 
 def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
-    """Return snapshots whose last decision is not in the published warehouse."""
-    # There are some after a command that died between deciding and publishing. `nights` are those
-    # that were landed, where they were read already.
-    published = _published_decisions(layout)
+    """Return snapshots of which a decision is not in the published warehouse."""
+    # There are some after a command that died between deciding and publishing. A decision that came
+    # from another machine may be older than the last. `nights` are those that were landed, where
+    # they were read already.
+    digests = read_digests(layout.database.parent)
+    times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {
         snapshot.snapshot_id
         for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
-        if snapshot.decision and published.get(snapshot.snapshot_id) != _moment(snapshot.decision)
+        if snapshot.decision
+        and (
+            times.get(snapshot.snapshot_id) != _moment(snapshot.decision)
+            or counts.get(snapshot.snapshot_id, len(snapshot.decisions)) != len(snapshot.decisions)
+        )
     }
 
 
@@ -58,41 +70,64 @@ def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
 
 
 def _restore(layout: Layout, snapshot: Snapshot) -> str:
-    rows = ask(
-        layout.database,
-        "select state, decided_by, decided_at::varchar, reason from ops.snapshots "
-        f"where snapshot_id = {literal(snapshot.snapshot_id)} and decided_by is not null",
-    ).rows
-    if not rows:
+    decisions = _decisions(layout, snapshot)
+    if not decisions:
         return ""
-    state, by, at, reason = map(str, rows[0])
-    causes = _reasons(layout, snapshot, "reasons", "is_teachable, share, is_known")
-    taught = _reasons(layout, snapshot, "lessons", "true, share, false", "taken_back_at is null")
-    if state == states.ACCEPTED and by != snapshots.GUARDS and causes:
-        # What it was held for, so that it still counts as a night that was.
-        held = tuple(cause.sentence for cause in causes)
-        snapshot = snapshots.decide(
-            snapshot,
-            states.HELD,
-            by=snapshots.GUARDS,
-            at=datetime.fromisoformat(at),
-            reasons=held,
-            causes=causes,
+    last = decisions[-1]
+    if causes := _reasons(layout, snapshot, "reasons", "is_teachable, share, is_known"):
+        decisions = _with_causes(decisions, causes)
+    if last.state == states.ACCEPTED:
+        taught = _reasons(
+            layout, snapshot, "lessons", "true, share, false", "taken_back_at is null"
         )
-        causes = ()
-    snapshots.decide(
-        snapshot,
-        state,
-        by=by,
-        at=datetime.fromisoformat(at),
-        reasons=(reason,) if reason else (),
-        causes=causes,
-        teaches=taught if state == states.ACCEPTED else (),
-    )
+        decisions[-1] = replace(decisions[-1], teaches=taught)
+    snapshots.write_decisions(snapshot, decisions)
     return (
         f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "
-        f"{state} again, by {by}, as the published warehouse says"
+        f"{last.state} again, by {last.by}, as the published warehouse says"
     )
+
+
+def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
+    """Return what the published warehouse has of the decisions on a snapshot, oldest first."""
+    where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
+    # Older versions had no machine, or the last decision alone.
+    for source in (
+        f"machine, decision_id from ops.decisions {where} order by decision_no",
+        f"null, null from ops.decisions {where} order by decision_no",
+        f"null, null from ops.snapshots {where} and decided_by is not null",
+    ):
+        with contextlib.suppress(QueryFailed):
+            columns = "state, decided_by, decided_at::varchar, reason"
+            return [
+                Decision(
+                    state=state,
+                    by=by,
+                    at=datetime.fromisoformat(at).astimezone(UTC).isoformat(),
+                    reasons=(reason,) if reason else (),
+                    machine=machine or "",
+                    original=original or "",
+                )
+                for state, by, at, reason, machine, original in ask(
+                    layout.database, f"select {columns}, {source}"
+                ).rows
+            ]
+    return []
+
+
+def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
+    """Return decisions with what the guards saw, so that a night that was held still counts so."""
+    if not any(decision.by in JUDGES for decision in decisions):
+        at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
+        reasons = tuple(cause.sentence for cause in causes)
+        held = Decision(state=states.HELD, by=snapshots.GUARDS, at=at.isoformat(), reasons=reasons)
+        decisions = [held, *decisions]
+    judged = [place for place, decision in enumerate(decisions) if decision.by in JUDGES]
+    held_places = [place for place in judged if decisions[place].state == states.HELD]
+    return [
+        replace(decision, causes=causes) if place in (*judged[-1:], *held_places[-1:]) else decision
+        for place, decision in enumerate(decisions)
+    ]
 
 
 def _reasons(

@@ -35,6 +35,8 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
             "decided_by": decision.by,
             "decided_at": datetime.fromisoformat(decision.at),
             "reason": "; ".join(decision.reasons),
+            "machine": decision.machine or None,
+            "decision_id": decision.token,
         }
 
 

@@ -122,7 +122,7 @@ def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> 
         sentence = f"no longer known to be harmless: {lesson.reason.words}"
         snapshots.decide(
             night,
-            night.state,
+            night.shared_state,
             by=by,
             at=at,
             reasons=(sentence, why) if why else (sentence,),

@@ -1,10 +1,11 @@
-"""Whose home it is: what another user writes there its own user could not write again.
+"""Who writes, and on which machine: files of another user could not be written again.
 
 One `sudo nightbook run` in a service's home leaves files of root, and every night after it fails.
 """
 
 import os
 import pwd
+import socket
 import tempfile
 from pathlib import Path
 
@@ -39,6 +40,11 @@ def name_of(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"user {user}"
+
+
+def machine_name() -> str:
+    """Return the name of this machine, to be stored with what is decided on it."""
+    return socket.gethostname()
 
 
 def _owner(layout: Layout) -> int | None:

@@ -3,17 +3,23 @@
 What was decided, by whom and why is kept beside the landed bodies in `decision.json`, whole
 history, so that everything after landing can be made again from the landing zone. A night may be
 pruned after years: its manifest and its decisions stay.
+
+Several machines may decide on one night. Decisions are never changed, so their lists are merged:
+the union, ordered by time; the newest decision applies.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 
 from pipelines.landing import night_folders, sealed_json
+from pipelines.landing.owner import machine_name
 from pipelines.landing.reasons import Reason
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout, edition
@@ -22,6 +28,8 @@ DECISION = "decision.json"
 GONE = (REJECTED, PRUNED)
 GUARDS = "guards"
 WORDS = {ACCEPTED: "accept", REJECTED: "reject"}
+TOKEN_DIGITS = 16
+_TICK = timedelta(microseconds=1)
 
 
 class NoSuchSnapshot(Exception):
@@ -66,7 +74,8 @@ class NoWhy(Exception):
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One decision: the state it led to, who made it, when (UTC) and why, in words.
 
-    As it is kept, what is empty is left out; one of an older version has words alone.
+    As it is kept, what is empty is left out; one of an older version has words alone, and does not
+    name its machine. `original` is the token of a lost decision that this one replaces.
     """
 
     state: str
@@ -77,6 +86,14 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     teaches: tuple[Reason, ...] = ()  # those that a person accepted as harmless
     takes_back: tuple[str, ...] = ()  # keys of lessons that are none any more
     withdrawn: tuple[str, ...] = ()  # files that were made of the night before it was taken back
+    machine: str = ""
+    original: str = ""
+
+    @property
+    def token(self) -> str:
+        """The fingerprint of this decision, which is the same on every machine that has it."""
+        encoded = msgspec.json.encode(self)
+        return self.original or hashlib.sha256(encoded).hexdigest()[:TOKEN_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +114,12 @@ class Snapshot:
     def state(self) -> str:
         """The state it is in."""
         return self.decisions[-1].state if self.decisions else COMPLETE
+
+    @property
+    def shared_state(self) -> str:
+        """The state it is in on machines on which it is not pruned."""
+        states = [decision.state for decision in self.decisions if decision.state != PRUNED]
+        return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
         """Return its state when a later night was taken, so that a rebuild sees the same."""
@@ -203,20 +226,64 @@ def decide(
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
     """Add a decision; what was decided before stays on record."""
-    moment = at.astimezone(UTC).isoformat()
+    # Clocks of two machines differ. A decision is later than those that it was made upon, so that
+    # the order by time is the order in which people decided.
+    times = (datetime.fromisoformat(decision.at) + _TICK for decision in snapshot.decisions)
     decision = Decision(
         state=state,
         by=by,
-        at=moment,
+        at=max([at, *times]).astimezone(UTC).isoformat(),
         reasons=reasons,
         causes=causes,
         teaches=teaches,
         takes_back=takes_back,
         withdrawn=withdrawn,
+        machine=machine_name(),
     )
-    decisions = (*snapshot.decisions, decision)
-    sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(decisions)})
-    return replace(snapshot, decisions=decisions)
+    return write_decisions(snapshot, (*snapshot.decisions, decision))
+
+
+def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
+    """Replace the decisions on a snapshot by a list that has all of them, and more."""
+    # A pruned night cannot be made again, so its pruning is last, whatever was decided after it.
+    ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
+    sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
+    return replace(snapshot, decisions=ordered)
+
+
+def merge(here: Sequence[Decision], there: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions of two machines on one night as one list.
+
+    A list that has all of the other is returned as it is. Otherwise the result is the union,
+    ordered by time and then by token: the same list on whichever machine they are merged.
+    """
+    ours, theirs = ({decision.token for decision in side} for side in (here, there))
+    if theirs <= ours:
+        return tuple(here)
+    if ours <= theirs:
+        return tuple(there)
+    union = {decision.token: decision for decision in (*here, *there)}
+    for decision in list(union.values()):
+        if decision.machine and not decision.original:
+            # An older nightbook forgets the machine of the decisions upon which it decides.
+            union.pop(msgspec.structs.replace(decision, machine="").token, None)
+    times: dict[str, datetime] = {}
+    for token, at in (*_times(here), *_times(there)):
+        times[token] = max(at, times.get(token, at))
+    return tuple(
+        sorted(
+            union.values(),
+            key=lambda decision: (decision.state == PRUNED, times[decision.token], decision.token),
+        )
+    )
+
+
+def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
+    """Yield when each decision was made; none is before the one that it was made upon."""
+    # Older versions wrote what the clock showed, also where it had been set back.
+    moments = (datetime.fromisoformat(decision.at) for decision in decisions)
+    ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
+    return zip((decision.token for decision in decisions), ordered, strict=True)
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:

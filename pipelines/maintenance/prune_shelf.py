@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import DECISION, Snapshot
-from pipelines.shelf.night_manifest import AnotherWriter, Document, require_ours
+from pipelines.landing.snapshots import Snapshot, merge
+from pipelines.shelf.merging import require_same_answers
+from pipelines.shelf.night_manifest import UNUSABLE, NightManifest
 from pipelines.shelf.object_store import ObjectStore, StoredObject
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from pipelines.shelf.shelving import Shelver
@@ -74,15 +75,26 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
     """Write the generation that says that a night is pruned; returns those, and why others not."""
     newest, marked, problems = newest_manifests(shelver.store), list[Snapshot](), list[str]()
     for snapshot in nights:
-        key = newest.get(snapshot.snapshot_id)
-        before = read_night(shelver.store, key) if key else None  # what a dead run uploaded
-        decided = (snapshot.folder / DECISION).read_text(encoding="utf-8")
+
+        def next_generation(before: NightManifest, snapshot: Snapshot = snapshot) -> NightManifest:
+            return _pruned_generation(shelver, snapshot, before)
+
         try:
-            if before is not None and before.state != PRUNED:
-                documents = {**before.documents, Document.DECIDED: decided}
-                require_ours(before, documents, snapshot)
-                shelver.put_generation(before, snapshot, documents, files=())
-            marked.append(snapshot)
-        except AnotherWriter as error:
+            if (key := newest.get(snapshot.snapshot_id)) is not None:
+                before = read_night(shelver.store, key)
+                shelver.commit(before, next_generation(before), next_generation)
+            marked.append(snapshot)  # without a manifest there is only what a dead run uploaded
+        except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems
+
+
+def _pruned_generation(
+    shelver: Shelver, snapshot: Snapshot, before: NightManifest
+) -> NightManifest:
+    """Return the generation of a night that is pruned, or the one before if it says so already."""
+    if before.state == PRUNED:
+        return before
+    require_same_answers(snapshot, before)
+    decisions = merge(snapshot.decisions, before.decisions)
+    return shelver.generation(snapshot, before, decisions, before.documents, files=())

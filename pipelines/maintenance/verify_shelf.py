@@ -9,11 +9,13 @@ from typing import IO
 from pipelines.landing.sealed_json import Damaged
 from pipelines.maintenance.verify import CHANGED, MISSING, Damage
 from pipelines.shelf.arrival import blocks_of
-from pipelines.shelf.night_manifest import NightManifest, ShelvedFile, by_object
+from pipelines.shelf.night_manifest import NewerManifest, NightManifest, ShelvedFile, by_object
 from pipelines.shelf.object_keys import manifest_key
 from pipelines.shelf.object_store import ObjectStore
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 
+NEWER = "of a newer nightbook"
+UPDATE = "it was not verified: install the same version on every machine of the shelf"
 REMEDY = "restore that object under its key from the store's own versions or its backup"
 
 
@@ -27,6 +29,9 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
             night = read_night(store, key)
         except Damaged:
             yield Damage(Path(key), CHANGED, snapshot_id, REMEDY)
+            continue
+        except NewerManifest:
+            yield Damage(Path(key), NEWER, snapshot_id, UPDATE)
             continue
         yield from _broken_chain(store, night)
         for object_key, files in by_object(night.files):

@@ -18,12 +18,12 @@ from pipelines.landing import sealed_json, snapshots
 from pipelines.landing.manifest import convert_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import DECISION, Snapshot
+from pipelines.landing.snapshots import DECISION
 from pipelines.shelf import night_files
-from pipelines.shelf.local_record import NightRecord, stamp
+from pipelines.shelf.local_record import NightRecord
+from pipelines.shelf.merging import Tell, agreement, follow
 from pipelines.shelf.night_manifest import (
     ADVICE,
-    AnotherWriter,
     Document,
     NightManifest,
     Role,
@@ -78,60 +78,36 @@ class Arrival:
             are_bodies_wanted=with_landing or is_behind,
         )
 
-    def take(self) -> NightRecord | None:
-        """Bring the night up to the shelf; None where this home knows more of it and keeps that."""
-        snapshot = self._here()
-        if self.night.state == PRUNED:  # what this home has of it stays
-            if snapshot is None:
+    def take(self, tell: Tell) -> NightRecord:
+        """Bring the night up to the shelf; what this home knows more of it stays, and waits."""
+        is_landed = (self._folder / MANIFEST).is_file()
+        here = follow(snapshots.read(self._folder), self.night, tell) if is_landed else None
+        if self.night.state == PRUNED:  # the files that this home has of it stay
+            if here is None:
                 self._land()
-            return self._record(has_bodies=True, is_pruned=True)
-        if snapshot is None:
+        elif here is None:
             self._bring_lake()
             self._land()
             self._write(Document.LAKE, self.layout.manifest(self.night.snapshot_id))
-        elif not self._adopt(snapshot):
-            return None
-        return self._record(has_bodies=night_files.has_bodies(snapshots.read(self._folder)))
-
-    def _record(self, *, has_bodies: bool, is_pruned: bool = False) -> NightRecord:
-        """Return what is noted of the night as it now is here."""
-        now = stamp(self.layout, snapshots.read(self._folder))
-        return NightRecord(
-            generation=self.night.generation,
-            seal=self.night.seal,
-            stamp=now,
-            has_bodies=has_bodies,
-            is_pruned=is_pruned,
-        )
+        elif here.state != PRUNED:
+            self._replace_files()
+        return agreement(self.layout, snapshots.read(self._folder), self.night)
 
     @property
     def _folder(self) -> Path:
         return self.layout.snapshot(self.night.snapshot_date, self.night.snapshot_id)
 
-    def _here(self) -> Snapshot | None:
-        is_landed = (self._folder / MANIFEST).is_file()
-        return snapshots.read(self._folder) if is_landed else None
-
-    def _adopt(self, snapshot: Snapshot) -> bool:
-        """Take over what the shelf knows more of a night that is here; False where that is less."""
-        here, there = snapshot.decisions, self.night.decisions
-        if not _says(self._folder / MANIFEST, self.night.documents[Document.LANDED]):
-            raise AnotherWriter(self.night, "answers of the API")
-        if len(here) > len(there) and here[: len(there)] == there:
-            return False
-        if there[: len(here)] != here:
-            raise AnotherWriter(self.night, "decisions")
+    def _replace_files(self) -> None:
+        """Bring the bodies that are wanted, and the lake if the shelf has another one."""
         if self.are_bodies_wanted:
             self._bring_bodies(self._folder)
-        lake = self.layout.manifest(snapshot.snapshot_id)
+        lake = self.layout.manifest(self.night.snapshot_id)
         if not _says(lake, self.night.documents[Document.LAKE]):
             # A night without its lake manifest is to be made again; with the one of other files it
             # would look damaged.
             lake.unlink(missing_ok=True)
             self._bring_lake()
-        self._write(Document.DECIDED, self._folder / DECISION)
-        self._write(Document.LAKE, lake)
-        return True
+            self._write(Document.LAKE, lake)
 
     def _land(self) -> None:
         """Let the landed folder appear, whole."""

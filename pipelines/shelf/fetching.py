@@ -5,11 +5,11 @@ Killed at any instant, the next fetch goes on from there.
 
 from dataclasses import dataclass
 
-from pipelines.landing.sealed_json import Damaged
 from pipelines.shelf import object_keys, shelf_list
 from pipelines.shelf.arrival import Arrival
 from pipelines.shelf.local_record import NightRecord, ShelfRecord, read_record, write_record
-from pipelines.shelf.night_manifest import AnotherWriter
+from pipelines.shelf.merging import Tell
+from pipelines.shelf.night_manifest import UNUSABLE
 from pipelines.shelf.object_store import ObjectStore
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout
@@ -27,16 +27,22 @@ class FetchResult:
 
 
 def fetch(
-    layout: Layout, store: ObjectStore, say: Say = silent, *, with_landing: bool = False
+    layout: Layout,
+    store: ObjectStore,
+    say: Say = silent,
+    tell: Tell = lambda _: None,
+    *,
+    with_landing: bool = False,
 ) -> FetchResult:
     """Bring a home up to the shelf; the caller is its writer, and settles and publishes then.
 
-    A night of which this home knows more (decided here, not shelved yet) stays as it is here.
+    Decisions made here that the shelf does not have are merged with those of the shelf, and wait to
+    be shelved; `tell` hears of them. The shelf is only read.
     Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
     """
     url = store.address.url
     record = read_record(layout, url)
-    newest = shelf_list.newest_manifests(store)
+    newest = shelf_list.newest_manifests(store, record.shelved_nights)
     wanted = [
         key
         for key in newest.values()
@@ -48,9 +54,8 @@ def fetch(
         try:
             night = shelf_list.read_night(store, key)
             arrival = Arrival.of(layout, store, night, with_landing=with_landing)
-            if (noted := arrival.take()) is not None:
-                done[night.snapshot_id] = noted
-        except (AnotherWriter, Damaged) as error:
+            done[night.snapshot_id] = arrival.take(tell)
+        except UNUSABLE as error:
             problems.append(str(error))
         progress.add(1)
         if number % NOTED == 0 or number == len(wanted):

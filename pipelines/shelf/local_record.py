@@ -5,7 +5,8 @@ so that nobody looks for those on this machine.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from pipelines.landing import sealed_json
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
-from warehouse.contract.states import ACCEPTED, HELD, REJECTED
+from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 RECORD = "shelf.json"
@@ -36,6 +37,11 @@ class ShelfRecord(msgspec.Struct, frozen=True):
     url: str = ""
     is_probed: bool = False
     nights: Mapping[str, NightRecord] = {}
+
+    @property
+    def shelved_nights(self) -> set[str]:
+        """The nights that this home found on that shelf."""
+        return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
 
 
 def read_record(layout: Layout, url: str) -> ShelfRecord:
@@ -61,20 +67,28 @@ def without_bodies(layout: Layout) -> set[str]:
     return {name for name, night in _read(layout).nights.items() if not night.has_bodies}
 
 
-def waiting_nights(layout: Layout, url: str, nights: list[Snapshot]) -> list[Snapshot]:
+def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list[Snapshot]:
     """Return the judged nights that are not on a shelf as they are now; the store is not asked."""
-    # A pruned night stays on the shelf as it was: there is nothing here to shelve of it.
     known = read_record(layout, url).nights
     return [
         snapshot
         for snapshot in nights
-        if snapshot.state in JUDGED
-        and layout.manifest(snapshot.snapshot_id).is_file()
+        if _is_to_be_shelved(layout, snapshot)
         and (
             (night := known.get(snapshot.snapshot_id)) is None
             or night.stamp != stamp(layout, snapshot)
         )
     ]
+
+
+def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
+    if snapshot.state in JUDGED:
+        return layout.manifest(snapshot.snapshot_id).is_file()
+    # A pruned night stays on the shelf as it was, but for what was decided after it was pruned.
+    pruned, *others = reversed(snapshot.decisions) if snapshot.state == PRUNED else (None,)
+    return pruned is not None and any(
+        datetime.fromisoformat(other.at) > datetime.fromisoformat(pruned.at) for other in others
+    )
 
 
 def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:

@@ -6,12 +6,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pipelines.landing import sealed_json
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.snapshots import DECISION, Snapshot
+from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from pipelines.shelf.night_manifest import Document, Role
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import Layout, json_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,14 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
         Document.LAKE: layout.manifest(snapshot.snapshot_id),
     }
     return {document: path.read_text(encoding="utf-8") for document, path in places.items()}
+
+
+def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
+    """Return the file of these decisions: that of the home, byte for byte, if it has the same."""
+    if decisions == snapshot.decisions:
+        return (snapshot.folder / DECISION).read_text(encoding="utf-8")
+    content = {"decisions": msgspec.to_builtins(decisions)}
+    return json_bytes(sealed_json.with_seal(content)).decode()
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:

@@ -3,6 +3,9 @@
 `manifests/<snapshot_id>-<generation>.json` is created once and never changed. A later decision, or
 a lake that was made again, is the next generation; the newest counts. It holds the night's own
 small files whole, and names each large one by key, place, size and SHA-256.
+
+The first format had decisions that did not name their machine. A nightbook of that time refuses the
+second, because it has a field more, so that it never rewrites decisions that it knows only in part.
 """
 
 import itertools
@@ -18,10 +21,11 @@ import msgspec
 from pipelines.landing import sealed_json
 from pipelines.landing.night_folders import ID
 from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import Decision, Snapshot
+from pipelines.landing.snapshots import Decision
 from pipelines.shelf.object_keys import manifest_key
 from warehouse.storage.layout import json_bytes
 
+FORMAT = 2
 ADVICE = "It is not believed. Let nightbook verify --shelf say what else is wrong there."
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -54,7 +58,9 @@ class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sha256: str
 
 
-class NightManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NightManifest(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """One generation of a night; `token` is of the run that wrote it.
 
     `previous` is the SHA-256 of the generation before, and None in the first.
@@ -70,6 +76,7 @@ class NightManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     program_version: str
     documents: Mapping[Document, str]
     files: tuple[ShelvedFile, ...]
+    format: int = 1
 
     @property
     def key(self) -> str:
@@ -84,10 +91,6 @@ class NightManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
         return msgspec.convert(content["decisions"], tuple[Decision, ...])
 
-    def is_same(self, documents: Mapping[Document, str]) -> bool:
-        """Whether it says what the documents of a night say, which name all else."""
-        return dict(self.documents) == dict(documents)
-
     def encode(self) -> bytes:
         """Return it as it is kept, with its own SHA-256."""
         return json_bytes(sealed_json.with_seal(msgspec.to_builtins(self)))
@@ -99,8 +102,13 @@ class NightManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def decode(content: bytes, key: str) -> NightManifest:
-    """Read the manifest under a key; raises `Damaged` where it is none, or one of other words."""
+    """Read the manifest under a key.
+
+    Raises `NewerManifest`, and `Damaged` if it is not a manifest or belongs to another key.
+    """
     parsed = sealed_json.parse(content, Path(key), ADVICE)
+    if parsed.get("format", 1) not in range(1, FORMAT + 1):
+        raise NewerManifest(key, str(parsed.get("program_version")))
     try:
         night = msgspec.convert(parsed, NightManifest)
     except msgspec.ValidationError as error:
@@ -120,23 +128,30 @@ def by_object(files: Iterable[ShelvedFile]) -> Iterator[tuple[str, list[ShelvedF
         yield key, list(packed)
 
 
-class AnotherWriter(Exception):
-    """Another machine shelved the same night otherwise; its word stands."""
+class NewerManifest(Exception):
+    """A manifest in a format that this version of nightbook does not know."""
 
-    def __init__(self, night: NightManifest, what: str) -> None:
+    def __init__(self, key: str, version: str) -> None:
         super().__init__(
-            f"night {night.snapshot_id} is on the shelf already with other {what} (generation "
-            f"{night.generation}, {night.state}, shelved at {night.at}): that one stands, and this "
-            "machine's was not shelved. One machine takes and decides the nights of a shelf; see "
-            "theirs with NIGHTBOOK_HOME set to an empty folder and: nightbook publish"
+            f"{key} was written by nightbook {version[:40]}, which is newer than this one, so this "
+            "machine can neither read that night nor decide on it. Nothing of it was changed, here "
+            "or on the shelf. Install the same version on every machine of a shelf"
         )
 
 
-def require_ours(
-    shelved: NightManifest, documents: Mapping[Document, str], snapshot: Snapshot
-) -> None:
-    """Raise `AnotherWriter` where a shelved night is no earlier state of this home's."""
-    if shelved.documents[Document.LANDED] != documents[Document.LANDED]:
-        raise AnotherWriter(shelved, "answers of the API")
-    if shelved.decisions != snapshot.decisions[: len(shelved.decisions)]:
-        raise AnotherWriter(shelved, "decisions")
+class AnotherWriter(Exception):
+    """Two machines read the API in the same second, so two nights have one name."""
+
+    def __init__(self, night: NightManifest) -> None:
+        folder = f"landing/{night.snapshot_date}/{night.snapshot_id}"
+        super().__init__(
+            f"night {night.snapshot_id} is on the shelf already with other answers of the API "
+            f"(generation {night.generation}, {night.state}, shelved at {night.at}): another "
+            "machine read it in the same second. That one stands, and this machine's was not "
+            "shelved. Let one machine take the nights of a shelf. To have the shelf's night here "
+            f"too, move the folder {folder} out of this home, then: nightbook publish"
+        )
+
+
+UNUSABLE = (AnotherWriter, Damaged, NewerManifest)
+"""The reasons for which one night is left out, while the others are shelved or fetched."""

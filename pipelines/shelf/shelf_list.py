@@ -1,6 +1,7 @@
 """What is on the shelf: the newest manifest of each night, and each of them read and proved."""
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from pipelines.landing.sealed_json import Damaged
 from pipelines.shelf.night_manifest import ADVICE, NightManifest, decode
 from pipelines.shelf.object_keys import FOLDER, LATEST, generation_of
 from pipelines.shelf.object_store import ObjectStore, StoreFailed
+from warehouse.contract.wording import count_of
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +34,12 @@ def read_head(content: bytes) -> Head:
     return Head()
 
 
-def newest_manifests(store: ObjectStore) -> dict[str, str]:
+def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
     """Return the key of the newest generation of each night, by its id.
 
     Raises `Damaged` where the store does not list what `LATEST` names: of a list that is not whole,
-    a night that is missing would look like one that never was.
+    a night that is missing would look like one that never was. Raises `StoreFailed` if one of the
+    `known` nights is missing, as in the empty folder of a disk that is not mounted.
     """
     head = store.get(LATEST)  # read first: what is named by then must be listed
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
@@ -48,6 +51,14 @@ def newest_manifests(store: ObjectStore) -> dict[str, str]:
         snapshot_id, generation = generation_of(key)
         if snapshot_id and generation > newest.get(snapshot_id, (0, ""))[0]:
             newest[snapshot_id] = (generation, key)
+    if lost := sorted(set(known) - newest.keys()):
+        raise StoreFailed(
+            store.address.url,
+            f"list {lost[-1]}",
+            f"{count_of(len(lost), 'night')} that this home found there before "
+            f"{'is' if len(lost) == 1 else 'are'} missing. Is the store mounted, and its address "
+            "right? If they were deleted, remove shelf.json in this home to shelve all again",
+        )
     return {snapshot_id: key for snapshot_id, (_, key) in sorted(newest.items())}
 
 

@@ -158,8 +158,10 @@ def test_lost_answers_lose_nothing(
         assert require_whole_nights(home, direct, tmp_path / "reader") == NIGHTS
 
 
-def test_of_two_writers_one_wins(object_store: ObjectStore, home: Path, tmp_path: Path) -> None:
-    """Two machines decide one night otherwise and shelve it at once: one decision stands."""
+def test_of_two_writers_both_are_heard(
+    object_store: ObjectStore, home: Path, tmp_path: Path
+) -> None:
+    """Two machines decide one night otherwise and shelve it at once: all have both decisions."""
     for number in range(5):
         name = f"writers-{number}"
         store = open_store(address_of(object_store, name))
@@ -174,9 +176,13 @@ def test_of_two_writers_one_wins(object_store: ObjectStore, home: Path, tmp_path
         with ThreadPoolExecutor() as pool:
             runs = [pool.submit(shelve, writer, store) for writer in writers]
             results = [run.result() for run in runs]
-        assert sorted(len(result.problems) for result in results) == [0, 1]
-        winner = writers[0 if not results[0].problems else 1]
-        assert require_whole_nights(winner, store, tmp_path / "reader") == NIGHTS
+        assert [result.problems for result in results] == [(), ()]
+        for writer in writers:
+            assert shelve(writer, store).problems == ()
+            placement.settle(Layout(writer))
+            decisions = snapshots.find(Layout(writer), NIGHTS[1]).decisions
+            assert {one.by for one in decisions[1:]} == {each.name for each in writers}
+            assert require_whole_nights(writer, store, tmp_path / "reader") == NIGHTS
         (home / "shelf.json").unlink()
 
 

@@ -3,7 +3,7 @@
 import itertools
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from pipelines.landing import snapshots
 from pipelines.maintenance.verify_shelf import verify_shelf
 from pipelines.shelf.address import StoreAddress
 from pipelines.shelf.fetching import fetch
+from pipelines.shelf.merging import Tell
 from pipelines.shelf.object_store import ObjectStore
 from pipelines.shelf.shelving import Shelver, ShelvingResult
 from warehouse.storage.layout import Layout
@@ -32,15 +33,18 @@ class Killed(BaseException):
 class Calls:
     """A client of obstore that counts what it is asked, and can break off or lie.
 
-    At call `at` it ends the run, `before` the store hears of it or after. Of calls that `forget`
+    At call `at` it ends the run, `before` the store hears of it or after; or something else happens
+    `meanwhile`, before the store hears of it. Of calls that `forget`
     names the answer is lost once, so that the library asks again. `ignores` conditions as some
-    stores do.
+    stores do. While it `is_down` nothing is reached.
     """
 
     at: int = 0
     before: bool = True
     forget: str = ""
     ignores: bool = False
+    is_down: bool = False
+    meanwhile: Callable[[], object] | None = None
     count: int = 0
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -52,21 +56,41 @@ class Calls:
         def ask(client: Any, *words: Any, **more: Any) -> Any:
             number = next(self._numbers)  # files go up several at a time
             self.count = max(self.count, number)
+            if self.is_down:
+                raise OSError("connection refused")
             if self.ignores:
                 more.pop("mode", None)
+            if number == self.at and self.meanwhile is not None:
+                self.at = 0
+                self.meanwhile()
             if number == self.at and self.before:
                 raise Killed
             try:
                 answer = verb(client, *words, **more)
             finally:  # also where the answer is a refusal
-                if number == self.at:
-                    raise Killed
+                self._kill(number)
             if name == "put" and self.forget and self.forget in words[0]:
                 self.forget = ""
                 return verb(client, *words, **more)
             return answer
 
         return ask
+
+    def _kill(self, number: int) -> None:
+        """End the run at its call."""
+        if number == self.at:
+            raise Killed
+
+    def _before(self, number: int) -> None:
+        """Do what is to be done before the store hears of a call."""
+        self.count = max(self.count, number)
+        if number == self.at and self.meanwhile is not None:
+            self.at = 0
+            self.meanwhile()
+        if self.before:
+            self._kill(number)
+        if self.is_down:
+            raise OSError("connection refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +104,13 @@ class MemoryShelf:
         return ObjectStore(StoreAddress("memory:///"), self.client, library)
 
 
-def shelve(home: Path, store: ObjectStore) -> ShelvingResult:
+def shelve(home: Path, store: ObjectStore, tell: Tell = lambda _: None) -> ShelvingResult:
     """Shelve the judged nights of a home, as one run does."""
     layout = Layout(home)
     shelver = Shelver(
         layout=layout, store=store, token=secrets.token_hex(), at=NOW, program_version="0"
     )
-    return shelver.shelve(snapshots.landed_snapshots(layout))
+    return shelver.shelve(snapshots.landed_snapshots(layout), tell=tell)
 
 
 def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[str, ...]:

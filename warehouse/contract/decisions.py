@@ -17,6 +17,8 @@ DECISIONS = ops_table(
         text("decided_by", "guards, or who decided."),
         moment("decided_at", "When that was, UTC."),
         text("reason", "Why, in words; empty when all was well."),
+        text("machine", "On which machine; NULL if an older version decided.", nullable=True),
+        text("decision_id", "Its id, the same on every machine that has this decision."),
     ),
 )
 

@@ -6,6 +6,7 @@ any instant leaves what people see as it was, and the next one clears what it le
 """
 
 import contextlib
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.decisions import DECISIONS
 from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
 from warehouse.database.control_totals import forget_totals
@@ -110,7 +112,8 @@ def publish(
             empty=lambda memory: _empty(layout, contents, file, memory),
             build=lambda connection: _build(connection, contents, build),
         )
-        seal(file, digests, _decision_times(contents))
+        counts = Counter(row["snapshot_id"] for row in contents.decided.get(DECISIONS.name, ()))
+        seal(file, digests, _decision_times(contents), counts)
     return Published(
         version=version,
         database=layout.database,

@@ -100,10 +100,16 @@ def reaching_disk(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def seal(file: Path, digests: tuple[str, ...], decided: Mapping[str, str | None]) -> None:
+def seal(
+    file: Path,
+    digests: tuple[str, ...],
+    decided: Mapping[str, str | None],
+    decisions: Mapping[str, int],
+) -> None:
     """See the file alone, unwritable and on disk, and the SHA-256 of its blocks beside it.
 
-    `decided` has, for each snapshot that the file tells of, when it was last decided on.
+    `decided` has, for each snapshot that the file tells of, when it was last decided on, and
+    `decisions` how often.
     """
     left = sorted(path.name for path in file.parent.iterdir())
     if left != [DATABASE]:
@@ -114,7 +120,7 @@ def seal(file: Path, digests: tuple[str, ...], decided: Mapping[str, str | None]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    write_digests(file.parent, digests, decided)
+    write_digests(file.parent, digests, decided, decisions)
 
 
 def _block_digests(layout: Layout) -> tuple[str, ...]:

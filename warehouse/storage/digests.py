@@ -1,7 +1,8 @@
 """Write and read `digests.json`, which lies beside each published database.
 
-It has the SHA-256 of every block of the database, so that a changed byte is found, and when each
-snapshot was last decided on, so that a decision that the landing zone lost is found.
+It has the SHA-256 of every block of the database, so that a changed byte is found. It also has when
+each snapshot was last decided on, and how often, so that a decision that the landing zone lost is
+found, and one that was not published yet.
 """
 
 import contextlib
@@ -34,12 +35,14 @@ class Digests:
     """What a version says of itself: digest and blocks of its file, and its decisions.
 
     The first versions had no blocks. `decided` has a time for each snapshot, ISO 8601 in UTC, or
-    None where nobody has decided.
+    None where nobody has decided. `decisions` has how many there are of each, and is
+    empty in older versions.
     """
 
     file: str
     blocks: tuple[str, ...]
     decided: Mapping[str, str | None]
+    decisions: Mapping[str, int]
 
     def match(self, database: Path) -> bool:
         """Return whether a database is what was published."""
@@ -50,12 +53,18 @@ class Digests:
         return digest_of(database) == self.file
 
 
-def write_digests(folder: Path, blocks: tuple[str, ...], decided: Mapping[str, str | None]) -> None:
+def write_digests(
+    folder: Path,
+    blocks: tuple[str, ...],
+    decided: Mapping[str, str | None],
+    decisions: Mapping[str, int],
+) -> None:
     """Write the digests of the database in a folder; the file proves itself by its own digest."""
     content = {
         "files": {DATABASE: digest_of_blocks(blocks)},
         "blocks": list(blocks),
         "decided": dict(decided),
+        "decisions": dict(decisions),
     }
     sealed = content | {"sha256": hashlib.sha256(json_bytes(content)).hexdigest()}
     write_json(folder / DIGESTS, sealed, PUBLISHED_MODE)
@@ -82,4 +91,5 @@ def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
         file=content["files"].get(DATABASE, ""),
         blocks=tuple(content.get("blocks", ())),
         decided=content["decided"],
+        decisions=content.get("decisions", {}),
     )

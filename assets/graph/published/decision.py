@@ -3,6 +3,7 @@
 The job `decide_night` makes it, and then all that follows: warehouse, workbook, report, checks.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import dagster as dg
@@ -12,6 +13,7 @@ from assets.graph.step import DECIDE, NightStep, night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import decision as deciding
+from assets.publishing.shelf import ask_shelf
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
@@ -75,6 +77,9 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
             config = DecisionForm(**context.op_execution_context.op_config)
+            if config.decision != LEAVE:
+                writing.acquire(nightbook, f"deciding on {step.day}", step.tell)
+                ask_shelf(dataclasses.replace(nightbook, tell=step.tell))
             before = _snapshot(step, config.snapshot)
             if config.decision != LEAVE:
                 snapshot = _decide(step, writing, before, config)

@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 import dagster as dg
 
+from assets.console.invocation import full_command
 from assets.graph.published.warehouse import WAREHOUSE
 from assets.graph.step import night_step
 from assets.home.writer_lock import RunLock
-from assets.nightbook import Nightbook
+from assets.monitoring.alerts import Alert, store_events
+from assets.nightbook import INFO, TOLD, WARNING, Nightbook, Tell
 from assets.publishing import open_tables, shelf
 from warehouse.contract.wording import count_of
 
@@ -51,6 +54,30 @@ def shelf_assets(
     return [shelved_nights, iceberg_tables]
 
 
+def _with_alert(nightbook: Nightbook, tell: Tell) -> Tell:
+    """Return who tells the log of the run, and once an operator if two machines had decided."""
+
+    def hear(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+        tell(message, event=event, level=level, snapshot=snapshot)
+        if event == shelf.MERGED and level == WARNING:
+            store_events(nightbook, [_merged_alert(nightbook, snapshot, message)])
+
+    return hear
+
+
+def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
+    """Return the alert of a night on which two machines decided."""
+    layout = nightbook.layout
+    return Alert(
+        cause=f"merged:{snapshot_id}:{sha256(message.encode()).hexdigest()[:8]}",
+        title=f"two machines decided on the night {snapshot_id}",
+        words=message,
+        see=str(layout.database),
+        command=full_command(layout, "snapshots"),
+        happened=True,
+    )
+
+
 def _nights_asset(
     key: dg.AssetKey,
     *,
@@ -79,7 +106,7 @@ def _nights_asset(
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
             writing.acquire(nightbook, f"{doing} {step.day}", step.tell)
-            nights = bring(dataclasses.replace(nightbook, tell=step.tell))
+            nights = bring(dataclasses.replace(nightbook, tell=_with_alert(nightbook, step.tell)))
             if nights:
                 step.tell(f"{count_of(len(nights), 'night')} {done}", event=doing)
         return dg.MaterializeResult(metadata={"nights": list(nights)})

@@ -1,12 +1,20 @@
 """What people see of the shelf: what waits, what came, and what is refused in words."""
 
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
+import obstore
 import pytest
 
 from pipelines.landing import snapshots
-from tests.support.operator_home import Keeper
+from tests.support.operator_home import Clock, Keeper
+from tests.support.shared import some_daily
+from tests.support.shelves import Calls
 
 COUNTED = (
     "select snapshot_date, count(*) as balances, exact_sum(amount_text) as total "
@@ -43,6 +51,62 @@ def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> N
     assert "all of them here already" in second("publish").out
 
 
+@contextmanager
+def on_machine(name: str, clock: Clock, minutes: int, store: object = obstore) -> Iterator[None]:
+    """Let this process be on a machine with a store, whose clock shows some minutes more."""
+    with (
+        mock.patch.object(snapshots, "machine_name", return_value=name),
+        mock.patch.dict(sys.modules, {"obstore": store}),
+        mock.patch.object(clock, "moment", clock.moment + timedelta(minutes=minutes)),
+    ):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("verb", "is_reached", "expected"),
+    some_daily(
+        [
+            ("accept", False, [("accepted", "two", "a"), ("rejected", "one", "b")]),
+            ("accept", True, [("accepted", "two", "a"), ("rejected", "one", "b")]),
+            ("reject", True, [("rejected", "two", "a")]),
+            ("reject", False, [("rejected", "two", "a"), ("rejected", "one", "b")]),
+        ],
+        every=2,
+    ),
+)
+def test_two_machines_decide_about_one_night(
+    first: Keeper,
+    tmp_path: Path,
+    verb: str,
+    is_reached: bool,  # noqa: FBT001 - a parameter
+    expected: list[tuple[str, str, str]],
+) -> None:
+    """The shelf is asked first; if it is away, both decisions are merged, and nothing is stuck."""
+    second, clock = Keeper(tmp_path / "second", first.sandbox, first.more), first.sandbox.clock
+    assert first("shelve").code == second("publish").code == 0
+    night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
+    with on_machine("two", clock, 10):
+        assert second(verb, night, "--why", "a").code == 0
+    with on_machine("one", clock, 11, obstore if is_reached else Calls(is_down=True)):
+        said = first("reject", night, "--why", "b")
+    assert said.code == 0
+    assert ("was decided on another machine" in said.err) is is_reached
+    assert ("not shelved yet" in said.err) is not is_reached
+    told = ""
+    for machine in (first, second, first):
+        for words in (("shelve",), ("publish",), ("prune", "--keep", "400")):
+            done = machine(*words)
+            assert done.code == 0, (words, done)
+            told += done.out + done.err
+        assert "shelf" not in machine("status").out
+    assert told.count("Two machines decided") == (not is_reached)
+    rows = f"from ops.decisions where snapshot_id = '{night}' order by decision_no"
+    for machine in (first, second):
+        assert machine.ask(f"select state, machine, reason {rows}")[1:] == expected
+    assert first.ask(rows) == second.ask(rows)
+    assert first("verify").code == first("verify", "--shelf").code == second("verify").code == 0
+
+
 def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
     """Commands of the shelf say what to set; nothing else speaks of one."""
     alone = Keeper(first.home, first.sandbox)
@@ -50,6 +114,22 @@ def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
         said = alone(*words)
         assert (said.code, "NIGHTBOOK_LAKE is not set" in said.err) == (2, True)
     assert " shelf" not in alone("doctor").out + alone("status").out
+
+
+def test_an_empty_store_is_not_taken_for_the_shelf(first: Keeper, tmp_path: Path) -> None:
+    """If the shelf's disk is not mounted, nothing is shelved into the empty folder below it."""
+    assert first("shelve").code == 0
+    (tmp_path / "shelf").rename(tmp_path / "away")
+    (tmp_path / "shelf").mkdir()
+    night = snapshots.landed_snapshots(first.layout)[-1].snapshot_id
+    assert "not shelved yet" in first("reject", night, "--why", "empty").err
+    for word in ("shelve", "publish"):
+        said = first(word)
+        assert (said.code, "4 nights that this home found there before" in said.err) == (1, True)
+    assert list((tmp_path / "shelf").iterdir()) == []
+    (tmp_path / "shelf").rmdir()
+    (tmp_path / "away").rename(tmp_path / "shelf")
+    assert "1 night shelved" in first("shelve").out
 
 
 def test_a_rehearsal_is_not_shelved(first: Keeper, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pipelines.flatten import record_batches
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots
+from pipelines.landing.owner import machine_name
 from pipelines.landing.snapshots import NotToBeDecided, NoWhy
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
@@ -71,7 +72,9 @@ def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     snapshot = night.finish(LakeManifests(layout), folder, START)
     assert snapshot.state == ACCEPTED
-    assert snapshot.decision == snapshots.Decision(ACCEPTED, "guards", START.isoformat(), ())
+    assert snapshot.decision == snapshots.Decision(
+        ACCEPTED, "guards", START.isoformat(), (), machine=machine_name()
+    )
     assert snapshots.landed_snapshots(layout) == [snapshot]
 
 

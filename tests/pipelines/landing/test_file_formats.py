@@ -15,6 +15,7 @@ import pytest
 from pipelines.landing import leftovers, night_folders, sealed_json, snapshots, zone
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.owner import machine_name
 from pipelines.landing.snapshots import GUARDS, Decision, Snapshot
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
@@ -229,15 +230,15 @@ def test_a_later_night_sees_what_had_been_decided_when_it_was_taken(
 
 
 def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None) -> None:
-    """Whoever decides wherever; without a why there are no reasons."""
+    """Whoever decides wherever, and later than what they decide on; without a why, no reasons."""
     manifest = nights.land(layout, nights.Book())
     known = snapshots.find(layout, manifest.snapshot_id)
     snapshots.decide(known, HELD, by=GUARDS, at=STARTED, reasons=("r",))
     snapshots.decide_by_hand(layout, manifest.snapshot_id, REJECTED, by="ann", at=STARTED, why="")
     first, second = snapshots.find(layout, manifest.snapshot_id).decisions
-    at = "2026-11-20T02:15:00.999999+00:00"
-    assert first == Decision(HELD, GUARDS, at, ("r",))
-    assert second == Decision(REJECTED, "ann", at, ())
+    at, after = "2026-11-20T02:15:00.999999+00:00", "2026-11-20T02:15:01+00:00"
+    assert first == Decision(HELD, GUARDS, at, ("r",), machine=machine_name())
+    assert second == Decision(REJECTED, "ann", after, (), machine=machine_name())
     with pytest.raises(snapshots.NoWhy, match=manifest.snapshot_id):
         snapshots.decide_by_hand(
             layout, manifest.snapshot_id, ACCEPTED, by="ann", at=STARTED, why=""

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.lake import lessons
 from pipelines.landing import snapshots
+from pipelines.landing.reasons import Reason, lesson_id
 from pipelines.maintenance.prune import prune
 from pipelines.maintenance.prune_shelf import ShelfPruneResult, prune_shelf
+from pipelines.maintenance.verify import verify
 from pipelines.maintenance.verify_shelf import verify_shelf
+from pipelines.shelf.local_record import RECORD, waiting_nights
 from pipelines.shelf.object_store import ObjectStore
+from pipelines.shelf.shelf_list import newest_manifests, read_night
 from pipelines.shelf.shelving import Shelver
 from tests.support.shelves import NOW, Calls, Killed, MemoryShelf, files, shelve, take
-from warehouse.contract.states import ACCEPTED, PRUNED
+from warehouse.contract.states import ACCEPTED, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 FIRST, SECOND = "20261118T021500Z", "20261119T021500Z"
@@ -77,6 +82,56 @@ def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
     assert files(other) == before
 
 
+@pytest.mark.parametrize("is_pruned_there", [True, False])
+def test_a_night_is_pruned_on_one_machine_and_decided_on_another(
+    home: Path, tmp_path: Path, *, is_pruned_there: bool
+) -> None:
+    """Each machine keeps what it has of it, both have the decision, and nothing is stuck."""
+    store, other = MemoryShelf().reached(), tmp_path / "other"
+    shelve(home, store)
+    take(other, store)
+    prune_all(Layout(home))
+    if is_pruned_there:
+        prune_there(home, store, [])
+    snapshots.decide_by_hand(Layout(other), FIRST, REJECTED, by="ben", at=NOW, why="wrong")
+    for machine in (other, home, other, home):
+        assert shelve(machine, store).problems == ()
+        take(machine, store)
+    assert (states(home), states(other)) == ([PRUNED, ACCEPTED], [REJECTED, ACCEPTED])
+    for machine in (home, other):
+        reasons = [one.reasons for one in snapshots.find(Layout(machine), FIRST).decisions]
+        assert ("wrong",) in reasons
+        nights = snapshots.landed_snapshots(Layout(machine))
+        assert waiting_nights(Layout(machine), store.address.url, nights) == []
+        published = {Layout(machine).database}  # nothing is published here
+        assert {damage.file for damage in verify(Layout(machine))} <= published
+    assert read_night(store, newest_manifests(store)[FIRST]).state == (
+        PRUNED if is_pruned_there else REJECTED
+    )
+    assert list(verify_shelf(store)) == []
+
+
+def test_a_lesson_of_a_pruned_night_is_taken_back_on_every_machine(
+    home: Path, tmp_path: Path
+) -> None:
+    """What a pruned night taught holds nights again, also on a machine that has the night."""
+    store, other, layout = MemoryShelf().reached(), tmp_path / "other", Layout(home)
+    lesson = Reason("notice: paged", "an answer looks like one page", is_teachable=True)
+    first = snapshots.find(layout, FIRST)
+    snapshots.decide(first, ACCEPTED, by="ana", at=NOW, teaches=(lesson,))
+    shelve(home, store)
+    take(other, store)
+    prune_all(layout)
+    lessons.take_back(layout, lesson_id(lesson.key), by="ana", at=NOW, why="it is no page")
+    assert shelve(home, store).shelved == (FIRST,)
+    take(other, store)
+    for machine in (home, other):
+        [known] = lessons.all_lessons(snapshots.landed_snapshots(Layout(machine)))
+        assert known.taken_back is not None
+    assert (states(home), states(other)) == ([PRUNED, ACCEPTED], [ACCEPTED, ACCEPTED])
+    assert shelve(home, store).shelved == ()
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_killed_at_any_call_the_next_time_finishes(
     home: Path, tmp_path: Path, *, before: bool
@@ -87,6 +142,7 @@ def test_killed_at_any_call_the_next_time_finishes(
     while True:
         at += 1
         memory, calls = MemoryShelf(), Calls(at=at, before=before)
+        (home / RECORD).unlink(missing_ok=True)  # each time it is another shelf
         shelve(home, memory.reached())
         try:
             prune_there(tmp_path / "pruned", memory.reached(calls), [])

@@ -1,20 +1,28 @@
 """The laws of the shelf, held against a store in memory; `make lakehouse` holds them on servers."""
 
+import itertools
 import shutil
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from pipelines.landing import sealed_json, snapshots
 from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
 from pipelines.maintenance.verify import BodiesAway, require_landing, verify_landing
 from pipelines.maintenance.verify_shelf import verify_shelf
-from pipelines.shelf import shelf_list
+from pipelines.shelf import shelf_list, shelving
 from pipelines.shelf.fetching import fetch
+from pipelines.shelf.merging import FollowedNight
 from pipelines.shelf.night_manifest import decode
-from pipelines.shelf.object_keys import LATEST
+from pipelines.shelf.object_keys import LATEST, manifest_key
 from pipelines.shelf.object_store import StoreFailed
 from pipelines.shelf.probe import BreaksItsWord
+from pipelines.shelf.shelf_list import newest_manifests, read_night
+from tests.crash import nights
 from tests.support.shelves import (
     NOW,
     Calls,
@@ -25,7 +33,7 @@ from tests.support.shelves import (
     shelve,
     take,
 )
-from warehouse.contract.states import REJECTED
+from warehouse.contract.states import ACCEPTED, REJECTED
 from warehouse.storage.layout import Layout, json_bytes
 
 FIRST, SECOND = "20261118T021500Z", "20261119T021500Z"
@@ -111,21 +119,124 @@ def test_a_lost_answer_to_ones_own_create_is_recognised(
     assert require_whole_nights(home, memory.reached(), tmp_path / "reader") == (FIRST, SECOND)
 
 
-def test_of_two_writers_the_create_decides(home: Path, tmp_path: Path) -> None:
-    """Who comes second says so, changes nothing on the shelf, and keeps what is its own."""
+def decisions(home: Path) -> dict[str, tuple[Decision, ...]]:
+    """What was decided on each night of a home."""
+    return {night.snapshot_id: night.decisions for night in landed_snapshots(Layout(home))}
+
+
+def test_decisions_of_two_machines_are_merged(home: Path, tmp_path: Path) -> None:
+    """Both have both decisions, the newest applies, one person is told, and nothing is stuck."""
     memory, other = MemoryShelf(), tmp_path / "other"
     shelve(home, memory.reached())
     take(other, memory.reached())
     reject(home, "this is why")
+    decide_by_hand(
+        Layout(other), SECOND, REJECTED, by="ben", at=NOW + timedelta(minutes=1), why="that is why"
+    )
+    told: list[FollowedNight] = []
+    for machine in (home, other, home, other):
+        assert shelve(machine, memory.reached(), told.append).problems == ()
+    assert [night.is_conflict for night in told] == [True, False]
+    assert "(this is why)" in told[0].message
+    assert "by ben" in told[0].message
+    assert decisions(home) == decisions(other)
+    reasons = [decision.reasons for decision in decisions(home)[SECOND]]
+    assert reasons[1:] == [("this is why",), ("that is why",)]
+    generations = [
+        entry.key for entry in memory.reached().list("manifests/") if SECOND in entry.key
+    ]
+    assert len(generations) == 3
+    assert list(verify_shelf(memory.reached())) == []
+
+
+def test_whoever_is_faster_no_decision_is_lost(home: Path, tmp_path: Path) -> None:
+    """Before each request of one machine, another shelves its decision: the shelf has both."""
+    for at in itertools.count(1):
+        memory, (one, two) = MemoryShelf(), (tmp_path / f"{at}-{name}" for name in ("one", "two"))
+        shutil.copytree(home, one, symlinks=True)
+        shelve(one, memory.reached())
+        take(two, memory.reached())
+        reject(one, "this is why")
+        reject(two, "that is why")
+        calls = Calls(at=at, meanwhile=partial(shelve, one, memory.reached()))
+        assert shelve(two, memory.reached(calls)).problems == ()
+        if calls.at:  # it made fewer requests
+            break
+        for machine in (one, two):
+            assert shelve(machine, memory.reached()).problems == ()
+        assert decisions(one) == decisions(two)
+        reasons = [decision.reasons for decision in decisions(one)[SECOND]]
+        assert sorted(reasons[1:]) == [("that is why",), ("this is why",)]
+        assert list(verify_shelf(memory.reached())) == []
+    assert at > 5
+
+
+def test_clocks_that_differ_keep_the_order_of_decisions(home: Path) -> None:
+    """A decision on what a faster clock decided is later, and applies."""
+    layout = Layout(home)
+    reject(home, "wrong")
+    at = NOW - timedelta(minutes=1)
+    decide_by_hand(layout, SECOND, ACCEPTED, by="ben", at=at, why="it was right")
+    first, second = find(layout, SECOND).decisions[-2:]
+    assert first.at < second.at
+    assert merge((second,), (first,)) == (first, second)
+
+
+def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None:
+    """It is read, its decisions are those of today, and what is new has the format of today."""
+    memory, other = MemoryShelf(), tmp_path / "other"
+    with mock.patch.object(shelving, "FORMAT", 1):
+        shelve(home, memory.reached())
+    shelf, key = memory.reached(), manifest_key(SECOND, 1)
+    first = shelf.get(key)
+    assert first is not None
+    assert "format" not in sealed_json.parse(first.content, Path(key))
+    take(other, shelf)
+    reject(home, "this is why")
     reject(other, "that is why")
-    shelve(home, memory.reached())
-    shelved, own = memory.reached().list(""), files(other)
-    [problem] = shelve(other, memory.reached()).problems
-    assert "other decisions" in problem
-    assert memory.reached().list("") == shelved
-    [problem] = fetch(Layout(other), memory.reached()).problems
-    assert "other decisions" in problem
-    assert files(other) == own
+    for machine in (home, other, home):
+        assert shelve(machine, shelf).problems == ()
+    assert decisions(home) == decisions(other)
+    newest = read_night(shelf, newest_manifests(shelf)[SECOND])
+    assert (newest.format, newest.generation) == (2, 3)
+    assert list(verify_shelf(shelf)) == []
+
+
+def test_a_newer_format_is_told_and_left_alone(home: Path, tmp_path: Path) -> None:
+    """A night of a newer nightbook is not read, not decided and not damaged; others come."""
+    memory, other = MemoryShelf(), tmp_path / "other"
+    shelf = memory.reached()
+    shelve(home, shelf)
+    take(other, shelf)
+    reject(home, "wrong")
+    with mock.patch.object(shelving, "FORMAT", 3):
+        shelve(home, shelf)
+    reject(other, "wrong")
+    before, own = shelf.list(""), files(other)
+    for problems in (shelve(other, shelf).problems, fetch(Layout(other), shelf).problems):
+        assert [("newer than this one" in each, SECOND in each) for each in problems] == [
+            (True, True)
+        ]
+    assert (shelf.list(""), files(other)) == (before, own)
+    [damage] = verify_shelf(shelf)
+    assert "of a newer nightbook" in str(damage)
+
+
+def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> None:
+    """If two machines read in one second, one night is shelved; the advice to the other works."""
+    memory, other = MemoryShelf(), tmp_path / "other"
+    shelf = memory.reached()
+    for machine, portfolios in ((home, 3), (other, 2)):
+        nights.run(machine, nights.at(2), nights.answers(nights.at(2).date(), portfolios))
+    third = landed_snapshots(Layout(home))[-1]
+    shelve(home, shelf)
+    [problem] = shelve(other, shelf).problems
+    folder = f"landing/{third.snapshot_date}/{third.snapshot_id}"
+    assert f"move the folder {folder} out" in problem
+    (other / folder).rename(tmp_path / "moved")
+    take(other, shelf)
+    assert shelve(other, shelf).problems == ()
+    assert files(other) == files(home)
 
 
 def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path
     with duckdb.connect(str(layout.database)) as connection:
         connection.execute("drop table ops.build")
     (folder / DIGESTS).unlink()
-    seal(layout.database, block_digests(layout.database), {})
+    seal(layout.database, block_digests(layout.database), {}, {})
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
     assert rows(layout, "select version from ops.build") == [("b",)]
 

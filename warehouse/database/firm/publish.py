@@ -83,7 +83,7 @@ def publish_firm(
             empty=lambda memory: _empty(layout, file, memory),
             build=lambda connection: _build(connection, layout, build, say),
         )
-        seal(file, digests, {})
+        seal(file, digests, {}, {})
     return made
 
 

@@ -1,0 +1,326 @@
+"""Two machines and one shelf: whatever happens between them, both end in one state.
+
+Histories are random: nights are taken and decided on both machines, commands are killed at requests
+and at writes, the store is away for a while, and the clocks are a minute apart.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from unittest import mock
+
+import duckdb
+import pytest
+
+from assets.cli import main
+from assets.console.declaration import WRONG_USAGE
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from pipelines.lake import lessons
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from pipelines.shelf.address import StoreAddress
+from pipelines.shelf.object_store import open_store
+from pipelines.shelf.shelf_list import newest_manifests, read_night
+from tests.crash import nights
+from tests.support.shelves import Calls, Killed
+from warehouse.contract.book import BOOK
+from warehouse.contract.states import ACCEPTED, REJECTED
+from warehouse.database.ddl import stored_as
+from warehouse.storage.layout import Layout
+
+pytestmark = pytest.mark.torture
+
+HISTORIES, PARTS = 200, 8
+STEPS = 9
+MINUTE = timedelta(minutes=1)
+SAME = ("snapshots", "decisions", "reasons", "lessons", "control_totals")
+
+
+@dataclass(slots=True)
+class World:
+    """The true time, which passes with everything that happens, and the shelf."""
+
+    shelf: Path
+    moment: datetime = nights.FIRST
+
+    @property
+    def address(self) -> str:
+        """The address of the shelf."""
+        return f"file://{self.shelf}"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine with a home of its own; its clock is off, and its store may be away."""
+
+    name: str
+    home: Path
+    world: World
+    ahead: timedelta
+    store: Calls = field(default_factory=Calls)
+
+    @property
+    def layout(self) -> Layout:
+        """Where things are."""
+        return Layout(self.home)
+
+    @property
+    def nightbook(self) -> Nightbook:
+        """The keeper, with the clock of this machine."""
+        variables = {"NIGHTBOOK_HOME": str(self.home), "NIGHTBOOK_LAKE": self.world.address}
+        return Nightbook(lambda: variables, lambda: self.world.moment + self.ahead)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let this process be one of this machine."""
+        with (
+            mock.patch.object(snapshots, "machine_name", return_value=self.name),
+            mock.patch.dict(sys.modules, {"obstore": self.store}),
+        ):
+            yield
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        """One command: its exit code and what it said."""
+        said = io.StringIO()
+        with (
+            self.running(),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+        ):
+            try:
+                code = main(words, self.nightbook)
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        return code, said.getvalue()
+
+    def take(self, kind: str) -> None:
+        """Take a night as a run does: land, judge what is landed, publish."""
+        clock = nights.Clock(self.world.moment + self.ahead)
+        with self.running():
+            nights.land(self.layout, clock, bodies(clock.moment.date(), kind))
+            self.recover()
+
+    def recover(self) -> None:
+        """Judge and publish what is landed, also by a run that died."""
+        with self.running():
+            publish.recover(self.nightbook, lambda *_, **__: None, but="")
+            publish.restore_lake(self.nightbook)
+
+    def nights(self) -> list[Snapshot]:
+        """What is landed here."""
+        return snapshots.landed_snapshots(self.layout)
+
+    def knows(self, why: str) -> bool:
+        """Whether a decision with this reason is on disk here."""
+        return any(why in one.reasons for night in self.nights() for one in night.decisions)
+
+    def tables(self) -> dict[str, list[tuple[object, ...]]]:
+        """Every book, and what `ops` has of nights, decisions and control totals."""
+        names = [stored_as(table) for table in BOOK] + [f"ops.{name}" for name in SAME]
+        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+            return {
+                name: connection.execute(f"from {name} order by all").fetchall() for name in names
+            }
+
+
+def bodies(day: date, kind: str) -> nights.Answers:
+    """A good night; one without its portfolios, which is held; or one that a person may teach."""
+    good = nights.answers(day, 0 if kind == "empty" else nights.PORTFOLIOS)
+    if kind != "paged":
+        return good
+    return {
+        target: json.dumps(json.loads(body) | {"meta": {"next": "more"}}).encode()
+        for target, body in good.items()
+    }
+
+
+@contextlib.contextmanager
+def dying(machine: Machine, chance: random.Random) -> Iterator[None]:
+    """End what runs on a machine at a request or at a write, if it comes so far."""
+    machine.store.at, machine.store.before = 0, chance.random() < 0.5
+    at, numbers, fsync = chance.randint(1, 25), count(1), os.fsync
+
+    def die(descriptor: int) -> None:
+        if next(numbers) == at:
+            raise Killed
+        fsync(descriptor)
+
+    with contextlib.suppress(Killed):
+        if chance.random() < 0.5:
+            machine.store.at = machine.store.count + chance.randint(1, 12)
+            yield
+        else:
+            with mock.patch.object(os, "fsync", die):
+                yield
+    machine.store.at = 0
+
+
+@dataclass(slots=True)
+class History:
+    """What happens to two machines, and which decisions people made."""
+
+    one: Machine
+    two: Machine
+    chance: random.Random
+    whys: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, two_nights: Path, folder: Path, seed: int) -> "History":
+        """A history that begins with two good nights, which both machines have."""
+        chance, world = random.Random(seed), World(folder / "shelf")
+        ahead = chance.choice([MINUTE, -MINUTE])
+        history = cls(
+            Machine("one", folder / "one", world, timedelta()),
+            Machine("two", folder / "two", world, ahead),
+            chance,
+        )
+        shutil.copytree(two_nights, history.one.home, symlinks=True)
+        history.pass_time(timedelta(days=2))
+        history.shelve(history.one)
+        history.publish(history.two)
+        return history
+
+    @property
+    def machines(self) -> tuple[Machine, Machine]:
+        """Both of them."""
+        return self.one, self.two
+
+    def pass_time(self, span: timedelta = timedelta()) -> None:
+        """Let time pass, some seconds at least."""
+        self.one.world.moment += span + timedelta(seconds=self.chance.randint(1, 90))
+
+    def step(self) -> None:
+        """Let one thing happen, and perhaps be killed."""
+        machine = self.chance.choice(self.machines)
+        happens = self.chance.choices(
+            (self.take, self.decide, self.take_back, self.shelve, self.publish, self.turn_store),
+            weights=(3, 8, 1, 3, 3, 2),
+        )[0]
+        self.pass_time(
+            self.chance.choice([timedelta(hours=1), timedelta(days=1)]) * (happens == self.take)
+        )
+        if self.chance.random() < 0.3:
+            with dying(machine, self.chance):
+                happens(machine)
+        else:
+            happens(machine)
+
+    def take(self, machine: Machine) -> None:
+        """A night is taken, and shelved if the store is there."""
+        machine.take(self.chance.choices(("good", "empty", "paged"), weights=(2, 3, 2))[0])
+        self.shelve(machine)
+
+    def decide(self, machine: Machine) -> None:
+        """A person decides on one of the last nights."""
+        night = self.chance.choice(machine.nights()[-4:])
+        self.type(machine, self.chance.choice(("accept", "reject")), night.snapshot_id)
+
+    def take_back(self, machine: Machine) -> None:
+        """A person takes back a lesson, if there is one."""
+        for lesson in lessons.all_lessons(machine.nights()):
+            if lesson.taken_back is None:
+                self.type(machine, "reject", lesson.name)
+                return
+
+    def type(self, machine: Machine, verb: str, name: str) -> None:
+        """One decision, which has a reason of its own; whatever comes of it, it is not stuck."""
+        why = f"why-{len(self.whys)}"
+        self.whys.append(why)
+        code, said = machine(verb, name, "--why", why)
+        assert code in (0, WRONG_USAGE) or "is held" in said, said
+        if code == WRONG_USAGE:
+            assert "cannot be" in said or "no lesson" in said, said
+
+    def shelve(self, machine: Machine) -> None:
+        """What waits is shelved, unless the store is away."""
+        code, said = machine("shelve")
+        assert code == int(machine.store.is_down), said
+
+    def publish(self, machine: Machine) -> None:
+        """The book is refreshed from the shelf, unless the store is away."""
+        code, said = machine("publish")
+        assert code == int(machine.store.is_down), said
+
+    def turn_store(self, machine: Machine) -> None:
+        """The store goes away for a machine, or comes back."""
+        machine.store.is_down = not machine.store.is_down
+
+    def agree(self) -> None:
+        """All is well again, and each machine shelves and publishes."""
+        for machine in self.machines * 2:
+            machine.store.is_down = False
+            machine.recover()
+            self.shelve(machine)
+            self.publish(machine)
+
+    def require_one_state(self) -> None:
+        """See that homes and shelf have one state, with each decision that was ever recorded."""
+        here, there = (
+            {night.snapshot_id: (night.state, night.decisions) for night in machine.nights()}
+            for machine in self.machines
+        )
+        assert here == there
+        store = open_store(StoreAddress(self.one.world.address))
+        shelved = {name: read_night(store, key) for name, key in newest_manifests(store).items()}
+        assert {name: (night.state, night.decisions) for name, night in shelved.items()} == here
+        tables = self.one.tables()
+        assert tables == self.two.tables()
+        assert len(tables["ops.decisions"]) == sum(len(decided) for _, decided in here.values())
+
+    def require_recorded(self, recorded: set[str]) -> None:
+        """See that decisions are on record, each once."""
+        reasons = [row[6] for row in self.one.tables()["ops.decisions"]]
+        for why in recorded:
+            assert sum(why in str(reason).split("; ") for reason in reasons) == 1, why
+
+    def require_free_commands(self) -> None:
+        """See that no command of either machine is stuck."""
+        for machine in self.machines:
+            for words in (
+                ("shelve",),
+                ("publish",),
+                ("prune", "--keep", "4000"),
+                ("verify",),
+                ("verify", "--shelf"),
+            ):
+                code, said = machine(*words)
+                assert code == 0, (words, said)
+            assert "shelf" not in machine("status")[1]
+
+
+def run_history(two_nights: Path, folder: Path, seed: int) -> None:
+    """Live through one history, and see that it ends well."""
+    history = History.of(two_nights, folder, seed)
+    recorded: set[str] = set()
+    for _ in range(STEPS):
+        history.step()
+        recorded |= {w for w in history.whys if any(m.knows(w) for m in history.machines)}
+    history.agree()
+    history.require_one_state()
+    history.require_recorded(recorded)
+    slower = min(history.machines, key=lambda machine: machine.ahead)
+    night = slower.nights()[-1]
+    verb, state = ("reject", REJECTED) if night.state == ACCEPTED else ("accept", ACCEPTED)
+    history.pass_time()
+    assert slower(verb, night.snapshot_id, "--why", "the last word")[0] == 0
+    history.agree()
+    history.require_one_state()
+    assert slower.nights()[-1].state == state
+    history.require_free_commands()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_machines_end_in_one_state(part: int, two_nights: Path, tmp_path: Path) -> None:
+    """Both have the same nights, decisions, books and totals, and the shelf has every decision."""
+    for number in range(HISTORIES // PARTS):
+        run_history(two_nights, tmp_path / f"{number}", seed=part * 1000 + number)
