@@ -22,6 +22,7 @@ from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.stored_packs import damaged_packs
 from warehouse.reconcile.close.verification import is_pack, verify_pack
 from warehouse.reconcile.comments.trail import history_lines
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.runs.preview_lines import preview_lines
 from warehouse.reconcile.runs.setup import look_at, settle
 from warehouse.reconcile.store.records import Break, to_json
@@ -30,7 +31,7 @@ from warehouse.reconcile.terms.notices import Notice
 
 SHOWN = 12
 BREAK_COLUMNS = (
-    *("day", "break_id", "status", "result", "ledger", "snapshot", "difference", "names"),
+    *("day", "break_id", "status", "result", "names", "ledger", "snapshot", "difference"),
     *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
 )
 HISTORY_COLUMNS = (
@@ -47,7 +48,7 @@ def _folder(nightbook: Nightbook) -> Path:
 def init(nightbook: Nightbook) -> int:
     """Write the folder of a reconciliation, with a ledger to fill in."""
     begun = service.init(nightbook.layout.database, _folder(nightbook))
-    print(f"The newest book has {count_of(begun.keys, 'key')}. Written:")
+    print(f"The newest book has {count_of(begun.keys, 'position')}. Written:")
     for file in begun.files:
         print(f"  {file}")
     inbox = _folder(nightbook) / "inbox"
@@ -135,7 +136,8 @@ def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int
     damage = damaged_packs(_folder(nightbook))
     if form:
         facts = [
-            to_json(break_) | {"day": standing.day, "break_id": break_.id}
+            to_json(break_)
+            | {"day": standing.day, "break_id": break_.id, "names": break_.ordered_names}
             for break_ in standing.breaks
         ]
         print_rows(form, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts])
@@ -148,9 +150,13 @@ def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int
 
 
 def _print_standing(standing: service.Standing) -> None:
-    counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
+    counts = ", ".join(
+        f"{number:,} {result.words}"
+        for result in Result
+        if (number := standing.counts.get(result.value, 0))
+    )
     rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
-    print(f"{standing.day}: {standing.extent}: {counts or 'nothing'}{rejected}")
+    print(f"{standing.day}: {counts}{rejected}")
     if standing.coverage:
         print(printable(f"  {standing.coverage}"))
     _print_list(list(standing.unread), "file")
@@ -169,9 +175,9 @@ def _notice(notice: Notice) -> str:
 
 
 def _break(break_: Break) -> str:
-    """Return a break on one line: its id, status, result, difference and place."""
-    where = " / ".join(break_.names.values())
-    return f"{break_.id}  {break_.status}  {break_.result}  {break_.difference}  {where}"
+    """Return a break on one line: its id, status, result, place and difference."""
+    what = f"{break_.result_words}  {break_.place}  {break_.difference}"
+    return f"{break_.id}  {break_.status}  {what}"
 
 
 def _print_list(lines: list[str], word: str) -> None:
@@ -227,7 +233,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
-    print("Its days are locked. The pack proves itself on any machine that has nightbook:")
+    print("Its days are locked. The pack can be verified on any machine that has nightbook:")
     print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0
 

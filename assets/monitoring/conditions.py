@@ -169,15 +169,6 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
         return
     yield from _breaks(layout, standing, folder)
     yield from _unread(layout, standing, folder)
-    if not sum(standing.counts.values()):
-        yield Alert(
-            cause=f"nothing-compared:{standing.day}",
-            title="the ledger was compared with nothing",
-            words=f"Book against ledger, {standing.day}: {standing.extent}. What its files cover "
-            "has no position in the book. Correct [file] in recon.toml, then run again.",
-            see=str(folder / "recon.toml"),
-            command=full_command(layout, "reconcile", "run"),
-        )
     undelivered = standing.counts.get(Result.NOT_DELIVERED.value, 0)
     if standing.rejected or undelivered:
         yield Alert(
@@ -229,8 +220,7 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 
 
 def _break_line(break_: Break) -> str:
-    where = " / ".join(break_.names.values())
-    return f"{break_.id}: {break_.result}, {break_.difference or 'no amount'}, {where}"
+    return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference}"
 
 
 def _count_are(number: int, noun: str) -> str:

@@ -30,6 +30,7 @@ NO_PARTICIPLE = {
     "feed": "a noun",
     "need": "a verb",
     "seed": "a noun",
+    "sliced": "of a hook of pandas, _constructor_sliced",
     "speed": "a noun",
 }
 # A class name that several modules have, each with the reason.

@@ -213,7 +213,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
     snapshot, build = source.snapshot, source.build
     facts = {
         "as of": source.day.isoformat(),
-        "snapshot": source.snapshot_id,
+        "book": source.snapshot_id,
         "read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
         "read until": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
         "state": snapshot["state"],

@@ -106,7 +106,7 @@ def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: s
     started, finished = source.snapshot["started_at"], source.snapshot["finished_at"]
     facts: dict[str, date | str] = {
         "As of": source.day,
-        "Snapshot": source.snapshot_id,
+        "Book": source.snapshot_id,
         "Read from the API": f"{started:%Y-%m-%d %H:%M:%S} to {finished:%H:%M:%S} UTC",
         "Made by": f"nightbook {program_version}",
     }

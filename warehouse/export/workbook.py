@@ -77,7 +77,7 @@ def write(
         planned.append(_texts(SOURCES, source_sheet(source), {}))
     if shortened:
         planned.append(_texts(LONG_TEXTS, long_texts(shortened), {}))
-    footer = f"Positions as of {source.day}, snapshot {source.snapshot_id}"
+    footer = f"Positions as of {source.day}, book {source.snapshot_id}"
     _save(
         workbook, planned, path, footer=footer, proof=partial(_prove, planned, promises, shortened)
     )

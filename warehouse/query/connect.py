@@ -10,6 +10,8 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.model import literal
+
 _CHUNK = 10_000  # rows that are fetched at once
 HARDENED = {
     "autoinstall_known_extensions": "false",
@@ -22,10 +24,14 @@ class QueryFailed(ValueError):
     """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
 
 
-def connect(database: Path, *, with_lake: bool = True, **settings: str) -> DuckDBPyConnection:
+def connect(
+    database: Path, *, with_lake: bool = True, is_apart: bool = False, **settings: str
+) -> DuckDBPyConnection:
     """Open the warehouse with further settings of DuckDB.
 
-    `with_lake` lets it reach the files of nights that it does not hold itself, and no others.
+    `with_lake` lets it reach the files of nights that it does not hold itself, and no others. With
+    `is_apart` it is attached to a DuckDB of its own, so that the same program can open the file by
+    other means too: DuckDB shares a file within a process, and then refuses different settings.
 
     Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
     not be read, `QueryFailed` where it is damaged.
@@ -38,7 +44,13 @@ def connect(database: Path, *, with_lake: bool = True, **settings: str) -> DuckD
     with database.open("rb"):
         """What may not be read says so itself, and is not taken for damaged."""
     try:
-        connection = duckdb.connect(str(database), read_only=True, config={**HARDENED, **settings})
+        config: dict[str, Any] = {**HARDENED, **settings}
+        if is_apart:
+            connection = duckdb.connect(config=config)
+            connection.execute(f"attach {literal(str(database))} as nightbook (read_only)")
+            connection.execute("use nightbook")
+        else:
+            connection = duckdb.connect(str(database), read_only=True, config=config)
         _lock_files(connection, with_lake=with_lake)
     except duckdb.Error as error:
         why = str(error).partition("\n")[0].rstrip(".!")

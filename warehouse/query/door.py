@@ -20,14 +20,14 @@ import pandas as pd
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import and_more
+from warehouse.contract.wording import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TWIN, TypedAnswer, to_pandas, to_polars, to_texts
 from warehouse.query.origins import Origin, Origins
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
 _TRIES = 5  # a version may be swapped out, and its folder removed, between two steps
@@ -47,38 +47,36 @@ def open_book(
 ) -> "ReadOnlyBook":
     """Open the published book: of the home given, or of the settings' as for every command.
 
-    `clock` says what time it is, for `attrs["night"]["is_tonights"]`. Raises `FileNotFoundError`
-    where nothing is published there, `QueryFailed` where the file cannot be read.
+    `home` may also be the DuckDB file itself, in its home or copied elsewhere. `clock` says what
+    time it is, for `attrs["night"]["is_tonights"]`. Raises `FileNotFoundError` where nothing is
+    published there, `QueryFailed` where the file cannot be read or is not a book.
     """
     settings = DEFAULTS | {
         name: value
         for name, value in merged_environment(Path(), os.environ).items()
         if value.strip()
     }
-    layout = Layout(home_path(os.fspath(home) if home is not None else settings[HOME]))
-    if not layout.database.exists():
+    given = home_path(os.fspath(home) if home is not None else settings[HOME])
+    places = (Layout(given).database, given, given / DATABASE, given / "current" / DATABASE)
+    database = next((place for place in places if place.is_file()), None)
+    if database is None:
         origin = "the path given" if home is not None else f"{HOME}, or its default"
         raise FileNotFoundError(
-            f"There is no book at {layout.database}: {layout.home} is {origin}. Give the home, "
+            f"There is no book at {places[0]}: {given} is {origin}. Give the home or the file, "
             "open_book('/path/to/data'), or take a first night with `nightbook run`, or try "
             "`nightbook demo`."
         )
-    return ReadOnlyBook(layout, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
+    return ReadOnlyBook(database, clock=clock, timezone=ZoneInfo(settings[TIMEZONE]))
 
 
-def _open_version(layout: Layout) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that `current` leads to, by its own name: it stays what it is."""
+def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
+    """Open the version that a path leads to, by its own name: it stays what it is."""
     # Between looking and opening a new version may be swapped in, and the old one removed.
     for turn in range(_TRIES):
-        file = layout.database.resolve()
+        file = database.resolve()
         try:
-            return file, connect(file, max_temp_directory_size="0B")
-        except (FileNotFoundError, QueryFailed) as error:
-            if isinstance(error.__cause__, duckdb.ConnectionException):
-                raise QueryFailed(
-                    f"This program has {file} open already, by duckdb.connect, with settings of "
-                    "its own. Close that connection first, or ask through it."
-                ) from error
+            return file, connect(file, is_apart=True, max_temp_directory_size="0B")
+        except (FileNotFoundError, QueryFailed):
             if turn == _TRIES - 1:
                 raise
     raise AssertionError
@@ -92,12 +90,47 @@ class ReadOnlyBook:
     """
 
     def __init__(
-        self, layout: Layout, *, clock: Callable[[], datetime], timezone: ZoneInfo
+        self, database: Path, *, clock: Callable[[], datetime], timezone: ZoneInfo
     ) -> None:
-        self._layout, self._clock, self._timezone = layout, clock, timezone
-        self.file, self._connection = _open_version(layout)
+        self._database, self._clock, self._timezone = database, clock, timezone
+        self.file, self._connection = _open_version(database)
         self._connection.execute("set TimeZone = 'UTC'")
         self._facts: dict[date, dict[str, Any]] = {}
+        if not any(row["table_name"] == "build" for row in self._descriptions):
+            self.close()
+            raise QueryFailed(
+                f"{self.file} is a DuckDB file, but not a book of nightbook: it has no ops.build. "
+                "Give the home, open_book('/path/to/data'), or the file in it."
+            )
+
+    def __repr__(self) -> str:
+        """Say which book it is, and what to ask it."""
+        try:
+            about = self._summary()
+        except duckdb.Error:
+            about = "closed"
+        return f"<nightbook: {about}; {self.file}>"
+
+    def _summary(self) -> str:
+        if not self.days:
+            return "no book yet"
+        night = self.night()
+        counts = "(select count(*) from portfolios), (select count(*) from holdings)"
+        [(portfolios, holdings)] = self._connection.execute(f"select {counts}").fetchall()
+        notes = {
+            f"{count_of(len(night['waiting']), 'newer night')} held": night["waiting"],
+            "a newer version is published, open it again": night["is_replaced"],
+        }
+        tonights = "tonight's" if night["is_tonights"] else "not tonight's"
+        return "; ".join(
+            [
+                f"book of {self.days[-1]} ({tonights})",
+                f"{count_of(holdings, 'holding')} in {count_of(portfolios, 'portfolio')}",
+                f"{count_of(len(self.days), 'night')} since {self.days[0]}",
+                *(note for note, is_so in notes.items() if is_so),
+                "ask .query(sql), .holdings(), .balances(), .history(table)",
+            ]
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -272,7 +305,7 @@ class ReadOnlyBook:
         return self._facts[chosen] | {
             "is_newest": chosen == self.days[-1],
             "is_tonights": chosen == today,
-            "is_replaced": self._layout.database.resolve() != self.file,
+            "is_replaced": self._database.resolve() != self.file,
         }
 
     @cached_property

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
 from typing import Any, NoReturn, SupportsIndex
 
+import numpy as np
+
 from warehouse.exact import EXACT, plain
 
 # What internal.plain_digits takes for an amount.
@@ -22,11 +24,26 @@ class NotExact(ArithmeticError):
     """A figure would have been rounded, or would leave out what it cannot hold; there is none."""
 
 
+_EXACT_KINDS = (int, Decimal)
+
+
 def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Return the exact result; another kind of number is asked to answer, and refuses."""
-    if all(isinstance(operand, int | Decimal) for operand in (left, right)):
+    """Return the exact result; refuse a float, and let another kind of number answer."""
+    if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
         return ExactAmount(operation(left, right))
+    _refuse_float(left, right)
     return NotImplemented
+
+
+def _refuse_float(*operands: Any) -> None:
+    for operand in operands:
+        if isinstance(operand, float | np.floating):
+            raise NotExact(
+                f"{operand} is a float, and an amount is not calculated with floats; nothing was. "
+                f"Write Decimal('{operand}') or a whole number. A quantile is exact with "
+                "interpolation='lower'. For charts, make floats of the amounts: `from warehouse "
+                "import floats`, then floats(frame['total'])."
+            )
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
@@ -44,7 +61,7 @@ _WHOLE.traps[DivisionByZero] = True
 class ExactAmount(Decimal):
     """A decimal whose sums, differences, products and remainders keep every digit.
 
-    A quotient is a plain `Decimal`: exact where it ends within 400 digits, or else of 28 digits.
+    A quotient is exact where it ends within 400 digits, or else has 28 digits: see `Quotient`.
     Making a float raises `NotExact`: that is how pandas takes a mean, a median or a rolling sum.
     `warehouse.floats` makes floats on purpose.
     """
@@ -93,7 +110,7 @@ class ExactAmount(Decimal):
         return plain(self)
 
     def __reduce__(self) -> tuple[type["ExactAmount"], tuple[str]]:
-        return ExactAmount, (str(self),)
+        return type(self), (str(self),)
 
     def __float__(self) -> NoReturn:
         raise NotExact(
@@ -157,10 +174,26 @@ _ROUNDING = EXACT.copy()
 _ROUNDING.clear_traps()
 
 
+class Quotient(ExactAmount):
+    """A quotient of amounts: it is added up exactly as it is, and may become a float.
+
+    A plain `Decimal` would be rounded to 28 digits in the next sum.
+    """
+
+    __slots__ = ()
+
+    def __float__(self) -> float:  # type: ignore[override]  # an amount refuses
+        return float(str(self))
+
+    def __complex__(self) -> complex:  # type: ignore[override]
+        return complex(float(self))
+
+
 def _quotient(left: Any, right: Any) -> Any:
-    if not all(isinstance(operand, int | Decimal) for operand in (left, right)):
+    if not (isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS)):
+        _refuse_float(left, right)
         return NotImplemented
     try:
-        return _ENDING.divide(Decimal(left), Decimal(right))
+        return Quotient(_ENDING.divide(Decimal(left), Decimal(right)))
     except Inexact:
-        return _SHARE.divide(Decimal(left), Decimal(right))
+        return Quotient(_SHARE.divide(Decimal(left), Decimal(right)))

@@ -8,8 +8,8 @@ decimals wrap beyond 38 digits, and their texts would be written one after the o
 
 import importlib
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import and_more, count_of
 from warehouse.exact import EXACT, exact, plain
 from warehouse.query.exact_amount import (
     AMOUNT_PATTERN,
@@ -38,6 +38,7 @@ _NAMES = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
 _NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
+_CELL = 15  # digits that a cell of Excel or LibreOffice keeps
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -61,12 +62,92 @@ class TypedAnswer:
     has_gaps: Callable[[], bool]
 
 
-def to_pandas(answer: TypedAnswer) -> pd.DataFrame:
+class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
+    """A series whose amounts have an order: pandas ranks no objects, so it is told their ranks."""
+
+    @property
+    def _constructor(self) -> type["AmountSeries"]:
+        return AmountSeries
+
+    @property
+    def _constructor_expanddim(self) -> type["AmountFrame"]:
+        return AmountFrame
+
+    def nlargest(self, n: int = 5, keep: Any = "first") -> Any:
+        """Return the `n` largest, as of a series of numbers."""
+        return self.iloc[_positions(self).nlargest(n, keep).index]
+
+    def nsmallest(self, n: int = 5, keep: Any = "first") -> Any:
+        """Return the `n` smallest, as of a series of numbers."""
+        return self.iloc[_positions(self).nsmallest(n, keep).index]
+
+    def to_excel(self, *given: Any, **options: Any) -> None:
+        """Write a sheet, with a warning where a cell cannot hold an amount."""
+        self.to_frame().to_excel(*given, **options)
+
+
+class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
+    """A frame whose amounts have an order, and which says when a spreadsheet rounds them."""
+
+    @property
+    def _constructor(self) -> type["AmountFrame"]:
+        return AmountFrame
+
+    @property
+    def _constructor_sliced(self) -> type[AmountSeries]:
+        return AmountSeries
+
+    def nlargest(self, n: int, columns: Any, keep: Any = "first") -> Any:
+        """Return the rows with the `n` largest values, as of a frame of numbers."""
+        return self.iloc[self._positions(columns).nlargest(n, columns, keep).index]
+
+    def nsmallest(self, n: int, columns: Any, keep: Any = "first") -> Any:
+        """Return the rows with the `n` smallest values, as of a frame of numbers."""
+        return self.iloc[self._positions(columns).nsmallest(n, columns, keep).index]
+
+    def _positions(self, columns: Any) -> pd.DataFrame:
+        names = [columns] if isinstance(columns, str) else list(columns)
+        return pd.DataFrame({name: _positions(self[name]) for name in names})
+
+    def to_excel(self, *given: Any, **options: Any) -> None:
+        """Write a sheet, with a warning where a cell cannot hold an amount."""
+        rounded = {
+            str(name): value
+            for name, column in self.items()
+            for value in column
+            if isinstance(value, Decimal) and len(value.normalize(EXACT).as_tuple().digits) > _CELL
+        }
+        if rounded:
+            warnings.warn(
+                f"A cell of a spreadsheet keeps {_CELL} digits, so amounts are rounded in "
+                f"{and_more(list(rounded), 3)}, such as {next(iter(rounded.values()))}. Write "
+                f"their texts too (total{TWIN}, or frame['total'].map(str)); `nightbook export "
+                "--format xlsx` writes both.",
+                RoundedCellsWarning,
+                stacklevel=2,
+            )
+        super().to_excel(*given, **options)
+
+
+class RoundedCellsWarning(UserWarning):
+    """A spreadsheet was written in which amounts are rounded."""
+
+
+def _positions(column: Any) -> Any:
+    """Return a column by position, with ranks in place of amounts, which compare exactly."""
+    if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
+        column = amounts(column)
+    is_exact = pd.api.types.infer_dtype(column) == "decimal"
+    values = column.rank(method="dense") if is_exact else column
+    return pd.Series(values.to_numpy(), name=column.name)
+
+
+def to_pandas(answer: TypedAnswer) -> AmountFrame:
     """Return a frame: amounts exact, days as datetimes, whole numbers that may be missing.
 
     Raises `NotExact` where SQL rounded an amount on the way, or may have left one out.
     """
-    frame = answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False)
+    frame = AmountFrame(answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False))
     for name, values in _amounts(answer):
         # An array of objects, for pandas makes strings of its own of a list of texts.
         column = np.empty(len(values), dtype=object)
@@ -108,12 +189,8 @@ def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
 
     Raises `NotExact` where a text is no amount, or a value is a float.
     """
-    exact_amounts = np.empty(len(texts), dtype=object)
-    exact_amounts[:] = [
-        None if value is None else ExactAmount(_addend(value, str(texts.name)))
-        for value in _values(texts)
-    ]
-    return pd.Series(exact_amounts, index=texts.index, name=texts.name, dtype=object)
+    made = _addends(_values(texts), str(texts.name))
+    return AmountSeries(made.to_numpy(), index=texts.index, name=texts.name, dtype=object)
 
 
 Values = list[ExactAmount | None] | list[str | None]
@@ -222,42 +299,58 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     `..._text`. Raises `NotExact` where the amounts are floats or a group has several assets or
     nights, `KeyError` where there is no such column.
     """
-    columns = _columns(frame)
-    name = of or next((usual for usual in ("total", "amount") if usual in columns), "")
-    source = f"{name}{TWIN}" if f"{name}{TWIN}" in columns else name
-    if missing := [column for column in (source, *by) if column not in columns]:
+    names = frame.column_names if isinstance(frame, pa.Table) else list(map(str, frame.columns))
+    name = of or next((usual for usual in ("total", "amount") if usual in names), "")
+    source = name if name in names else f"{name}{TWIN}"
+    if missing := [column for column in (source, *by) if column not in names]:
         raise KeyError(
-            f"the frame has no column {missing[0]!r}; it has {', '.join(columns)}. Say which to "
+            f"the frame has no column {missing[0]!r}; it has {', '.join(names)}. Say which to "
             "add up with of=..., and what to group by with by=[...]."
         )
-    totals: dict[tuple[Any, ...], Decimal] = {}
-    parts: dict[tuple[Any, ...], set[tuple[Any, ...]]] = defaultdict(set)
-    apart = [column for column in APART if column in columns]
-    groups = list(zip(*(columns[column] for column in by), strict=True)) if by else None
-    kinds = list(zip(*(columns[column] for column in apart), strict=True)) if apart else None
-    for number, value in enumerate(columns[source]):
-        group = groups[number] if groups is not None else ()
-        parts[group].add(kinds[number] if kinds is not None else ())
-        totals[group] = EXACT.add(totals.get(group, Decimal(0)), _addend(value, source))
-    _require_alike(parts, apart)
-    sums = [ExactAmount(total) for total in totals.values()]
-    keys = {column: [group[n] for group in totals] for n, column in enumerate(by)}
-    return pd.DataFrame(
-        {
-            **keys,
-            name: pd.Series(sums, dtype=object),
-            f"{name}{TWIN}": [str(total) for total in sums],
-        }
+    given = pd.DataFrame(
+        {column: _column(frame, column) for column in names if column in {*by, *APART}}
     )
+    given[name] = _addends_of(frame, name, names)
+    _require_alike(given, list(by))
+    if not by:
+        sums = [given[name].sum()] if len(given) else []
+        totals = pd.DataFrame({name: pd.Series(sums, dtype=object)})
+    else:
+        grouped = given.groupby(list(by), sort=False, dropna=False, observed=True)
+        totals = grouped[name].sum().reset_index()
+    # pandas makes a whole 0 of a group without amounts.
+    totals[name] = totals[name].map(ExactAmount).astype(object)
+    totals[f"{name}{TWIN}"] = [str(total) for total in totals[name]]
+    return AmountFrame(totals)
 
 
-def _columns(frame: Any) -> Mapping[str, Iterable[Any]]:
-    """Return the columns of a frame of any of the three kinds, as lists of Python's values."""
-    if isinstance(frame, pa.Table):
-        return {name: frame[name].to_pylist() for name in frame.column_names}
+def _column(frame: Any, name: str) -> "pd.Series[Any]":
+    """Return a column of a frame of any of the three kinds, by position."""
     if isinstance(frame, pd.DataFrame):
-        return {str(name): _values(frame[name]) for name in frame.columns}
-    return {name: frame[name].to_list() for name in frame.columns}
+        return frame[name].reset_index(drop=True)
+    column = frame[name]
+    values = column.to_pylist() if isinstance(frame, pa.Table) else column.to_list()
+    return pd.Series(values, dtype=object)
+
+
+def _addends_of(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
+    # Of a frame of ours the amounts count, as they may have been calculated with since; any other
+    # number can be NULL for its size.
+    text = f"{name}{TWIN}"
+    column = _column(frame, name if name in names else text)
+    twin = _column(frame, text) if text in names else None
+    if _is_exact(column, twin):
+        return column
+    return _addends(_values(column), name) if twin is None else _addends(_values(twin), text)
+
+
+def _is_exact(column: "pd.Series[Any]", twin: "pd.Series[Any] | None") -> bool:
+    """Return whether a column has exact amounts alone, and one wherever its text has one."""
+    if twin is not None and (column.isna() & twin.notna()).any():
+        return False
+    return column.dtype == object and all(
+        value is None or isinstance(value, ExactAmount) for value in column
+    )
 
 
 def _values(column: "pd.Series[Any]") -> list[Any]:
@@ -267,12 +360,20 @@ def _values(column: "pd.Series[Any]") -> list[Any]:
     return list(column)
 
 
-def _addend(value: Any, source: str) -> Decimal:
+def _addends(values: Iterable[Any], source: str) -> "pd.Series[Any]":
+    """Return the amounts of a column as objects that pandas adds up exactly."""
+    made = [value if type(value) is ExactAmount else _addend(value, source) for value in values]
+    column = np.empty(len(made), dtype=object)
+    column[:] = made
+    return pd.Series(column, dtype=object)
+
+
+def _addend(value: Any, source: str) -> ExactAmount | None:
     if value is None:
-        return Decimal(0)
+        return None
     try:
         if isinstance(value, str | int | Decimal):
-            return EXACT.create_decimal(value)
+            return ExactAmount(EXACT.create_decimal(value))
     except InvalidOperation:
         pass
     raise NotExact(
@@ -282,11 +383,20 @@ def _addend(value: Any, source: str) -> Decimal:
     )
 
 
-def _require_alike(parts: Mapping[tuple[Any, ...], set[Any]], apart: list[str]) -> None:
-    for group, kinds in parts.items():
-        if len(kinds) > 1:
-            which = f"The group {', '.join(map(str, group))}" if group else "The frame"
-            raise NotExact(
-                f"{which} has amounts of {len(kinds)} different {', '.join(apart)}, which are "
-                f"never added to each other; nothing was added up. Group by them too: by={apart}."
-            )
+def _require_alike(given: pd.DataFrame, by: list[str]) -> None:
+    apart = [
+        column
+        for column in APART
+        if column in given.columns and column not in by and (~given[column].duplicated()).sum() > 1
+    ]
+    if not apart:
+        return
+    kinds = given[[*by, *apart]].drop_duplicates()
+    repeated = kinds[kinds.duplicated(by)] if by else kinds[1:]
+    if len(repeated):
+        group = tuple(repeated[by].iloc[0]) if by else ()
+        which = f"The group {', '.join(map(str, group))}" if group else "The frame"
+        raise NotExact(
+            f"{which} has amounts of different {', '.join(apart)}, which are never added to each "
+            f"other; nothing was added up. Group by them too: by={[*by, *apart]}."
+        )

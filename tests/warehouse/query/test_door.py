@@ -7,6 +7,8 @@ import random
 import shutil
 import subprocess
 import sys
+import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -30,6 +32,7 @@ from warehouse import amounts as amounts_of
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import NoBookThatDay
 from warehouse.query.exact_amount import ExactAmount
+from warehouse.query.frames import RoundedCellsWarning
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.layout import Layout
 
@@ -293,8 +296,8 @@ def test_operators_keep_every_digit(left: Decimal, right: Decimal, power: int) -
         lambda held: complex(held["total"].iloc[0]),
         exact_total,
         lambda held: exact_total(held, by=["asset_id"]),
-        lambda held: exact_total(held.assign(total_text=1.5), by=ASSET),
-        lambda held: exact_total(held.assign(total_text="1,5"), by=ASSET),
+        lambda held: exact_total(held.assign(total=1.5, total_text=1.5), by=ASSET),
+        lambda held: exact_total(held.assign(total=None, total_text="1,5"), by=ASSET),
     ],
 )
 def test_what_would_round_or_mix_raises(
@@ -513,6 +516,111 @@ def test_polars_adds_up_no_text(polars_said: dict[str, Any]) -> None:
     assert polars_said["sums"] == [None] * 18
 
 
+MOVES = "select total, lag(total) over (order by snapshot_date) as before"
+JOINED = """select a.total, a.total_text, b.total as other, b.total_text as other_text{}
+from holdings as a left join history.holdings as b
+on b.snapshot_date = '2026-11-18' and b.portfolio_id = a.portfolio_id and b.asset_id = a.asset_id
+and b.is_custom_asset = a.is_custom_asset"""
+
+
+def test_what_has_no_amount_before_is_missing(plain_book: ReadOnlyBook) -> None:
+    """NULL of `lag` and of a left join is a missing amount where every amount fits a number."""
+    moves = plain_book.query(f"{MOVES} from history.holdings_by_asset where asset_id = 'BTC'")
+    assert moves["before"].isna().tolist() == [True, False]
+    assert str((moves["total"] - moves["before"]).sum()) == "-1.499999999999999997"
+    joined = plain_book.query(JOINED.format(", a.total - b.total as moved") + " and b.total > 10")
+    assert joined["moved"].isna().sum() == 2
+    assert str(joined["moved"].sum()) == "0"
+
+
+def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> None:
+    """In a book with larger amounts each refusal names what to ask instead, which is answered."""
+    source = "from history.holdings_by_asset where asset_id = 'BTC' and not is_custom_asset"
+    with pytest.raises(NotExact, match=r"before is NULL .*`lag\(total_text\).* as before_text`"):
+        book.query(f"{MOVES}, total_text {source}")
+    moves = book.query(
+        f"{MOVES}, total_text, lag(total_text) over (order by snapshot_date) as before_text "
+        f"{source}"
+    )
+    assert figures(moves["before"].iloc[1:]) == figures(moves["total"].shift().iloc[1:])
+    with pytest.raises(NotExact, match=r"moved is NULL .* each amount with its text, and calc"):
+        book.query(JOINED.format(", a.total - b.total as moved"))
+    joined = book.query(JOINED.format(""))
+    assert exact(map(str, joined["total"] - joined["other"].fillna(0))) == exact(
+        [*joined["total_text"], *(f"-{t}".replace("--", "") for t in joined["other_text"].dropna())]
+    )
+
+
+def test_the_largest_amounts_are_found(book: ReadOnlyBook) -> None:
+    """`nlargest` and `nsmallest` order amounts of any size exactly, of frames, series and sums."""
+    held = book.holdings()
+    order = sorted(map(Decimal, held["total_text"]), reverse=True)
+    wanted = [f"{amount:f}" for amount in order]
+    for column in ("total", "total_text"):
+        found = held.nlargest(3, column)["total"].tolist()
+        assert found == held[column].nlargest(3).map(Decimal).tolist() == order[:3]
+        assert held.nsmallest(2, [column, "free"])["total"].tolist() == order[:-3:-1]
+    assert [str(x) for x in held["total"].nsmallest(1, keep="all").unique()] == wanted[-1:]
+    per_asset = held.groupby(ASSET)["total"].sum()
+    assert per_asset.nlargest(1).iloc[0] == per_asset.max()
+    parts = book.query("select trading_free, trading_free_text from account_balances")
+    assert parts["trading_free"].nlargest(3).notna().all()
+
+
+def test_a_float_is_refused_with_what_to_write(book: ReadOnlyBook) -> None:
+    """`* 1.5` and a quantile say how the same is had exactly, and that works."""
+    total = book.holdings()["total"]
+    refused: tuple[Callable[[], Any], ...] = (
+        lambda: total * 1.5,
+        lambda: 1.5 * total,
+        lambda: total / np.float64(1.5),
+        lambda: total.iloc[0] + np.float32(1.5),
+    )
+    for calculate in refused:
+        with pytest.raises(NotExact, match=r"Write Decimal\('1.5'\) or a whole number"):
+            calculate()
+    with pytest.raises(NotExact, match="A quantile is exact with interpolation='lower'"):
+        total.quantile(0.5)
+    assert str((total * Decimal("1.5")).sum() * 2) == str(total.sum() * 3)
+    assert total.quantile(0.5, interpolation="lower") in total.tolist()
+    half = total / 2
+    assert str(half.sum() * 2) == str(total.sum()), "a quotient is not rounded by the next sum"
+    assert half.astype(float).notna().all()
+
+
+def test_a_spreadsheet_that_rounds_is_warned_of(
+    book: ReadOnlyBook, plain_book: ReadOnlyBook, tmp_path: Path
+) -> None:
+    """`to_excel` says that cells keep 15 digits, and where the exact texts are; or says nothing."""
+    with pytest.warns(RoundedCellsWarning, match="keeps 15 digits, so amounts are rounded in free"):
+        book.holdings().to_excel(tmp_path / "a.xlsx")
+    with pytest.warns(RoundedCellsWarning, match="rounded in total"):
+        book.holdings().groupby("asset_id")["total"].sum().to_excel(tmp_path / "a.xlsx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain_book.query("select total from holdings").to_excel(tmp_path / "b.xlsx")
+
+
+def test_exact_total_costs_no_more_than_a_groupby(book: ReadOnlyBook) -> None:
+    """It adds up with pandas itself, also what was calculated since the frame was taken."""
+    held = pd.concat([book.holdings()] * (20_000 // len(book.holdings())), ignore_index=True)
+
+    def cost(work: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(5):
+            began = time.process_time()
+            work()
+            times.append(time.process_time() - began)
+        return min(times)
+
+    plain = cost(held.groupby(ASSET)["total"].sum)
+    assert cost(lambda: exact_total(held, by=ASSET)) < 3 * plain
+    doubled = exact_total(held.assign(total=held["total"] * 2), by=ASSET).set_index(ASSET)["total"]
+    assert figures(doubled) == figures(held.groupby(ASSET)["total"].sum() * 2)
+    missing = book.query("select * from account_balances where trading_free_text is null")
+    assert set(exact_total(missing, by=ASSET, of="trading_free")["trading_free_text"]) <= {"0"}
+
+
 def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:
     """Terms of instruments are NULL where nothing is stated, and have no text beside them."""
     assert book.query("select null::decimal(38,18) as min_price")["min_price"].isna().all()
@@ -593,13 +701,37 @@ def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) ->
             assert not new.night()["is_replaced"]
 
 
-def test_a_connection_of_ones_own_is_said_to_be_in_the_way(year: tuple[Path, list[date]]) -> None:
-    """DuckDB refuses two ways of opening one file in a process: the message says which to close."""
-    with (
-        duckdb.connect(str(Layout(year[0]).database.resolve()), read_only=True),
-        pytest.raises(QueryFailed, match="open already, by duckdb"),
-    ):
-        open_book(year[0])
+def test_the_file_can_be_open_by_other_means_too(year: tuple[Path, list[date]]) -> None:
+    """Whichever is first, a connection of one's own and the book answer side by side."""
+    for path in (Layout(year[0]).database, Layout(year[0]).database.resolve()):
+        own = duckdb.connect(str(path), read_only=True)
+        with open_book(year[0]) as opened, open_book(year[0]) as again, own:
+            assert len(opened.holdings()) == len(again.holdings())
+            assert own.execute("select count(*) from holdings").fetchall()[0][0]
+        with open_book(year[0]), duckdb.connect(str(path), read_only=True, config={"threads": 1}):
+            pass
+
+
+def test_a_book_opens_by_its_file_and_says_what_it_is(
+    year: tuple[Path, list[date]], tmp_path: Path
+) -> None:
+    """The path that other programs take opens the book too; shown, it says which book it is."""
+    database = Layout(year[0]).database
+    copy = tmp_path / "copy.duckdb"
+    shutil.copy(database.resolve(), copy)
+    for path in (database, str(database), database.parent, year[0] / "warehouse", copy):
+        with open_book(path, clock=lambda: datetime(2026, 11, 20, 6, tzinfo=UTC)) as opened:
+            assert opened.holdings()["total_text"].notna().all()
+            words = repr(opened)
+        assert words.startswith("<nightbook: book of 2026-11-20 (tonight's); 1")
+        assert (
+            f"holdings in 3 portfolios; {len(year[1])} nights since {year[1][0]}; ask .query(sql)"
+            in words
+        )
+        assert repr(opened).startswith("<nightbook: closed; ")
+    duckdb.connect(str(tmp_path / "other.duckdb")).close()
+    with pytest.raises(QueryFailed, match="a DuckDB file, but not a book of nightbook"):
+        open_book(tmp_path / "other.duckdb")
 
 
 def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None
     assert found.exit_code == 3
     told = [one.words for one in found.notices if one.severity == "high"]
     assert len(told) == 1
-    assert "Portfolio p2 was not delivered by the API: 20 keys" in told[0]
+    assert "did not deliver the portfolio Portfolio p2: 20 positions" in told[0]
 
 
 def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
@@ -338,7 +338,7 @@ def test_breaks_that_net_to_zero_within_a_venue_are_placements(desk: Desk) -> No
 
 CAUSES = [
     ("123.4567", "-123.4567", "Sign flipped"),
-    ("1.2345", "1234500000000000000", "Another unit"),
+    ("1.2345", "1234500000000000000", "Different unit"),
     ("1234.5", "1243.5", "Two digits transposed"),
     ("1.23456789", "1.23", "Rounded to 2 decimals"),
     (f"1.{'1' * 30}2", f"-1.{'1' * 30}2", "Sign flipped"),

@@ -144,7 +144,7 @@ def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
     assert result is not None
     assert result.coverage is not None
     asset, by, amount, of = result.coverage.forgiven[0]
-    assert (asset, by) == ("BTC", f"{counts['Ledger precision']} keys by ledger precision")
+    assert (asset, by) == ("BTC", f"{counts['Ledger precision']} positions by ledger precision")
     assert 0 < Decimal(amount) < Decimal("0.00000013")
     assert of.endswith("of it)")
 
@@ -204,7 +204,7 @@ def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk
     desk.settle("most_breaks = 40\n")
     with pytest.raises(Ambiguous) as wrong:
         desk.run()
-    assert "about 46 keys are breaks (57% Not in ledger, 43% Not in snapshot), like" in str(wrong)
+    assert "about 46 positions are breaks (57% Not in ledger, 43% Not in book), " in str(wrong)
     assert _run(desk, f"most_breaks = 40\n{wrong.value.line}\n")[1] == {
         "Not in ledger": 26,
         "Not in snapshot": 20,

@@ -153,7 +153,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     head, *lines = history_lines(counter.history(desk.folder.root, break_id))
     assert head == f"{break_id}  Portfolio p1 / BTC / Venue v1 / main"
     assert lines[0].startswith("  2026-11-20 ")
-    assert lines[0].endswith("Open     ledger 11, snapshot 10, difference 1; new, 0 days old")
+    assert lines[0].endswith("Open     ledger 11, book 10, difference 1; new, 0 days old")
     assert lines[1].index(" comment ") == lines[0].index(" Open ")
     assert "-- also: status Parked (none of Open, In progress" in lines[1]
     made = desk.edit(second.files[0], {break_id: {"Status": "Park"}}, desk.folder.inbox / "b.xlsx")
@@ -254,9 +254,9 @@ def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
     (row,) = [dict(zip(rows[1], row, strict=True)) for row in rows[2:]]
     assert row["Asset"] == "BTC"
     assert (row["Ledger opening"], row["Ledger movement"]) == (None, None)
-    steps = [row[f"Snapshot {step}, exact"] for step in ("opening", "movement", "closing")]
+    steps = [row[f"Book {step}, exact"] for step in ("opening", "movement", "closing")]
     assert steps == ["10", "1", "11"]
-    assert "book before" in str(rows[0][0])
+    assert "previous book" in str(rows[0][0])
 
 
 def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
@@ -278,7 +278,7 @@ def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
     rows = {row[0].value: [cell.value for cell in row] for row in book.iter_rows()}
     row = dict(zip(rows["Break ID"], rows[found["id"]], strict=True))
     assert row["Age days"] == 2
-    assert row["Ever seen"].date() == DAY
+    assert row["First seen"].date() == DAY
 
 
 def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
@@ -306,7 +306,7 @@ def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
     standing = counter.status(root)
     assert standing.signatures == ()
     assert "sign-off void: Ada signed" in standing.void
-    assert "1 amounts of breaks changed" in standing.void
+    assert "the amounts of 1 break changed" in standing.void
 
 
 def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:

@@ -1,14 +1,14 @@
 """Suggest why a break may be there, where the digits say so; suggest nothing where they do not."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.matching.key_resolution import Alias, is_unmapped
 from warehouse.reconcile.store.records import Break
 
 _ROUNDING = Context(prec=EXACT.prec)
@@ -43,21 +43,59 @@ class Case:
         return self.pair.pair.amounts[1]
 
 
-def suggest_causes(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamePair:
+    """An amount that only the ledger has, and one that only the book has, under another name.
+
+    An alias can join them, unless the book itself `has_name` that the ledger has written.
+    """
+
+    field: str
+    ledger: Case
+    book: Case
+    has_name: bool
+
+    @property
+    def ledger_name(self) -> str:
+        """The name in the ledger."""
+        return self.ledger.names[self.field]
+
+    @property
+    def book_name(self) -> str:
+        """The name in the book."""
+        return self.book.names[self.field]
+
+    def cause(self, other: Case) -> str:
+        """Return the cause of one of the two breaks; `other` is the other one."""
+        if self.has_name:
+            names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
+            return f"Booked under another {self.field}? {names} ({other.id})"
+        return f"{self.field.capitalize()} under two names? See the sheet Mapping ({other.id})"
+
+
+def suggest_causes(
+    cases: Sequence[Case], fields: tuple[str, ...], pairs: Sequence[NamePair]
+) -> dict[str, str]:
     """Return by break id the first cause that holds."""
     # From the surest to the least sure. A name that differs explains two breaks in whole, and a
     # pair of opposite differences two amounts; the tests of one break alone come last, since an
     # amount that happens to be double or reversed is weaker evidence than two that cancel.
-    causes = dict(_two_names(cases, fields))
-    causes = _opposites(cases, fields) | causes
+    causes = _opposites(cases, fields)
+    for pair in pairs:
+        causes |= {pair.ledger.id: pair.cause(pair.book), pair.book.id: pair.cause(pair.ledger)}
     for case in cases:
         if case.id not in causes and (cause := _cause_of_one(case)):
             causes[case.id] = cause
     return causes | {case.id: case.rounding for case in cases if case.rounding}
 
 
-def _two_names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield amounts that stand on each side once, under names that differ in one field."""
+def pair_names(
+    cases: Sequence[Case], fields: tuple[str, ...], book_accounts: Collection[str]
+) -> Iterator[NamePair]:
+    """Yield amounts that stand on each side once, under names that differ in one field.
+
+    `book_accounts` are the accounts of the ledger that the book has as well.
+    """
     for place, field in enumerate(fields):
         if field == "bucket":
             continue
@@ -68,13 +106,23 @@ def _two_names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple
             if amount not in (None, "0") and (pair.ledger is None or pair.snapshot is None):
                 other_names = pair.key[:place] + pair.key[place + 1 :]
                 groups[other_names, amount][pair.snapshot is None].append(case)
-        for only_snapshot, only_ledger in groups.values():
-            if len(only_snapshot) == len(only_ledger) == 1:
-                (reference,), (written,) = only_snapshot, only_ledger
-                alias = setting(written.names[field], reference.names[field])
-                hint = f"{field} under two names? In recon.toml under [alias.{field}]: {alias}"
-                yield written.id, f"{hint} ({reference.id})"
-                yield reference.id, f"{hint} ({written.id})"
+        for only_book, only_ledger in groups.values():
+            if len(only_book) == len(only_ledger) == 1:
+                (book,), (ledger,) = only_book, only_ledger
+                id_ = ledger.pair.pair.key[place]
+                is_known = id_ in book_accounts if field == "account" else not is_unmapped(id_)
+                yield NamePair(field=field, ledger=ledger, book=book, has_name=is_known)
+
+
+def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
+    """Return each alias that would join breaks, with how many positions it joins."""
+    counts = Counter(
+        (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
+    )
+    return tuple(
+        Alias(field=field, written=written, id="", how="suggested", rows=rows, suggestion=name)
+        for (field, written, name), rows in counts.items()
+    )
 
 
 def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
@@ -91,11 +139,11 @@ def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]
         if len(group) == _TWO and group[0].pair.difference != group[1].pair.difference:
             for case, other in (group, group[::-1]):
                 causes[case.id] = (
-                    f"Nets to zero with {other.id}: a transfer, or free and locked, not booked"
+                    f"Nets to zero with {other.id}: a transfer, or free and locked, is not booked"
                 )
     for case in cases:
         if case.pair.placement:
-            hint = f"Nets to zero within the {case.pair.placement}: placed elsewhere"
+            hint = f"Nets to zero within the {case.pair.placement}: booked in another place"
             causes.setdefault(case.id, hint)
     return causes
 
@@ -105,7 +153,7 @@ def _cause_of_one(case: Case) -> str:
     pair, before = case.pair.pair, case.snapshot_before
     has_both = pair.ledger is not None and before is not None
     if has_both and case.ledger not in (0, case.snapshot) and case.ledger == exact(before or "0"):
-        return "A day behind: the ledger has yesterday's amount, tonight is not booked"
+        return "A day behind: the ledger has the amount of the previous book"
     if case.pair.result is not Result.DIFFERS:
         return ""
     return next((cause for test in _TESTS if (cause := test(case))), "")
@@ -131,7 +179,8 @@ def _unit(case: Case) -> str:
     is_chance = len(ledger.digits) < _DIGITS and abs(power) == min(_POWERS)
     if abs(power) not in _POWERS or is_chance:
         return ""
-    return f"Another unit: the ledger is 10^{power} times the snapshot"
+    larger, smaller = ("ledger", "book") if power > 0 else ("book", "ledger")
+    return f"Different unit: the {larger} is {10 ** abs(power):,} times the {smaller}"
 
 
 def _transposition(case: Case) -> str:
@@ -160,7 +209,7 @@ def _moving(case: Case) -> str:
     if exact(case.earlier.difference) == case.pair.difference:
         return f"Static since {case.earlier.first_seen}"
     if case.earlier.ledger == case.pair.pair.ledger:
-        return "Accruing: the snapshot moves and the ledger does not (rewards, interest, fees)"
+        return "Accruing: the book moves and the ledger does not (rewards, interest, fees)"
     return ""
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
+from duckdb import DuckDBPyConnection
+
 from warehouse.contract.wording import count_of
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
@@ -15,7 +17,7 @@ from warehouse.reconcile.breaks.assemble import (
     earlier_breaks,
     totals_before,
 )
-from warehouse.reconcile.breaks.causes import Case, suggest_causes
+from warehouse.reconcile.breaks.causes import Case, pair_names, suggest_aliases, suggest_causes
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
 from warehouse.reconcile.breaks.too_many import classify_few
@@ -23,7 +25,7 @@ from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, key_resolution, levels, mass_precision, snapshot
 from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.key_resolution import Alias
+from warehouse.reconcile.matching.key_resolution import Alias, alias_line
 from warehouse.reconcile.matching.precision import kept_digits
 from warehouse.reconcile.matching.rounding import Rounding, find_rounding
 from warehouse.reconcile.matching.scope import Scope, scope_of, set_aside
@@ -32,6 +34,7 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store.records import Break, RunResult, pending_breaks
 from warehouse.reconcile.terms.notices import Notice
 
+_SUGGESTED = 20  # aliases in notices: Mapping has all of them
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
@@ -42,7 +45,6 @@ class Outcome:
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
     `levels` are those of the files. `settled` has by key the result of breaks of the run before
     that a setting forgives now.
-    `uncovered` counts the positions of the book that no ledger covers.
     `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
     `opening` is on a first run what the book before had of each asset.
     `proposals` are notices that stand before all others: one line settles many breaks.
@@ -52,7 +54,6 @@ class Outcome:
     fields: Key
     levels: frozenset[Key]
     counts: Mapping[Result, int]
-    uncovered: int
     breaks: tuple[Break, ...]
     ids: Mapping[int, str]
     episodes: Mapping[str, tuple[int, str]]
@@ -72,7 +73,7 @@ class Outcome:
             level = ", ".join(break_.level)
             return f"not compared per {level} any more: matched, gone, or a break at another level"
         key = break_.key_at(self.fields)
-        return self.settled.get(key, "matched, or its key is gone from both sides")
+        return self.settled.get(key, "matched, or no longer on either side")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,6 @@ class _Matches:
     notices: tuple[Notice, ...]
     rounding: Rounding
     scope: Scope
-    uncovered: int
     ledger: Ledger
 
 
@@ -111,7 +111,9 @@ def reconcile(
     followed = _follow(source, matches, history.prior, keys)
     earlier = followed.earlier
     cases = _cases(source, dict(zip(ids, broken, strict=True)), earlier, matches, reference)
-    causes = suggest_causes(cases, fields)
+    pairs = list(pair_names(cases, fields, _accounts_of_both(connection, cases, fields)))
+    causes = suggest_causes(cases, fields, pairs)
+    suggested = suggest_aliases(pairs)
     assembled = partial(assemble_break, ledger=ledger, reference=reference, history=history)
     breaks = [
         assembled(case, cause=causes.get(case.id, ""), accept_days=config.accept_days)
@@ -122,15 +124,15 @@ def reconcile(
         fields=fields,
         levels=frozenset(ledger.levels),
         counts=join.counts(connection),
-        uncovered=matches.uncovered,
         breaks=tuple(sorted(breaks, key=_order)),
         ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
         episodes=(dict(history.prior.episodes) if history.prior else {})
         | {break_.id: (break_.episode, break_.ever_seen.isoformat()) for break_ in breaks},
         renamed={id_: break_.id for id_, break_ in earlier.items() if break_.id != id_},
-        aliases=matches.aliases,
+        aliases=(*matches.aliases, *suggested),
         notices=(
             *matches.notices,
+            *_alias_notices(suggested),
             *followed.notices,
             *_missing_portfolios(matches.classified, reference, fields),
             *over_limit(matches.classified, matches.rules),
@@ -142,6 +144,34 @@ def reconcile(
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
+
+
+def _accounts_of_both(
+    connection: DuckDBPyConnection, cases: Sequence[Case], fields: Key
+) -> frozenset[str]:
+    """Return the accounts of what only the ledger has that the book has elsewhere."""
+    if "account" not in fields:
+        return frozenset()
+    place = fields.index("account")
+    written = {case.pair.pair.key[place] for case in cases if case.pair.pair.snapshot is None}
+    rows = connection.execute(
+        "select distinct account from compared "
+        "where snapshot is not null and account in (select unnest(?))",
+        [list(written)],
+    ).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
+    """Yield a notice for each suggested alias, with the line that settles it."""
+    for alias in aliases[:_SUGGESTED]:
+        yield Notice(
+            "low",
+            f"{alias.field} under two names? {count_of(alias.rows, 'amount')} would match if "
+            f"recon.toml had, under [alias.{alias.field}], the line {alias_line(alias)}",
+            "",
+            alias.written[:1000],
+        )
 
 
 def _breaks_out_of_scope(
@@ -186,8 +216,8 @@ def _match(
     """
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
-    scope = scope_of(source, ledger, reference, config)
-    uncovered, uncovered_notices = set_aside(connection, scope, fields, reference)
+    scope = scope_of(ledger, reference, config)
+    uncovered = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
     digits = kept_digits(ledger, config)
@@ -209,7 +239,7 @@ def _match(
     )
     classified, rules = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
-    notices = (*reference.notices, *ledger.notices, *uncovered_notices, *levels.notices(ledger))
+    notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
     return _Matches(
         classified=classified,
         rules=rules,
@@ -217,7 +247,6 @@ def _match(
         notices=(*notices, *resolution.notices, *unnamed),
         rounding=find_rounding(connection, classified, ledger, rules),
         scope=scope,
-        uncovered=uncovered,
         ledger=ledger,
     )
 
@@ -254,7 +283,7 @@ def _cases(
 def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
     keys_before = _keys_before(history, matches.rules.fields)
     return {
-        pair.pair.key: f"{pair.result.value}: {pair.rule}"
+        pair.pair.key: f"{pair.result.words}: {pair.rule}"
         for pair in matches.classified
         if pair.is_forgiven and pair.pair.key in keys_before
     }
@@ -284,6 +313,6 @@ def _missing_portfolios(
     )
     for portfolio, number in sorted(keys.items()):
         name = reference.display_names["portfolio"].get(portfolio, portfolio)
-        words = f"portfolio {name} was not delivered by the API: {count_of(number, 'key')}"
+        words = f"the API did not deliver the portfolio {name}: {count_of(number, 'position')}"
         words += " of the ledger could not be compared"
-        yield Notice("high", words, "snapshot", portfolio)
+        yield Notice("high", words, "book", portfolio)

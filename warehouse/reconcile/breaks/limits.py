@@ -10,10 +10,9 @@ from warehouse.contract.wording import and_more, count_of
 from warehouse.exact import plain
 from warehouse.reconcile.matching import join
 from warehouse.reconcile.matching.classify import (
-    KEPT,
-    OVER,
     ClassifiedPair,
     MatchRules,
+    RuleKind,
     mean_share,
     sum_forgiven,
 )
@@ -67,19 +66,20 @@ def _by_what(forgiven: Sequence[ClassifiedPair], settled: int) -> str:
     tolerated = sum(pair.result is not Result.PRECISION for pair in forgiven)
     rounded = len(forgiven) - tolerated + settled
     counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
-    return ", ".join(f"{count_of(number, 'key')} {by}" for number, by in counts if number)
+    return ", ".join(f"{count_of(number, 'position')} {by}" for number, by in counts if number)
 
 
 def over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Iterator[Notice]:
     """Yield one notice where tolerance would have forgiven too much in sum."""
-    over = [pair for pair in classified if pair.rule.endswith(OVER)]
+    over = [pair for pair in classified if pair.is_over]
     if over:
-        is_rounded = all(pair.rule.endswith(f"{KEPT}, {OVER}") for pair in over)
+        is_rounded = all(pair.kind is RuleKind.KEPT for pair in over)
         what = "ledger precision" if is_rounded else "tolerance"
         assets = and_more(sorted({display_asset(rules.asset(pair)) for pair in over}), 10)
         yield Notice(
             "high",
-            f"{what} would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
-            "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
-            "noise; other limits stand in recon.toml under [tolerance]",
+            f"{what} would forgive too much in sum: {count_of(len(over), 'position')} of {assets} "
+            f"{'is a break' if len(over) == 1 else 'are breaks'}. More than `limit` of an asset, "
+            "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
+            "recon.toml under [tolerance]",
         )

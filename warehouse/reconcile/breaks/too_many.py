@@ -15,7 +15,6 @@ from warehouse.reconcile.breaks.identity import display_names
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, mass_precision
 from warehouse.reconcile.matching.classify import (
-    OVER,
     ClassifiedPair,
     MatchRules,
     assets_over_limit,
@@ -45,7 +44,7 @@ def classify_few(
         tried = classify(join.mismatches(connection, fields, rejected, every), rules)
         _require_few(tried, number, rules, _LedgerInHand(connection, ledger, names))
     classified = classify(join.mismatches(connection, fields, rejected), rules)
-    over = {rules.asset(pair) for pair in classified if pair.rule.endswith(OVER)}
+    over = {rules.asset(pair) for pair in classified if pair.is_over}
     if rules.settled.keys() & (over | assets_over_limit((), rules)):
         mass_precision.unsettle(connection)
         return classify_few(connection, replace(rules, settled={}), ledger, names)
@@ -69,7 +68,7 @@ def _require_few(
     estimate = number * len(breaks) // max(len(tried), 1)
     if estimate <= rules.config.most_breaks:
         return
-    results = Counter(pair.result.value for pair in breaks)
+    results = Counter(pair.result.words for pair in breaks)
     kinds = ", ".join(
         f"{count / len(breaks):.0%} {result}" for result, count in results.most_common()
     )
@@ -82,13 +81,17 @@ def _require_few(
         for pair in (classified.pair for classified in breaks[:_SHOWN])
     )
     files = ", ".join(source.place_name for source in question.ledger.sources)
-    words = f"{files}: about {estimate:,} keys are breaks ({kinds}), like {examples}. "
+    words = f"{files}: about {estimate:,} positions are breaks ({kinds}), for example {examples}. "
     rounding = find_rounding(question.connection, tried, question.ledger, rules)
     if rounding.settings:
         rounded = ", ".join(notice.where for notice in rounding.proposals)
-        words += f"{rounded} seems to keep fewer digits than the book: the line says how many."
+        words += f"{rounded} seems to keep fewer digits than the book. The line says how many."
         raise Ambiguous(words, "\n".join(rounding.settings))
-    words += "It may be the ledger of another book or another day, or name its keys in another way:"
-    words += " look at it with `nightbook reconcile preview`, and take it out of the inbox if so. "
-    words += "The line lets all of these breaks through, at six kilobytes of memory for each."
+    words += (
+        "The ledger may be of another book or another day, or it may name its positions in another "
+    )
+    words += (
+        "way. Look at it with `nightbook reconcile preview`, and take it out of the inbox if so. "
+    )
+    words += "The line lets all of these breaks through. Each takes six kilobytes of memory."
     raise Ambiguous(words, f"[settings]\nmost_breaks = {2 * number}")

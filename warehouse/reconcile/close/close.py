@@ -20,6 +20,7 @@ from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
+from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.readback.verification import verify_workbook
 from warehouse.storage.layout import json_bytes, written_aside
 
@@ -144,6 +145,7 @@ def _facts(store: Store, month: Month, inputs: CloseInputs) -> pack.PackFacts:
         books={str(day.day): day.snapshot_id for day in month.days if day.snapshot_id},
         changes=tuple(months.changes(store, month)),
         missing=tuple(_missing(store, month)),
+        wording=WORDING,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.lock import closings_of
 from warehouse.reconcile.close.month import Month
@@ -19,7 +20,6 @@ from warehouse.reconcile.close.pack import PackFacts
 from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.comments.trail import moment
 from warehouse.reconcile.settings.closing import ROLES
-from warehouse.reconcile.store.records import Break
 from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
 
@@ -44,7 +44,7 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    ours.filters |= {"show": printable, "moment": moment}
+    ours.filters |= {"show": printable, "moment": moment, "count_of": count_of}
     page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
@@ -60,7 +60,6 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         unsolved=unsolved[:_MOST_BREAKS],
         count=len(unsolved),
         more=max(len(unsolved) - _MOST_BREAKS, 0),
-        place=_place,
         said=state(store),
         ledgers=list(_ledgers(month, here)),
         settings=_settings(month),
@@ -68,10 +67,6 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         restatements=[item for item in store.restatements if item.day in month],
     )
     return page.encode("utf-8", "replace")
-
-
-def _place(break_: Break) -> str:
-    return " / ".join(break_.names.values())
 
 
 def _ledgers(month: Month, here: frozenset[str]) -> Iterator[LedgerLine]:

@@ -52,7 +52,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a pack says of itself that does not follow from what is in it.
 
     `books` are snapshots by day, `changes` what is another than in the version before, `missing`
-    what should be in the pack and was not there any more.
+    what should be in the pack and was not there any more. `wording` is that of its pages.
     """
 
     month: str
@@ -65,6 +65,7 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
     books: dict[str, str]
     changes: tuple[str, ...]
     missing: tuple[str, ...]
+    wording: int = 1
 
 
 def pack_name(month: str, version: int) -> str:

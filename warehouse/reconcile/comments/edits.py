@@ -18,11 +18,11 @@ from warehouse.spreadsheet.reading.safety import NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
-BREAK_ID = "Break ID"
+BREAK_ID, WORDING_LABEL = "Break ID", "wording"
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _LOOKED_AT = 60
 _RUN = b"run_id"
-_REVISION = re.compile("[0-9]{1,9}")  # not isdigit(), for which `²` is one
+_NUMBER = re.compile("[0-9]{1,9}")  # not isdigit(), for which `²` is one
 _ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
@@ -39,7 +39,8 @@ class SignatureCells:
 class WorkbookEdits:
     """One workbook as it was found: what it was made from, and what is written in it.
 
-    `rows` are fields by break id; `written` names the cells that were stored of it.
+    `rows` are fields by break id. `written` names the cells that were stored of it, and `wording`
+    the words that it was written with: 1 in workbooks that do not say so.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class WorkbookEdits:
     at: datetime
     rows: Mapping[str, Mapping[str, str]]
     written: str = ""
+    wording: int = 1
     signatures: tuple[SignatureCells, ...] = ()
 
     @property
@@ -73,23 +75,27 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     if book is None:
         return None
     sheets = [sheet.rows for sheet in book.sheets if sheet.rows]
-    made_from = _beside(sheets, ("run_id", "base_revision", "written"))
+    made_from = _beside(sheets, ("run_id", "base_revision", "written", WORDING_LABEL))
     tables = [table for rows in sheets if (table := _table(rows)) is not None]
     if not tables or "run_id" not in made_from:
         return None
     who, at = last_author(path, content)
-    revision = made_from.get("base_revision", "0")
     return WorkbookEdits(
         path=path,
         sha256=hashlib.sha256(content).hexdigest(),
         run_id=made_from["run_id"],
-        base_revision=int(revision) if _REVISION.fullmatch(revision) else 0,
+        base_revision=_number(made_from.get("base_revision", ""), 0),
         who=who,
         at=at,
         rows=tables[0],
         written=made_from.get("written", ""),
+        wording=_number(made_from.get(WORDING_LABEL, ""), 1),
         signatures=tuple(_signatures(sheets)),
     )
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else default
 
 
 def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.settings.closing import ROLES, CloseSettings
@@ -36,19 +37,14 @@ def valid(store: Store, digest: str) -> dict[str, Signature]:
 def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
     """Sign a result.
 
-    Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
-    compared, or the same person signed in another role, however they write their name.
+    Raises `NotReconciled` where the role is unknown or not that person's, nobody signs, or the
+    same person signed in another role, however they write their name.
     """
     role, who = signing.role, " ".join(signing.who.split())
     if role not in ROLES or not fold(who):
         raise NotReconciled(
             f"{role!r} by {who!r} is no signature: expected {', '.join(ROLES)} and a name. "
             "Nothing was signed."
-        )
-    if not result.position_count:
-        raise NotReconciled(
-            f"Run {result.run_id} of {result.day} compared no position, so there is nothing to "
-            "sign. Nothing was signed. Look at what its ledgers cover: nightbook reconcile status."
         )
     if not settings.may_sign(role, who):
         others = ", ".join(settings.roles_of(who)) or "no role"
@@ -129,8 +125,8 @@ def _count_changes(then: RunResult | None, breaks: tuple[Break, ...], ties: tupl
     new, gone = len(after.keys() - before), len(before.keys() - after)
     assets = {asset for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
     return (
-        f"{moved} amounts of breaks changed, {new} breaks came, {gone} went, and the totals of "
-        f"{len(assets)} assets changed"
+        f"the amounts of {count_of(moved, 'break')} changed, {count_of(new, 'break')} came, "
+        f"{gone} went, and the totals of {count_of(len(assets), 'asset')} changed"
     )
 
 

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.annotations import entries_about
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.store.records import ACCEPTED, breaks_by_id, to_json
 from warehouse.reconcile.store.run_facts import RunFacts, facts_of_runs
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import NotReconciled
 
-TITLES = ("When, UTC", "Who", "What", "About", "Words", "File", "SHA-256 of the file")
+TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
 
 
 class TrailLine(NamedTuple):
@@ -140,8 +141,8 @@ def break_history(store: Store, break_id: str) -> tuple[dict[str, Any], ...]:
     ]
     if not lines:
         raise NotReconciled(
-            f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
-            "those of today. Nothing was changed."
+            f"No break has ever had the ID {break_id!r}. `nightbook reconcile status` lists the "
+            "breaks of the newest result. Nothing was changed."
         )
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
 
@@ -166,8 +167,8 @@ def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
         return at, "signature", "", entry["words"]
     if entry["kind"] == "said":
         return at, entry["who"], entry["field"].replace("_", " "), " ".join(entry["value"].split())
-    sides = ((side, entry[side]) for side in ("ledger", "snapshot") if entry[side] is not None)
-    amounts = ", ".join(f"{side} {amount}" for side, amount in sides)
+    sides = (("ledger", entry["ledger"]), ("book", entry["snapshot"]))
+    amounts = ", ".join(f"{side} {amount}" for side, amount in sides if amount is not None)
     age = f"{entry['change']}, {count_of(entry['age_days'], 'day')} old"
     words = f"{amounts}, difference {entry['difference']}; {age}"
-    return at, entry["result"], entry["status"], words.removeprefix(", ")
+    return at, Result(entry["result"]).words, entry["status"], words.removeprefix(", ")

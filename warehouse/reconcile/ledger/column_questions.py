@@ -1,21 +1,42 @@
 """Questions about columns that are not understood, each with the lines that settle it.
 
-What is proposed is what the values of a column look like; a person who pastes it as it is says so.
+The proposed lines follow from the values of a column. A person who pastes a line confirms it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from warehouse.exact import exact, plain
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
-from warehouse.reconcile.ledger.unread import UnknownColumn, is_sign
+from warehouse.reconcile.ledger.header.words import Words
+from warehouse.reconcile.ledger.layout.amount_reader import factor_of, is_negative
+from warehouse.reconcile.ledger.unread import LedgerBody, UnknownColumn, is_factor
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import heading, quote, setting
+from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # of the values of a column that must be names of a dimension
 _OTHER_SIDE = {"s": "H", "d": "C", "dr": "CR", "soll": "Haben", "debit": "Credit", "+": "-"}
+# Letters that are sides only together, by the one that makes an amount negative.
+_PAIRS = {
+    frozenset(pair): pair[1]
+    for pair in (
+        ("l", "s"),
+        ("b", "s"),
+        ("k", "v"),
+        ("a", "v"),
+        ("a", "p"),
+        ("p", "n"),
+        ("1", "-1"),
+    )
+}
+_DAYS = 1.5  # dates that a key has at least in a ledger of several days, on average
+_MOST_WORDS = 40  # of a column that a setting may list
+_DIMENSIONS = ("portfolio", "venue", "account")
 _NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
 
 
@@ -43,69 +64,294 @@ def ask_for_scope(
             )
 
 
+@dataclass(slots=True)
+class _Settlement:
+    """The lines that settle a question, and what each column seems to be."""
+
+    lines: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    meanings: list[str] = field(default_factory=list)
+
+
 def question_of_columns(
     asked: Sequence[UnknownColumn],
-    head: Header,
+    body: LedgerBody,
     lacking: Sequence[str],
     context: ReadingContext,
     *,
     file: str,
     where: str,
 ) -> Ambiguous:
-    """Return the question what some columns are."""
-    sign = next((column for column in asked if is_sign(column, head.words)), None)
-    if sign is not None:
-        return _question_of_sign(sign, head, where)
-    samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-    words = f"{where}: it is not known what these columns are: {samples[:1500]}."
+    """Return the question about all columns that a person must explain, with one answer."""
+    head = body.head
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in lacking:
+        samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
         return Ambiguous(
-            f"{words} Their titles are names of a {dimension}, which no column says: each of them "
+            f"{where}: cannot tell what these columns contain: {samples[:1500]}. "
+            f"Their titles are names of a {dimension}, which no column says: each of them "
             f"seems to be the amounts of one {dimension}.",
             f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}",
         )
+    answer = _settlement_of(asked, body, lacking, context)
+    words = f"{where}: cannot tell what these columns say about the amounts: "
+    words += f"{'; '.join(answer.meanings)[:2000]}."
     if lacking:
         words += f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
-        words += "is coarser, and what was moved between them is not seen."
+        words += "is coarser, and it does not see what was moved between them."
     meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
-    amount = head.title_of(head.columns["amount"])
-    fields = _fields_of(asked, lacking, context)
-    left = [column.title for column in asked if column.title not in fields.values()]
-    lines = [head.table, *(setting(field, title) for field, title in fields.items())]
-    lines += [f"{UNUSED} = [{', '.join(map(quote, left))}]"] if left else []
     return Ambiguous(
-        f"{words} The amount is read from {amount!r}. Say which column is what, by {meant}, or "
-        "that they are not needed.",
-        "\n".join(lines),
+        f"{words} The amount is read from {head.title_of(head.columns['amount'])!r}. Correct the "
+        f"lines if they are wrong: say what a column is by {meant}, by sign, by unit_column, or by "
+        f"keep_rows and skip_rows, or list it under {UNUSED} if it changes nothing.",
+        "\n".join([head.table, *answer.lines]),
     )
 
 
-def _question_of_sign(column: UnknownColumn, head: Header, where: str) -> Ambiguous:
-    # In an account of what is held, credit is what was taken off it; in a statement of a custodian
-    # credit is what it owes, so that nobody but a person can say.
-    written = list(dict.fromkeys(column.values))
-    credit = [value for value in written if head.words.is_credit(value)]
-    others = [value for value in written if not head.words.is_credit(value)]
-    proposal = credit[0] if credit else _OTHER_SIDE.get(fold(others[0]), "C")
-    alternative = f'"{others[0]}"; ' if others else ""
-    return Ambiguous(
-        f"{where}: the column {column.title!r} says debit or credit ({', '.join(written[:4])}), "
-        "and it is not known which of them makes an amount negative.",
-        f"{head.table}\n{setting('sign', column.title)}\n"
-        f'{setting("negative_word", proposal)}   # or {alternative}sign = "" where it says nothing',
-    )
+def _settlement_of(
+    asked: Sequence[UnknownColumn],
+    body: LedgerBody,
+    lacking: Sequence[str],
+    context: ReadingContext,
+) -> _Settlement:
+    head, answer = body.head, _Settlement()
+    fields = _fields_of(asked, body, lacking, context)
+    answer.lines += [setting(name, column.title) for name, column in fields.items()]
+    replaced = [head.columns[name] for name in fields if name in head.columns]
+    answer.unused += [head.title_of(place) for place in replaced]
+    rows: dict[str, tuple[list[str], list[str]]] = {}
+    has_sign, has_unit = head.shape.sign is not None, bool(head.shape.unit_column)
+    for column in asked:
+        shown = f"{column.title!r} ({column.examples})"
+        name = next((name for name, of in fields.items() if of is column), "")
+        named = [name] if name in _DIMENSIONS else _dimensions_of(column, context)
+        voids = [word for word in _words_of(column) if head.words.is_void(word)]
+        signs = [] if has_sign or name else _sign_lines(column, head.words)
+        units = [] if has_unit or name or signs else _unit_lines(column, body)
+        has_sign, has_unit = has_sign or bool(signs), has_unit or bool(units)
+        meanings = [f"has names of the book's {'s and '.join(named)}s"] if named else []
+        meanings += ["seems to say which amounts are negative"] if signs else []
+        meanings += ["seems to say the unit of each amount"] if units else []
+        meanings += ["seems to say which rows count"] if voids and not name else []
+        answer.lines += [*signs, *units]
+        if voids and not name:
+            rows[column.title] = [w for w in _words_of(column) if w not in voids], voids
+        elif not name and not signs and not units:
+            answer.unused.append(column.title)
+        answer.meanings.append(" ".join([shown, " and ".join(meanings)]).strip())
+    answer.lines += _row_lines(rows, head)
+    if answer.unused:
+        of_export = head.profile.shape.unused if head.profile else ()
+        before = [title for title in head.shape.unused if title not in of_export]
+        titles = dict.fromkeys((*before, *answer.unused))
+        answer.lines.append(f"{UNUSED} = {_list(titles)}   # if they change nothing")
+    return answer
+
+
+def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
+    """Return the dimensions of the book that a column has names of."""
+    return [
+        name
+        for name in _DIMENSIONS
+        if any(context.known.has(name, value) for value in column.values)
+    ]
+
+
+def _words_of(column: UnknownColumn) -> list[str]:
+    """Return the different values of a column, if a setting may list them."""
+    words = list(column.counts or dict.fromkeys(column.values))
+    return words if column.kind != "date" and len(words) <= _MOST_WORDS else []
+
+
+def _list(texts: Collection[str]) -> str:
+    return f"[{', '.join(map(quote, texts))}]"
+
+
+def _word_setting(name: str, words: Sequence[str]) -> str:
+    return setting(name, words[0]) if len(words) == 1 else f"{name} = {_list(words)}"
+
+
+def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
+    """Return the lines for a column that says which amounts are negative, or nothing."""
+    # In an account of holdings, credit is what was taken off it. In a statement of a custodian,
+    # credit is what it owes to its client. So only a person can say which one is negative.
+    written = _words_of(column)
+    stated = [word for word in written if word]
+    by_fold = {fold(word): word for word in stated}
+    if stated and all(words.is_debit(word) or words.is_credit(word) for word in stated):
+        credit = [word for word in stated if words.is_credit(word)]
+        others = [word for word in stated if not words.is_credit(word)]
+        proposal = credit[0] if credit else _OTHER_SIDE.get(fold(others[0]), "C")
+        comment = f'   # or "{others[0]}"' if others else ""
+        negative, positive = [proposal], [""] if "" in written else []
+    else:
+        negative = [word for word in stated if words.side_of(word) == "negative"]
+        if pair := _PAIRS.get(frozenset(by_fold)):
+            negative = [by_fold[pair]]
+        if set(by_fold) - {""} == {"-"} and "" not in written:
+            negative = []
+        positive = [word for word in written if word not in negative]
+        if all(words.side_of(word) == "positive" for word in positive):
+            positive = []
+        comment = f'   # or "{positive[0]}"' if positive and positive[0] else ""
+    if not negative:
+        return []
+    lines = [setting("sign", column.title), f"{_word_setting('negative_word', negative)}{comment}"]
+    return lines + ([_word_setting("positive_word", positive)] if positive else [])
+
+
+def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
+    """Return the lines for a column that says the unit of each amount, or nothing."""
+    words = body.head.words
+    factors = {word: words.factor_of(word) for word in _words_of(column)}
+    if column.kind == "number" and "1" in factors and all(map(_is_power, factors)):
+        factors = {word: plain(exact(word.replace(",", ""))) for word in factors}
+    if not set(factors.values()) - {"", "1"}:
+        return []
+    assets = _assets_of(body, column.place)
+    listed = {
+        word: factor or "1"
+        for word, factor in factors.items()
+        if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
+    }
+    return [setting("unit_column", column.title), _unit_words(listed)]
+
+
+def _unit_words(factors: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{quote(word)} = {quote(factor)}" for word, factor in factors.items())
+    return f"unit_words = {{ {pairs} }}"
+
+
+def _is_power(text: str) -> bool:
+    """Return whether a figure is a power of ten above 0."""
+    return is_factor(text) and text.strip("0.,") == "1"
+
+
+def _assets_of(body: LedgerBody, place: int) -> dict[str, set[str]]:
+    """Return by value of a column the assets of its rows, if a column says the asset."""
+    assets: dict[str, set[str]] = {}
+    at = body.head.columns.get("asset")
+    for word, asset in body.pairs(place, at) if at is not None else ():
+        assets.setdefault(word, set()).add(asset)
+    return assets
+
+
+def _row_lines(
+    rows: Mapping[str, tuple[Sequence[str], Sequence[str]]], head: Header
+) -> Iterator[str]:
+    """Yield the lines that say which rows count, with those of columns that are settled already."""
+    for name, number in (("keep_rows", 0), ("skip_rows", 1)):
+        before = head.shape.keep_rows if name == "keep_rows" else head.shape.skip_rows
+        words = {title: [*before.get(title, ())] for title in before}
+        for title, said in rows.items():
+            words[title] = [*dict.fromkeys((*words.get(title, ()), *said[number]))]
+        tables = ", ".join(f"{quote(title)} = {_list(of)}" for title, of in words.items() if of)
+        if rows and tables:
+            yield f"{name} = {{ {tables} }}"
 
 
 def _fields_of(
-    asked: Sequence[UnknownColumn], lacking: Sequence[str], context: ReadingContext
-) -> dict[str, str]:
-    """Return the columns whose values are names of a dimension that is lacking."""
-    fields: dict[str, str] = {}
+    asked: Sequence[UnknownColumn],
+    body: LedgerBody,
+    lacking: Sequence[str],
+    context: ReadingContext,
+) -> dict[str, UnknownColumn]:
+    """Return the columns whose values are names of a dimension that no column says so well."""
+    head, fields = body.head, dict[str, UnknownColumn]()
+
+    def is_named(field: str, values: Collection[str]) -> bool:
+        names = sum(context.known.has(field, fold(value)) for value in values)
+        return names > _MOST * len(values)
+
+    others = [
+        name
+        for name in FIELDS
+        if name in head.columns and not is_named(name, body.counts(head.columns[name])[0])
+    ]
     for column in asked:
-        for field in lacking:
-            names = sum(context.known.has(field, fold(value)) for value in column.values)
-            if field not in fields and names > _MOST * len(column.values):
-                fields[field] = column.title
+        for name in (*lacking, *others):
+            if name not in fields and is_named(name, column.values):
+                fields[name] = column
                 break
+        is_dated = "as_of" in {*head.columns, *head.shape.columns, *fields}
+        if column.kind == "date" and not is_dated:
+            has_days = body.dates_for_each_key(column.place) >= _DAYS
+            fields |= {"as_of": column} if has_days else {}
     return fields
+
+
+def ask_for_words(body: LedgerBody, where: str) -> str:
+    """Return the only word of the column of signs that recon.toml does not name, if there is one.
+
+    Raises `Ambiguous` if recon.toml does not say what several words of such a column mean, or a
+    unit, or which rows are used.
+    """
+    head = body.head
+    positive = "" if head.sign is None else _ask_for_signs(body, head.sign, where)
+    if head.unit is not None:
+        _ask_for_units(body, head.unit, where)
+    new: dict[str, tuple[list[str], list[str]]] = {}
+    for title, place in head.rows.items():
+        named = {*map(fold, head.shape.keep_rows.get(title, ()))}
+        named |= {*map(fold, head.shape.skip_rows.get(title, ()))}
+        words = [word for word in body.counts(place)[0] if fold(word) not in named]
+        if words:
+            voids = [word for word in words if head.words.is_void(word)]
+            new[title] = [word for word in words if word not in voids], voids
+    if new:
+        shown = "; ".join(
+            f"{', '.join(repr(word[:40]) for word in [*kept, *voids][:_MOST_WORDS])} of {title!r}"
+            for title, (kept, voids) in new.items()
+        )
+        raise Ambiguous(
+            f"{where}: recon.toml does not say whether rows with these words count: {shown}.",
+            "\n".join([head.table, *_row_lines(new, head)]),
+        )
+    return positive
+
+
+def _ask_for_signs(body: LedgerBody, place: int, where: str) -> str:
+    """Return the only word that recon.toml does not name; raise `Ambiguous` if there are more."""
+    head = body.head
+    title = head.title_of(place)
+    words = [word for word in body.counts(place)[0] if word]
+    unknown = [word for word in words if is_negative(word, head) is None]
+    has_positive = any(is_negative(word, head) is False for word in words)
+    is_alone = len(unknown) == 1 and not has_positive and not head.shape.positive_words
+    if not unknown or (is_alone and head.shape.negative_words):
+        return "".join(unknown)
+    shown = ", ".join(repr(word[:40]) for word in unknown[:_MOST_WORDS])
+    lines = [setting("sign", title)]
+    if head.shape.negative_words:
+        lines.append(_word_setting("negative_word", head.shape.negative_words))
+        positive = [*dict.fromkeys((*head.shape.positive_words, *unknown))]
+        lines.append(_word_setting("positive_word", positive))
+    else:
+        column = UnknownColumn(place, title, "text", tuple(words))
+        lines = _sign_lines(column, head.words) or [*lines, setting("negative_word", words[-1])]
+    raise Ambiguous(
+        f"{where}: recon.toml does not say whether these words of the column "
+        f"{title!r} make an amount negative: {shown}.",
+        "\n".join([head.table, *lines]),
+    )
+
+
+def _ask_for_units(body: LedgerBody, place: int, where: str) -> None:
+    """Raise `Ambiguous` if recon.toml does not say by what a unit multiplies an amount."""
+    head = body.head
+    assets = _assets_of(body, place)
+    unknown = [
+        word
+        for word in body.counts(place)[0]
+        if any(factor_of(word, head, asset) is None for asset in assets.get(word, {""}))
+    ]
+    if not unknown:
+        return
+    factors = {word: plain(factor) for word, factor in head.shape.unit_words.items()}
+    factors |= {word: head.words.factor_of(word) or "1" for word in unknown[:_MOST_WORDS]}
+    raise Ambiguous(
+        f"{where}: recon.toml does not say by what these units of the column "
+        f"{head.title_of(place)!r} multiply an amount: "
+        f"{', '.join(repr(word[:40]) for word in unknown[:_MOST_WORDS])}.",
+        f"{head.table}\n{setting('unit_column', head.title_of(place))}\n{_unit_words(factors)}",
+    )

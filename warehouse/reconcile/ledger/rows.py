@@ -6,7 +6,11 @@ from datetime import date
 from itertools import islice
 
 from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
-from warehouse.reconcile.ledger.column_questions import ask_for_scope, question_of_columns
+from warehouse.reconcile.ledger.column_questions import (
+    ask_for_scope,
+    ask_for_words,
+    question_of_columns,
+)
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.inbox.dating import title_day
@@ -24,6 +28,7 @@ from warehouse.reconcile.ledger.model import (
 from warehouse.reconcile.ledger.sheet_rows import SheetReading, heading_of, read_rows
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import (
+    LedgerBody,
     lacking_fields,
     rows_above,
     rows_of_other_dates,
@@ -93,9 +98,11 @@ def _start_reading(
     lacking = lacking_fields(head, context.config, head.covers)
     unused = list(rows_above(grid, head, place))
     labels = row_labels(grid, head, context.known, where)
-    columns, asked = unused_columns(grid, head, lacking, place)
+    body = LedgerBody(grid, head, context.known)
+    columns, asked = unused_columns(body, lacking, place)
     if asked:
-        raise question_of_columns(asked, head, lacking, context, file=name, where=place)
+        raise question_of_columns(asked, body, lacking, context, file=name, where=place)
+    positive_word = ask_for_words(body, place)
     ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
@@ -104,7 +111,7 @@ def _start_reading(
     unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
     _remember(head, context)
     unit, unit_notices = unit_of(grid, head, place)
-    amounts = AmountReader(head=head, rules=rules, unit=unit)
+    amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
     notices = [Notice("low", words_, name) for words_ in file.notices]
     return SheetReading(
         number=0,

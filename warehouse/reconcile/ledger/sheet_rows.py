@@ -211,7 +211,16 @@ def _names(
         return names, "title or note"
     if reading.day is not None and reading.days[row] not in (None, reading.day):
         return names, _OTHER_DATE
-    return names, ""
+    return names, _reason_of_words(head, cells)
+
+
+def _reason_of_words(head: Header, cells: Row) -> str:
+    """Return the word for which recon.toml says that a row is left out, if the row has one."""
+    for title, place in head.rows.items():
+        word = text_at(cells, place)
+        if fold(word) in map(fold, head.shape.skip_rows.get(title, ())):
+            return f"{title!r} says {word!r}"
+    return ""
 
 
 def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
@@ -224,6 +233,15 @@ def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
     place = head.columns["amount"]
     is_title = len(cells) > place and cells[place] == head.titles[place]
     return "header repeated" if is_title and _is_header(head, cells) else ""
+
+
+def _unknown_word(head: Header, cells: Row) -> str:
+    """Return the word for which recon.toml does not say whether its rows are used, if any."""
+    for title, place in head.rows.items():
+        word = text_at(cells, place)
+        if fold(word) not in map(fold, head.shape.keep_rows.get(title, ())):
+            return f"{title!r} says {word[:40]!r}"
+    return ""
 
 
 def _is_header(head: Header, cells: Row) -> bool:
@@ -296,9 +314,11 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     for name in REQUIRED_NAMES:
         if name in reading.head.fields and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank"
+    if word := _unknown_word(reading.head, cells):
+        return f"recon.toml does not say whether a row counts if {word}"
     if row in reading.undated:
         return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"
-    return reading.amounts.read(cells, layer)
+    return reading.amounts.read(cells, layer, names[_ASSET])
 
 
 def _raw(reading: SheetReading, row: int, layer: Layer) -> str:

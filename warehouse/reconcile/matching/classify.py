@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from enum import Enum
+from typing import NamedTuple
 
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
@@ -13,19 +15,30 @@ from warehouse.reconcile.matching.precision import KeptDigits, double
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.dimensions import display_asset
 
-OVER = "but in sum too much is forgiven"
 KEPT = "kept by the ledger"
+_OVER = "but in sum too much is forgiven"
 _WRITTEN = "decimals written"
 _DUST = Decimal("0.000001")  # of any asset: what one rounding may always leave
 _SEVERAL = 3  # keys: below, what tolerance forgives is judged key by key alone
 _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
+class RuleKind(Enum):
+    """The kind of rule that decided a mismatch, whatever its wording is."""
+
+    NONE = "none"
+    NUMBER_CELL = "number cell"
+    WRITTEN = "written"
+    KEPT = "kept"
+    TOLERANCE = "tolerance"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifiedPair:
     """A mismatch with its result, the rule that decided, and where its break nets to zero.
 
-    `difference` is ledger less snapshot, exact; a missing side counts as zero. `allowed` is what a
+    `difference` is ledger less snapshot, exact; a missing side counts as zero. `rule` is the
+    wording of the rule, and `is_over` means that its sum exceeds a limit. `allowed` is what a
     tolerance forgives in this key alone.
     """
 
@@ -33,14 +46,16 @@ class ClassifiedPair:
     result: Result
     difference: Decimal
     rule: str = ""
+    kind: RuleKind = RuleKind.NONE
+    is_over: bool = False
     placement: str = ""
     allowed: Decimal = Decimal(0)
 
     @property
     def is_forgiven(self) -> bool:
         """Whether a setting made it no break; what a number cell cannot hold is none."""
-        is_rounded = self.result is Result.PRECISION and self.rule.endswith((_WRITTEN, KEPT))
-        return self.result is Result.TOLERANCE or is_rounded
+        is_rounded = self.kind in (RuleKind.WRITTEN, RuleKind.KEPT)
+        return self.result is Result.TOLERANCE or (self.result is Result.PRECISION and is_rounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +94,7 @@ def apply_limits(pairs: Sequence[ClassifiedPair], rules: MatchRules) -> list[Cla
     # sum is limited twice: of one asset, and of all assets as the mean of their shares.
     over = assets_over_limit(pairs, rules)
     return [
-        replace(pair, result=Result.DIFFERS, rule=f"{pair.rule}, {OVER}")
+        replace(pair, result=Result.DIFFERS, rule=f"{pair.rule}, {_OVER}", is_over=True)
         if pair.is_forgiven and rules.asset(pair) in over
         else pair
         for pair in pairs
@@ -151,14 +166,19 @@ def mean_share(sums: Mapping[str, Forgiven], rules: MatchRules) -> Decimal:
 
 def _classify_pair(pair: Pair, rules: MatchRules) -> ClassifiedPair:
     difference = EXACT.subtract(*pair.amounts)
-    result, rule, allowed = _by_key(pair, rules), "", Decimal(0)
+    result, rule = _by_key(pair, rules), _NO_RULE
     if result is None and (pair.ledger is None or pair.snapshot is None):
         missing = Result.NOT_IN_LEDGER if pair.ledger is None else Result.NOT_IN_SNAPSHOT
         result = missing if difference else Result.MATCHED_ZERO
     if result is None:
-        result, rule, allowed = _by_amount(pair, rules, difference)
+        result, rule = _by_amount(pair, rules, difference)
     return ClassifiedPair(
-        pair=pair, result=result, difference=difference, rule=rule, allowed=allowed
+        pair=pair,
+        result=result,
+        difference=difference,
+        rule=rule.words,
+        kind=rule.kind,
+        allowed=rule.allowed,
     )
 
 
@@ -174,33 +194,45 @@ def _by_key(pair: Pair, rules: MatchRules) -> Result | None:
     return None
 
 
-def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Result, str, Decimal]:
+class _Rule(NamedTuple):
+    """The rule that decided an amount: its kind, its wording, and what it forgives."""
+
+    kind: RuleKind
+    words: str = ""
+    allowed: Decimal = Decimal(0)
+
+
+_NO_RULE = _Rule(RuleKind.NONE)
+
+
+def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Result, _Rule]:
     # Not abs() and not a minus: both round to the 28 digits of the thread's own context.
     size = EXACT.abs(difference)
     precision = _precision(pair, rules.config, size)
-    if precision:
-        return Result.PRECISION, precision, size
+    if precision is not None:
+        return Result.PRECISION, precision
     digits, allowed = rules.kept.rule(pair)
     if digits:
-        return Result.PRECISION, f"{digits} {KEPT}", noise(allowed)
-    limit, rule = _tolerance(pair, rules)
+        return Result.PRECISION, _Rule(RuleKind.KEPT, f"{digits} {KEPT}", noise(allowed))
+    limit, words = _tolerance(pair, rules)
     if size <= limit:
-        return Result.TOLERANCE, rule, limit
-    return Result.DIFFERS, rule, Decimal(0)
+        return Result.TOLERANCE, _Rule(RuleKind.TOLERANCE, words, limit)
+    return Result.DIFFERS, _Rule(RuleKind.TOLERANCE, words)
 
 
-def _precision(pair: Pair, config: Config, size: Decimal) -> str:
+def _precision(pair: Pair, config: Config, size: Decimal) -> _Rule | None:
     """Return how a ledger that keeps fewer digits holds the snapshot's amount, if it does."""
     if config.ledger_rounding == "off" or pair.rows != 1:
-        return ""
+        return None
     if pair.is_number:
         ledger, snapshot = pair.amounts
         is_shown = ledger in _as_number(snapshot)
-        return f"{FLOAT_DIGITS} digits of a number cell" if is_shown else ""
+        words = f"{FLOAT_DIGITS} digits of a number cell"
+        return _Rule(RuleKind.NUMBER_CELL, words, size) if is_shown else None
     unit = Decimal(1).scaleb(-pair.decimals, EXACT)
     if config.ledger_rounding == "written" and EXACT.multiply(2, size) <= unit:
-        return f"{pair.decimals} {_WRITTEN}"
-    return ""
+        return _Rule(RuleKind.WRITTEN, f"{pair.decimals} {_WRITTEN}", size)
+    return None
 
 
 def _as_number(amount: Decimal) -> tuple[Decimal, ...]:

@@ -25,7 +25,11 @@ _DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # as in exact_sum.sql
 
 
 class Result(Enum):
-    """The result of one key; exactly one of them, the first that holds in this order."""
+    """The result of one key; exactly one of them, the first that holds in this order.
+
+    The values are codes: results, positions and packs store them, and digests contain them. So a
+    value never changes. `words` is its text for people.
+    """
 
     REJECTED = "Rejected"
     UNMAPPED = "Unmapped"
@@ -42,6 +46,11 @@ class Result(Enum):
     def is_break(self) -> bool:
         """Whether somebody must explain it."""
         return self in _BREAKS
+
+    @property
+    def words(self) -> str:
+        """The text that people see."""
+        return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
 
 
 _BREAKS = (

@@ -26,11 +26,17 @@ UNMAPPED = "?"
 LEDGER_ROWS = "ledger_rows"
 
 
+def is_unmapped(id_: str) -> bool:
+    """Return whether a part of a key is a name that the book does not have."""
+    return id_.startswith(UNMAPPED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
     """One name that was not taken as written: what it was taken for, how, and how often.
 
-    `name` is what people call the id.
+    `name` is what people call the id. `how` is a code: folded, alias, unknown, or suggested for a
+    name that only its amounts lead to.
     """
 
     field: str
@@ -40,6 +46,11 @@ class Alias:
     rows: int
     suggestion: str
     name: str = ""
+
+
+def alias_line(alias: Alias) -> str:
+    """Return the line of recon.toml that settles a name that was not matched."""
+    return setting(alias.written, alias.suggestion or "...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +291,8 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            settle = setting(alias.written[:60], alias.suggestion or "...")
             words = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
-            words += f"recon.toml under [alias.{alias.field}] by {settle}"
+            words += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
             yield Notice("medium", words, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":

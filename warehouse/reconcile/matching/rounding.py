@@ -23,6 +23,7 @@ from warehouse.reconcile.matching.classify import (
     KEPT,
     ClassifiedPair,
     MatchRules,
+    RuleKind,
     apply_limits,
     noise,
 )
@@ -179,6 +180,7 @@ def _forgiven(
             pair,
             result=Result.PRECISION,
             rule=rule,
+            kind=RuleKind.KEPT,
             allowed=noise(largest_loss(precision, pair.pair.amounts[1])),
         )
         for pair in pairs

@@ -164,8 +164,8 @@ def _stale(
             yield Notice(
                 "medium",
                 f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
-                f"more than {hours} hours before the snapshot",
-                "snapshot",
+                f"more than {hours} hours before the book was read",
+                "book",
                 portfolio,
             )
 

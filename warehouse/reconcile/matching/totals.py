@@ -12,7 +12,7 @@ from warehouse.reconcile.terms.dimensions import TOTALLED, display_asset
 
 STEPPED = tuple(
     f"{side} {step}"
-    for side in ("Ledger", "Snapshot", "Breaks")
+    for side in ("Ledger", "Book", "Breaks")
     for step in ("opening", "movement", "closing")
 )
 EQUAL = "equal"

@@ -1,6 +1,6 @@
 """A look at one ledger before it is used: what is read of it, why, and what is still asked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -66,12 +66,10 @@ class Preview:
     answer: str = ""
 
 
-def preview(
-    path: Path, context: ReadingContext, check: Callable[[Ledger], object] = lambda _: None
-) -> Preview:
+def preview(path: Path, context: ReadingContext) -> Preview:
     """Read a file as a run would, without comparing or storing anything.
 
-    Raises `NotReconciled` if the file cannot be opened, or whatever `check` raises for its ledger.
+    Raises `NotReconciled` where it cannot be opened.
     """
     if not path.is_file():
         raise NotReconciled(
@@ -94,7 +92,6 @@ def preview(
             question=question.words,
             answer=question.line,
         )
-    check(ledger)
     late = [source for source in ledger.sources if dating.day_of(source) not in (None, context.day)]
     days = [
         f"{source.name} is of {dating.day_of(source)}, the book of {context.day}" for source in late
@@ -155,14 +152,16 @@ def _use(head: Header, place: int) -> str:
             if term.place == place:
                 label = "".join(f" of {name}" for name in layer.names.values())
                 return f"amount taken off{label}" if term.is_negative else f"amount{label}"
-    return "sign" if place == head.sign else ""
+    uses = {head.sign: "sign", head.unit: "unit"} | dict.fromkeys(head.rows.values(), "row filter")
+    return uses.get(place, "")
 
 
 def _reason(head: Header, use: str, title: str) -> str:
     """Return why a column is what it is taken for."""
     use = use.split(maxsplit=1)[0]
     shape = head.shape
-    settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, shape.sign or "")}
+    said = (shape.sign or "", shape.unit_column, *shape.row_columns)
+    settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, *said)}
     if fold(title) in settled or (shape.columns_are and use == "amount"):
         return f"as is known of {head.profile.name}" if head.profile else "recon.toml says so"
     return f"its title is a word for {use}" if head.words.field_of(title) == use else "by its title"

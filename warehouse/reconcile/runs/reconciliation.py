@@ -20,7 +20,6 @@ from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.scope import scope_of
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
@@ -63,7 +62,6 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         return _without_ledger(store, source, contents.unused)
     reference = snapshot.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(store, config, reference, day))
-    scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
     archive_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
@@ -77,8 +75,9 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         _megabytes(source, ledger),
         lambda: reconcile(source, ledger, config, reference, history),
     )
-    _remember(store, ledger, day)
+    write_json(store.mappings, ledger.remembered)
     engine_entries.store_entries(store, outcome, inputs.now)
+    store.add_ledgers([file.sha256 for file in ledger.sources], day)
     content = _content(
         source,
         store,
@@ -98,12 +97,6 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     )
     result = store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content, result), tuple(content.notices), unused)
-
-
-def _remember(store: Store, ledger: Ledger, day: date) -> None:
-    """Store what was learned of headers, and the first day of each ledger."""
-    write_json(store.mappings, ledger.remembered)
-    store.add_ledgers([file.sha256 for file in ledger.sources], day)
 
 
 def reading_context(
@@ -206,9 +199,9 @@ def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iter
         odd = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
-            f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
-            f"recon.toml): the sheet {UNMATCHED} has those that {odd}, and "
-            f"{positions.name} beside the workbook has them all",
+            f"{keys:,} positions are more than the workbook lists (listed = {config.listed} in "
+            f"recon.toml). The sheet {UNMATCHED} has those that {odd}. "
+            f"{positions.name} next to the workbook has all of them",
         )
 
 
@@ -217,10 +210,14 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     for file in ledger.sources:
         stated = dating.day_of(file)
         if stated not in (None, source.day):
-            words = f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, "
-            words += f"for recon.toml says so under [late.{source.day}]"
+            words = (
+                f"the ledger is as of {stated}, and the book is as of {source.day}. It was used "
+            )
+            words += f"because recon.toml says so under [late.{source.day}]"
             yield Notice("high", words, file.name)
         if not file.used:
             yield Notice("high", "the ledger has no row that could be used", file.name)
     for _, places in zip(range(_TWICE), stacked_twice(ledger), strict=False):
-        yield Notice("medium", "two files have the same key: they were added up", places)
+        yield Notice(
+            "medium", "two files have the same position: their amounts were added up", places
+        )

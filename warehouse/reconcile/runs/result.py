@@ -70,7 +70,7 @@ def evidence_of(content: WorkbookContent, config: Config, program_version: str) 
             "digest of the result": outcome.digest,
             "made by": f"nightbook {program_version}",
             "warehouse made by": f"nightbook {source.build['program_version']}",
-            "snapshot": source.snapshot_id,
+            "book": source.snapshot_id,
             "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
             "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
             "level": level_words(ledger),
@@ -80,7 +80,7 @@ def evidence_of(content: WorkbookContent, config: Config, program_version: str) 
         | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
         | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
-        | {result.value: str(count) for result, count in outcome.counts.items()}
+        | {result.words: str(count) for result, count in outcome.counts.items()}
     )
 
 
@@ -104,7 +104,6 @@ def store_result(
             episodes=outcome.episodes,
             ties=content.ties,
             not_compared=outcome.not_compared,
-            uncovered=outcome.uncovered,
             workbook=ShownTexts(
                 names=_names(content),
                 left_out=tuple(result.value for result in content.left_out),

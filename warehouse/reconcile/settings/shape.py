@@ -23,9 +23,12 @@ NEGATIVE_WORDS = (
     *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
 )
 LAYOUT = (
-    "amount as_of decimal sheet negative_word dates unused sign unit fill_down groups columns_are "
-    "label_columns header_rows keeps footnotes"
+    "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
+    "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
+    "footnotes"
 )
+_MARKS = ("CR", "DR")
+_JOINED = ("unused", "positive_words")  # questions add to them, wherever the others are written
 
 
 class Decimals(Enum):
@@ -40,10 +43,13 @@ class Shape:
     """What was settled for ledgers with the same headers, or of the same name.
 
     `columns` has the title of each field, "" where no column is it. `amounts` are the titles whose
-    cells are added up. `sign` is the column that says the sign of the amount, `negative_word` the
-    word for a negative one. In `fill_down` columns a blank cell means the value above it. `groups`
-    are the fields that a line with nothing but a name says for the lines below it. `columns_are` is
-    the field whose values are the titles of several amount columns, `label_columns` which of them.
+    cells are added up. `sign` is the column that says the sign of the amount, `negative_words` are
+    its words for a negative one. `unit_column` says the unit of each amount, and `unit_words` by
+    what each of its words multiplies it. By column, `keep_rows` and `skip_rows` are the words of
+    rows that are used and left out. In `fill_down` columns a blank cell means the value above it.
+    `groups` are the fields that a line with nothing but a name says for the lines below it.
+    `columns_are` is the field whose values are the titles of several amount columns,
+    `label_columns` which of them.
     `keeps` is how much of each amount is kept. `footnotes` are the marks behind amounts and names
     that only refer to footnotes. None is what nobody said anything about.
     """
@@ -52,11 +58,16 @@ class Shape:
     amounts: tuple[str, ...] = ()
     decimals: Decimals | None = None
     sheet: str = ""
-    negative_word: str = ""
+    negative_words: tuple[str, ...] = ()
+    positive_words: tuple[str, ...] = ()
     dates: str = ""
     unused: tuple[str, ...] = ()
     sign: str | None = None
     unit: Decimal | None = None
+    unit_column: str = ""
+    unit_words: Mapping[str, Decimal] = field(default_factory=dict)
+    keep_rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    skip_rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fill_down: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
     columns_are: str | None = None
@@ -70,6 +81,16 @@ class Shape:
         """The titles of the amount, where somebody said them."""
         return self.amounts or tuple(filter(None, [self.columns.get("amount")]))
 
+    @property
+    def negative_word(self) -> str:
+        """Return CR or DR, the one that marks a negative amount if it is next to the amount."""
+        return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """Return the titles of the columns that say which rows are used."""
+        return tuple({**self.keep_rows, **self.skip_rows})
+
     def over(self, other: "Shape") -> "Shape":
         """Return what this one says, and where it says nothing what the other one says."""
         answers = {
@@ -77,8 +98,32 @@ class Shape:
             for setting in fields(self)
             if (value := getattr(self, setting.name)) != getattr(_SILENT, setting.name)
         }
-        columns = {**other.columns, **self.columns}
-        return replace(other, **answers | {"columns": columns})
+        answers |= {
+            name: tuple(dict.fromkeys((*getattr(other, name), *getattr(self, name))))
+            for name in _JOINED
+        }
+        answers["keep_rows"] = _join_words(other.keep_rows, self.keep_rows, self.skip_rows)
+        answers["skip_rows"] = _join_words(other.skip_rows, self.skip_rows, self.keep_rows)
+        answers["columns"] = {**other.columns, **self.columns}
+        answers["unit_words"] = {**other.unit_words, **self.unit_words}
+        return replace(other, **answers)
+
+
+_Words = Mapping[str, tuple[str, ...]]
+
+
+def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
+    """Return the words by title of both, without those that we moved to the other list."""
+    return {
+        title: tuple(
+            dict.fromkeys(
+                word
+                for word in (*theirs.get(title, ()), *ours.get(title, ()))
+                if word not in moved.get(title, ())
+            )
+        )
+        for title in {**theirs, **ours}
+    }
 
 
 _SILENT = Shape()
@@ -97,11 +142,16 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         amounts=amounts if len(amounts) > 1 else (),
         decimals=Decimals(decimals) if decimals else None,
         sheet=table.choice("sheet"),
-        negative_word=_negative_word(table),
+        negative_words=_negative_words(table),
+        positive_words=table.texts("positive_word") or (),
         dates=table.choice("dates", "day first", "month first"),
         unused=table.texts(UNUSED) or (),
         sign=table.choice("sign") if "sign" in table.values else None,
         unit=_unit(table),
+        unit_column=table.choice("unit_column"),
+        unit_words=_unit_words(table),
+        keep_rows=_row_words(table, "keep_rows"),
+        skip_rows=_row_words(table, "skip_rows", "keep_rows"),
         fill_down=table.texts("fill_down"),
         groups=table.texts("groups", allowed=FIELDS),
         columns_are=table.choice("columns_are", *FIELDS, "")
@@ -114,13 +164,42 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
     )
 
 
-def _negative_word(table: TomlTable) -> str:
-    word = table.choice("negative_word")
-    if word and word.casefold() not in NEGATIVE_WORDS:
-        expected = " or ".join(map(quote, NEGATIVE_WORDS))
-        table.complaints.append(f"{table.place} negative_word is {word!r}, expected {expected}")
-        return ""
-    return word
+def _negative_words(table: TomlTable) -> tuple[str, ...]:
+    """Return the words for a negative amount; a column of signs may have any words."""
+    words = table.texts("negative_word") or ()
+    wrong = [word for word in words if word.casefold() not in NEGATIVE_WORDS]
+    if not wrong or table.values.get("sign"):
+        return words
+    expected = " or ".join(map(quote, NEGATIVE_WORDS))
+    table.complaints.append(
+        f"{table.place} negative_word is {wrong[0]!r}, expected {expected}. Any other word needs "
+        "the line `sign`, with the title of the column that has this word, in the same table"
+    )
+    return ()
+
+
+def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
+    """Return by what each word of a column of units multiplies an amount."""
+    words = table.table("unit_words")
+    factors = {word: words.amount(word, Decimal(1)) for word in words.values}
+    table.complaints.extend(
+        f"{words.place} {word!r} is 0, expected a factor above 0"
+        for word, factor in factors.items()
+        if not factor
+    )
+    return factors
+
+
+def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
+    """Return by title the words of rows that are used, or left out; no word may say both."""
+    columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
+    words = {title: columns.texts(title) or () for title in columns.values}
+    table.complaints.extend(
+        f"{table.place} names {word!r} of {title!r} under {name} and under {other}, expected one"
+        for title, named in words.items()
+        for word in set(named) & set(others.texts(title) or ())
+    )
+    return words
 
 
 def _unit(table: TomlTable) -> Decimal | None:

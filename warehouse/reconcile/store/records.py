@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.coverage import extent_words
 from warehouse.reconcile.ledger.model import WHOLE, LedgerSource, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import Tie
@@ -76,6 +75,21 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nobody has accepted it."""
         return self.status != ACCEPTED
 
+    @property
+    def result_words(self) -> str:
+        """The result as people see it; `result` is its code."""
+        return Result(self.result).words
+
+    @property
+    def ordered_names(self) -> dict[str, str]:
+        """The names of the position, in the order of the fields; JSON has them in another one."""
+        return {name: self.names[name] for name in FIELDS if name in self.names}
+
+    @property
+    def place(self) -> str:
+        """The names of the position in one line."""
+        return " / ".join(self.ordered_names.values())
+
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
     """A break of the run before that is gone, with what was last written about it."""
@@ -119,10 +133,7 @@ class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run: what `status`, `history` and `verify` read.
-
-    `uncovered` counts the positions of the book that no ledger covers; older runs did not keep it.
-    """
+    """The result of one run: what `status`, `history` and `verify` read."""
 
     name: str
     day: date
@@ -137,7 +148,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     episodes: Mapping[str, tuple[int, str]]
     ties: tuple[Tie, ...]
     not_compared: tuple[Break, ...] = ()
-    uncovered: int | None = None
     workbook: ShownTexts | None = None
     coverage: Coverage | None = None
     written: str = ""
@@ -151,11 +161,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     no: int = 0
 
     @property
-    def position_count(self) -> int:
-        """How many positions were compared."""
-        return sum(self.counts.values())
-
-    @property
     def open_breaks(self) -> int:
         """How many breaks nobody has accepted."""
         return sum(break_.is_open for break_ in self.breaks)
@@ -164,12 +169,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     def unsolved_breaks(self) -> list[Break]:
         """The open breaks, with those of before that no ledger of the night says anything of."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
-
-    @property
-    def extent(self) -> str:
-        """How many positions were compared, and of how many if that is not the whole book."""
-        pending = len(self.unsolved_breaks) - self.open_breaks
-        return extent_words(self.position_count, self.uncovered or 0, pending)
 
     @property
     def settings_digest(self) -> str:
@@ -184,13 +183,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """3 if a break is open, a row was rejected, or something was not delivered or read.
-
-        It is 3 as well if no position was compared, or if an open break of before was not.
-        """
+        """3 where a break is open, a row was rejected, or something was not delivered or read."""
         lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
-        is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
-        return OPEN_BREAKS if is_open else TIED
+        return OPEN_BREAKS if self.open_breaks or lost or self.unread else TIED
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import structs
 
 from warehouse.reconcile.store.records import to_json
 from warehouse.storage.layout import read_json, written_aside
 
+FORM = 2
 FileState = tuple[str, int, int]
 
 
 class CachedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts made of a stored result; `of` tells whether that is still the same file."""
+    """Facts made of a stored result; `of` tells whether that is still the same file.
+
+    `form` tells by which rules they were made. Raise `FORM` when the same result gives other facts.
+    """
 
     of: FileState
+    form: int = 1
 
 
 Facts = TypeVar("Facts", bound=CachedFacts)
@@ -34,9 +40,9 @@ def from_cache(
     of = (result.name, file.st_size, file.st_mtime_ns)
     with suppress(OSError, ValueError):  # it can be made again
         cached = msgspec.convert(read_json(copy), kind)
-        if cached.of == of:
+        if (cached.of, cached.form) == (of, FORM):
             return cached
-    facts = make(of)
+    facts = structs.replace(make(of), form=FORM)
     with written_aside(copy) as target:
         text = json.dumps(to_json(facts), ensure_ascii=False)
         target.write(text.encode("utf-8", "surrogatepass"))

@@ -13,14 +13,14 @@ from warehouse.reconcile.store.result_cache import CachedFacts, FileState, from_
 from warehouse.reconcile.store.store import Store
 
 AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
-NOBODY = "nobody"
+UNASSIGNED = "Unassigned"
 
 
 class RunFacts(CachedFacts, frozen=True, kw_only=True):
     """One run in few figures.
 
-    `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them, both
-    with those that were not compared.
+    `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them (empty
+    where nobody does), both with those that were not compared.
     """
 
     day: date
@@ -43,8 +43,8 @@ def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
 
 
 def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Return how many breaks each owner has."""
-    return dict(Counter(break_.owner.strip() or NOBODY for break_ in breaks))
+    """Return how many breaks each owner has; the name of nobody is empty."""
+    return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
 def facts_of_runs(store: Store, day: date) -> Iterator[RunFacts]:

@@ -6,11 +6,19 @@ from itertools import zip_longest
 from typing import Any
 
 from warehouse.query.lookup_key import key_of_names
+from warehouse.reconcile.comments.edits import WORDING_LABEL
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES, Break
 from warehouse.reconcile.terms.dimensions import DIMENSIONS, FIELDS, WITH_IDS
-from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
+from warehouse.reconcile.workbook.content import (
+    BREAKS,
+    FIRST,
+    HEADER,
+    RESOLVED,
+    WORDING,
+    WorkbookContent,
+)
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, machine_headings
 from warehouse.spreadsheet.writing.exact_difference import can_be_live, difference, fixed_point
 from warehouse.spreadsheet.writing.format import Draft, must
@@ -22,7 +30,7 @@ _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
 MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
-    *("Mapping", "Ledger error", "Snapshot error", "Rounding", "Other"),
+    *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 _DIFFERENCE = difference("S#", "T#").removeprefix("=")  # of the exact texts, in row #
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
@@ -32,7 +40,7 @@ HEADINGS = (
     Heading("Result", 8),
     *_NAMES,
     Heading("Ledger", 12, "amount"),
-    Heading("Snapshot", 12, "amount"),
+    Heading("Book", 12, "amount"),
     Heading("Difference", 12, "amount"),
     Heading("Age days", 4.5),
     Heading("Likely cause", 17),
@@ -40,24 +48,24 @@ HEADINGS = (
     Heading("Owner", 7, "yellow"),
     Heading("Root cause", 8, "yellow"),
     Heading("Comment", 12, "yellow"),
-    *machine_headings("First seen", "vs. prior run", width=11, kind="text"),
-    *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
+    *machine_headings("Occurred on", "vs. previous run", width=11, kind="text"),
+    *machine_headings("Ledger, exact", "Book, exact", "Difference, exact"),
     *machine_headings("Digits equal?", width=9, kind="text"),
     *machine_headings("Shown amounts", width=10, kind="text"),
     *machine_headings("Ledger source", width=30, kind="text"),
     *machine_headings("Tolerance rule", width=16, kind="text"),
-    *machine_headings("Accepted at", width=24),
-    *machine_headings("Ever seen", width=11, kind="text"),
-    *machine_headings("Episode", width=8, kind="text"),
+    *machine_headings("Accepted difference", width=24),
+    *machine_headings("First seen", width=11, kind="text"),
+    *machine_headings("Occurrence", width=11, kind="text"),
     *machine_headings("Key", width=21, kind="text"),
     *machine_headings(*(f"{name.capitalize()} id" for name in WITH_IDS), width=24, kind="text"),
 )
 _RESOLVED = (
     Heading("Break ID", 13),
-    Heading("Was", 15),
+    Heading("Previous result", 15),
     *_NAMES,
     Heading("Difference, exact", 28, "exact"),
-    Heading("First seen", 11),
+    Heading("Occurred on", 11),
     Heading("Closed on", 11),
     Heading("Closed because", 18),
     Heading("Status", 16),
@@ -78,7 +86,8 @@ def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks: what was found, and yellow cells for what people say."""
     on = SheetWriter(draft, BREAKS, _headings(content.outcome.fields))
-    on.title(f"Breaks as of {content.day}: write into the yellow cells and save anywhere in out")
+    advice = "write into the yellow cells, then save the file anywhere in the folder out"
+    on.title(f"Breaks as of {content.day}: {advice if content.outcome.breaks else 'none'}")
     on.heads()
     breaks = content.outcome.breaks
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
@@ -106,7 +115,7 @@ def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bo
     is_equal = "yes" if ledger == snapshot else "no"
     on.line(
         [
-            *(break_.id, break_.result, *_names(break_.names)),
+            *(break_.id, break_.result_words, *_names(break_.names)),
             *(break_.ledger, break_.snapshot, difference_),
             Formula(f"as_of-AA{row}", break_.age_days),
             "; ".join(filter(None, (break_.note, break_.cause))),
@@ -153,7 +162,7 @@ def _rules(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
         "criteria": "<=",
         "value": LONGEST_COMMENT,
         "error_type": "warning",
-        "error_message": f"Keep comments below {LONGEST_COMMENT} letters.",
+        "error_message": f"Keep comments below {LONGEST_COMMENT} characters.",
     }
     for letters, rule in (("M", status), ("O", cause), ("P", comment)):
         must(on.sheet.data_validation(f"{letters}{FIRST}:{letters}{last}", rule))
@@ -174,13 +183,15 @@ def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
     on.title(f"Breaks resolved by {content.day}{'' if content.resolved else ': none'}")
     rows = [
         [
-            *(break_.id, break_.result, *_names(break_.names), break_.difference),
+            *(break_.id, break_.result_words, *_names(break_.names)),
+            break_.difference,
             *(break_.first_seen.isoformat(), break_.closed_on.isoformat(), break_.closed_because),
             *(break_.status, break_.owner, break_.comment),
         ]
         for break_ in content.resolved
     ]
     on.table(rows, content.footer)
+    on.hide_if_empty(rows)
 
 
 def write_lists(draft: Draft, content: WorkbookContent) -> None:
@@ -191,6 +202,7 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
         ("base_revision", str(content.revision), ""),
         ("written", content.written, ""),
         *(("", *choices) for choices in zip_longest(STATUSES, ROOT_CAUSES, fillvalue="")),
+        (WORDING_LABEL, str(WORDING), ""),
     ]
     for number, row in enumerate(rows):
         for place, text in enumerate(row):

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.engine import Outcome
 from warehouse.reconcile.comments.trail import TrailLine
-from warehouse.reconcile.ledger.coverage import extent_words
 from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
@@ -19,6 +18,9 @@ BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
+# Raise it when a title or a text of workbooks or packs changes. An older workbook is compared with
+# the words that it was written with, and the pages of an older pack are not rendered again.
+WORDING = 2
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 
@@ -81,25 +83,6 @@ class WorkbookContent:
     def keys(self) -> int:
         """How many keys there are on either side."""
         return sum(self.outcome.counts.values())
-
-    @property
-    def pending(self) -> int:
-        """How many open breaks of earlier nights were not compared."""
-        return sum(break_.is_open for break_ in self.outcome.not_compared)
-
-    @property
-    def partial(self) -> str:
-        """How much was compared if that is not the whole book; nothing if it is."""
-        if self.keys and not self.outcome.uncovered and not self.pending:
-            return ""
-        return extent_words(self.keys, self.outcome.uncovered, self.pending)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether a part of the ledgers was not compared, or nothing was."""
-        unread = any(item.severity == "high" for item in self.unused)
-        undelivered = self.outcome.counts[Result.NOT_DELIVERED]
-        return bool(self.ledger.rejected or undelivered or unread or self.pending or not self.keys)
 
     @property
     def rows(self) -> int:

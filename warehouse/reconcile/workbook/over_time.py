@@ -8,6 +8,7 @@ from warehouse.reconcile.comments.trail import TITLES, trail
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store.run_facts import (
     AGE_BANDS,
+    UNASSIGNED,
     count_ages,
     count_owners,
     newest_facts,
@@ -59,10 +60,10 @@ def write_trends(draft: Draft, on: SheetWriter, content: WorkbookContent) -> Non
     counted: Counter[str] = Counter()
     for night in nights:
         counted.update(night.owners)
-    names = [name for name, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
+    names = sorted(counted, key=lambda name: (-counted[name], not name, name))
     shown = names if len(names) <= _OWNERS else [*names[: _OWNERS - 1], _OTHERS]
     lines = [(night.day, _by_owner(night, shown)) for night in nights]
-    _write_trend(draft, on, ("owner", *shown), lines)
+    _write_trend(draft, on, ("owner", *(name or UNASSIGNED for name in shown)), lines)
 
 
 def _by_owner(night: TrendNight, shown: list[str]) -> tuple[int, ...]:
@@ -88,7 +89,7 @@ def _write_trend(
     width = len(on.headings)
     blank = [""] * (width - 2 - len(titles))
     head = on.row
-    on.heads(("Night", *titles, "In all", *blank), range(1, width))
+    on.heads(("Night", *titles, "Total", *blank), range(1, width))
     first = on.row
     for day, counts in lines:
         on.day(0, day)
@@ -121,8 +122,9 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
     lines = content.over_time.trail
     on = SheetWriter(draft, TRAIL, _TRAIL)
     left = len(lines) - _MOST_LINES
-    more = "" if lines else ": nobody did anything yet"
+    more = "" if lines else ": none"
     if left > 0:
         more = f"; {count_of(left, 'earlier line')} in ops.annotations and the pack"
-    on.title(f"Who did what in {content.day:%Y-%m} before this run{more}")
+    on.title(f"Actions in {content.day:%Y-%m} before this run{more}")
     on.table(lines[-_MOST_LINES:], content.footer)
+    on.hide_if_empty(lines)

@@ -22,17 +22,17 @@ from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 _WORDS = {
-    "portfolio_id": "Portfolio of the key; unknown names stand as they were folded, after a ?.",
-    "asset_id": "Asset of the key.",
+    "portfolio_id": "Portfolio of the position; an unknown name is folded, after a ?.",
+    "asset_id": "Asset of the position.",
     "is_custom_asset": "Whether the asset is one the organization defined itself.",
-    "venue_id": "Venue of the key.",
-    "account_name": "Account of the key.",
-    "bucket": "Balance kind and state of the key.",
-    "ledger_text": "The ledger's amount, exact; NULL where the key is not in the ledger.",
-    "snapshot_text": "The snapshot's amount, exact; NULL where the key is not in the snapshot.",
-    "ledger_rows": "Rows of the ledger of this key.",
-    "result": "What is said of the key.",
-    "break_id": "Its break, NULL where it is none.",
+    "venue_id": "Venue of the position.",
+    "account_name": "Account of the position.",
+    "bucket": "Balance kind and state of the position.",
+    "ledger_text": "The exact amount in the ledger; NULL if the ledger does not have the position.",
+    "snapshot_text": "The exact amount in the book; NULL if the book does not have the position.",
+    "ledger_rows": "Rows of the ledger for this position.",
+    "result": "The code of the result, as in ops.breaks.",
+    "break_id": "The ID of its break; NULL if it has none.",
 }
 _PLAIN = ("account_name", "ledger_text", "snapshot_text", "break_id")
 _SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")

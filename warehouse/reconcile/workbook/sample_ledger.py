@@ -6,6 +6,7 @@ is known, so that a reader can see whether each break was found.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 
 from warehouse.exact import EXACT, exact, plain
@@ -29,14 +30,28 @@ _SMALLEST = Decimal("0.000000000000000001")
 _LEAST_DIGITS = 6
 Key = tuple[str, ...]
 Line = tuple[Key, str]
-Error = Callable[[Key, str, str], list[Line] | None]
+_Change = Callable[[Key, str, str], list[Line] | None]
 
 
-def plant(source: OpenBook) -> dict[Key, str]:
+class PlantedError(Enum):
+    """A kind of planted error, with what a reader is told about it."""
+
+    DAY_BEFORE = "has the amount of the day before"
+    SMALLEST = "is 0.000000000000000001 off"
+    SIGN = "has the wrong sign"
+    TWICE = "is there twice"
+    TRANSPOSED = "has two digits transposed"
+    UNIT = "is a thousand times too large"
+    MISSING = "is missing"
+    ACCOUNT = "has another account name"
+    UNREADABLE = "cannot be read"
+
+
+def plant(source: OpenBook) -> dict[Key, PlantedError]:
     """Return the rows of a book in which each kind of error is, the first that can have it."""
     before = assemble.amounts_before(source, LEDGER_FIELDS)
     kinds = dict(_ERRORS)
-    planted: dict[Key, str] = {}
+    planted: dict[Key, PlantedError] = {}
     for key, text in _rows(source).items():
         kind = next((k for k, error in kinds.items() if _has(error, key, text, before)), None)
         if kind is not None:
@@ -46,7 +61,7 @@ def plant(source: OpenBook) -> dict[Key, str]:
 
 
 def write(
-    source: OpenBook, path: Path, planted: Mapping[Key, str], night: int = 0
+    source: OpenBook, path: Path, planted: Mapping[Key, PlantedError], night: int = 0
 ) -> tuple[str, ...]:
     """Write the ledger of a book, so many nights after the first one; return what is wrong in it.
 
@@ -56,17 +71,17 @@ def write(
     lines: list[Line] = []
     errors: list[str] = []
     for key, text in _rows(source).items():
-        kind = planted.get(key, "")
+        kind = planted.get(key)
         error = _ERRORS[kind] if kind and night in _NIGHTS.get(kind, _FIRST) else None
         wrong = error(key, text, before.get(key, text)) if error else None
         lines += [(key, text)] if wrong is None else wrong
-        if wrong is not None:
-            errors.append(f"{kind}: {display_asset(key[1])}, {key[3]}")
+        if kind and wrong is not None:
+            errors.append(f"{kind.value}: {display_asset(key[1])}, {key[3]}")
     _write_lines(source, path, lines)
     return tuple(errors)
 
 
-def _has(error: Error, key: Key, text: str, before: Mapping[Key, str]) -> bool:
+def _has(error: _Change, key: Key, text: str, before: Mapping[Key, str]) -> bool:
     return error(key, text, before.get(key, text)) is not None
 
 
@@ -93,7 +108,7 @@ def _rows(source: OpenBook) -> dict[Key, str]:
     return dict(sorted(snapshot.amounts_of(source.connection, source.day, LEDGER_FIELDS).items()))
 
 
-def _on_sizeable(change: Callable[[Key, str], list[Line]]) -> Error:
+def _on_sizeable(change: Callable[[Key, str], list[Line]]) -> _Change:
     """Return an error for amounts that are large enough for it to be seen."""
 
     def error(key: Key, text: str, then: str) -> list[Line] | None:
@@ -120,28 +135,24 @@ def _transposed_digits(key: Key, text: str, then: str) -> list[Line] | None:
     return _on_sizeable(lambda key, text: [(key, f"{text[1]}{text[0]}{text[2:]}")])(key, text, then)
 
 
-_ERRORS: dict[str, Error] = {
-    "has the amount of the day before": _day_before,
-    "is 0.000000000000000001 off": _smallest,
-    "has the wrong sign": _on_sizeable(lambda key, text: [(key, f"-{text}")]),
-    "stands there twice": _on_sizeable(lambda key, text: [(key, text), (key, text)]),
-    "has two digits transposed": _transposed_digits,
-    "is in thousandths": _on_sizeable(
-        lambda key, text: [(key, plain(exact(text).scaleb(3, EXACT)))]
-    ),
-    "is missing": _on_sizeable(lambda _key, _text: []),
-    "stands under another account name": _on_sizeable(
-        lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]
-    ),
-    "cannot be read": _on_sizeable(lambda key, _text: [(key, "#N/A")]),
+_ERRORS: dict[PlantedError, _Change] = {
+    PlantedError.DAY_BEFORE: _day_before,
+    PlantedError.SMALLEST: _smallest,
+    PlantedError.SIGN: _on_sizeable(lambda key, text: [(key, f"-{text}")]),
+    PlantedError.TWICE: _on_sizeable(lambda key, text: [(key, text), (key, text)]),
+    PlantedError.TRANSPOSED: _transposed_digits,
+    PlantedError.UNIT: _on_sizeable(lambda key, text: [(key, plain(exact(text).scaleb(3, EXACT)))]),
+    PlantedError.MISSING: _on_sizeable(lambda _key, _text: []),
+    PlantedError.ACCOUNT: _on_sizeable(lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]),
+    PlantedError.UNREADABLE: _on_sizeable(lambda key, _text: [(key, "#N/A")]),
 }
 # The nights, counted from the first ledger, in which an error is: the others are in the first only.
 _FIRST = frozenset((0,))
-_NIGHTS: dict[str, Collection[int]] = {
-    "has the wrong sign": range(1000),
-    "is 0.000000000000000001 off": range(4),
-    "is missing": range(3),
-    "stands there twice": (0, 1, 4, 5, 6),
-    "is in thousandths": (0, 2, 3),
-    "stands under another account name": range(2),
+_NIGHTS: dict[PlantedError, Collection[int]] = {
+    PlantedError.SIGN: range(1000),
+    PlantedError.SMALLEST: range(4),
+    PlantedError.MISSING: range(3),
+    PlantedError.TWICE: (0, 1, 4, 5, 6),
+    PlantedError.UNIT: (0, 2, 3),
+    PlantedError.ACCOUNT: range(2),
 }

@@ -1,7 +1,7 @@
 """Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
 
 import textwrap
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -176,7 +176,6 @@ class SheetWriter:
         shape = {
             "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
-            "fair": self._formats.fair,
             "bad": self._formats.bad,
             "warning": self._formats.label,
         }.get(kind, self._calculated)
@@ -238,6 +237,11 @@ class SheetWriter:
         for row in rows:
             self.line(row)
         self.finish(first, footer, frozen)
+
+    def hide_if_empty(self, rows: Sized) -> None:
+        """Hide a sheet without rows, so that no empty page is printed."""
+        if not len(rows):
+            self.sheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
         """Set panes, filter and print set-up of a table by the row of its header.

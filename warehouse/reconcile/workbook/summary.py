@@ -19,11 +19,11 @@ from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
 _COLUMNS = (
     Heading("", 24),
-    Heading("", 22),
+    Heading("", 22, "amount"),
     Heading("", 18, "amount"),
     Heading("", 18, "amount"),
-    Heading("", 18, "amount"),
-    Heading("", 12),
+    Heading("", 14),
+    Heading("", 16),
 )
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
@@ -40,7 +40,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     must(on.sheet.write_datetime(on.row, 1, content.day, draft.formats.day))
     draft.book.define_name("as_of", f"=Summary!$B${on.row + 1}")
     on.row += 1
-    for label, value in (("Snapshot", content.source.snapshot_id), ("Run", content.run_id)):
+    for label, value in (("Book", content.source.snapshot_id), ("Run", content.run_id)):
         on.text(0, label)
         on.text(1, value)
         on.row += 1
@@ -74,16 +74,14 @@ def _write_banner(draft: Draft, on: SheetWriter, content: WorkbookContent) -> No
     total, accepted = len(breaks), sum(not break_.is_open for break_ in breaks)
     cells, status = content.cells("A"), content.cells("M")
     counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
-    partial = "".join(f"; {words}" for words in (content.partial,) if words)
-    formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total){partial}"'
-    words = f"{total - accepted} OPEN BREAKS ({total} in total){partial}"
+    noun = f'IF({counted}=1," open break ("," open breaks (")'
+    formula = f'={counted}&{noun}&COUNTA({cells})&" in total)"'
+    # Without separators of thousands, as the formula gives it.
+    words = f"{total - accepted} open break{'s' * (total - accepted != 1)} ({total} in total)"
     on.sheet.set_row(on.row, 24)
-    # Green says that the whole book ties: nothing is open, and nothing was left out.
-    kind = "fair" if partial else "good"
-    if total > accepted or content.is_lost:
-        kind = "bad"
-    _across(on, "", getattr(draft.formats, kind))
-    on.formula(0, formula, words, kind)
+    is_good = total == accepted
+    _across(on, "", draft.formats.good if is_good else draft.formats.bad)
+    on.formula(0, formula, words, "good" if is_good else "bad")
     on.row += 1
     _write_warnings(draft, on, content)
     on.row += 1
@@ -120,7 +118,7 @@ def _across(on: SheetWriter, words: str, shape: Any) -> None:
 
 def _write_coverage(on: SheetWriter, content: WorkbookContent) -> None:
     """Write what was read and at which level, and everything that was not used, the worst first."""
-    on.heads(("What was read", "Level", "", "Rows", "", ""))
+    on.heads(("File", "Level", "", "Rows", "", ""))
     for name, level, rows in lines_of(content.ledger):
         _wide(on, name, level, rows)
     *assets, of_all = content.outcome.forgiven or [None]
@@ -161,29 +159,29 @@ def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
 
 
 def _write_counters(on: SheetWriter, content: WorkbookContent) -> None:
-    on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
+    on.heads(("Result", "Positions", "", "Since the previous run", "Breaks", ""), (1, 4))
     changes = {
         change: sum(b.change == change for b in content.outcome.breaks) for change in _CHANGES
     }
     right = [*changes.items(), ("resolved", len(content.resolved))]
     assets = [tie for tie in content.ties if tie.level == "asset"]
     equal = sum(tie.result == EQUAL for tie in assets)
-    right.append((f"assets equal, of {len(assets)}", equal))
+    right.append((f"equal assets, of {len(assets)}", equal))
     for place, result in enumerate(Result):
-        on.text(0, result.value)
+        on.text(0, result.words)
         on.count(1, content.outcome.counts[result])
         if place < len(right):
             on.text(3, right[place][0])
             on.count(4, right[place][1])
         on.row += 1
-    on.text(0, "Keys in all")
+    on.text(0, "Total")
     on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", content.keys, "count")
     on.row += 2
 
 
 def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
     """Write breaks by status and age, counted live."""
-    on.heads(("Status", *(label for label, _, _ in AGE_BANDS), "In all"), range(1, 6))
+    on.heads(("Status", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
     for name in STATUSES:
         on.text(0, name)
@@ -197,18 +195,18 @@ def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
-    on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
+    on.heads(("Asset", "Ledger", "Book", "Difference", "Breaks", "Result"), range(1, 5))
     assets = [tie for tie in content.ties if tie.level == "asset"]
     assets = sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]
-    for place, name in enumerate(("ledger", "snapshot", "difference"), 2):
+    for place, name in enumerate(("ledger", "snapshot", "difference"), 1):
         on.measure(place, (getattr(tie, name) for tie in assets))
     for tie in assets:
         on.text(0, display_asset(tie.asset))
-        on.text(1, tie.result)
-        on.number(2, tie.ledger)
-        on.number(3, tie.snapshot)
-        on.number(4, tie.difference)
-        on.count(5, tie.breaks)
+        on.number(1, tie.ledger)
+        on.number(2, tie.snapshot)
+        on.number(3, tie.difference)
+        on.count(4, tie.breaks)
+        on.text(5, tie.result)
         on.row += 1
     on.row += 1
 

@@ -1,6 +1,7 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
 from warehouse.reconcile.ledger.coverage import worst_first
+from warehouse.reconcile.matching.key_resolution import Alias, alias_line
 from warehouse.reconcile.matching.totals import EQUAL, STEPPED
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import (
@@ -15,22 +16,22 @@ from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, machine_hea
 from warehouse.spreadsheet.writing.format import Draft
 
 _TIES = (
-    Heading("Per", 10),
-    Heading("Of", 22),
+    Heading("Level", 10),
+    Heading("Name", 22),
     Heading("Asset", 12),
     Heading("Ledger", 12, "amount"),
-    Heading("Snapshot", 12, "amount"),
+    Heading("Book", 12, "amount"),
     Heading("Difference", 12, "amount"),
-    Heading("Keys", 9, "count"),
+    Heading("Positions", 9, "count"),
     Heading("Breaks", 9, "count"),
     Heading("Result", 16),
     Heading("Sums agree", 10),
-    *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
-    *machine_headings("Of breaks, exact", "Within tolerance, exact"),
+    *machine_headings("Ledger, exact", "Book, exact", "Difference, exact"),
+    *machine_headings("In breaks, exact", "Within tolerance, exact"),
 )
 _COMPLETE = (
     *("Ledger", "Sheet", "As of", "Rows", "Used", "Skipped", "Rejected", "Accounted for"),
-    "Skipped because",
+    "Reason for skipping",
 )
 _ROLLED = (
     Heading("Asset", 14),
@@ -38,45 +39,53 @@ _ROLLED = (
     Heading("Adds up", 8),
     *machine_headings(*(f"{title}, exact" for title in STEPPED)),
 )
-_PAPER_ROWS = 40  # of a table that says the same of every asset: about a page
+_PAPER_ROWS = 40  # of a table with a line for every asset: about a page
 _NOTICES = (
     Heading("Severity", 10),
-    Heading("What", 70),
-    Heading("Where", 34),
-    Heading("As it stood there", 34),
+    Heading("Message", 70),
+    Heading("Location", 34),
+    Heading("Original text", 34),
 )
 _MAPPING = (
     Heading("Field", 12),
-    Heading("Written", 30),
-    Heading("Taken for", 30),
-    Heading("How", 12),
+    Heading("In the ledger", 30),
+    Heading("Read as", 30),
+    Heading("Matched by", 16),
     Heading("Rows", 9, "count"),
-    Heading("Perhaps", 30),
+    Heading("Suggestion", 60),
 )
-_EVIDENCE = (Heading("What", 34), Heading("Value", 90))
+_MATCHED_BY = {
+    "folded": "case and spaces",
+    "alias": "recon.toml",
+    "unknown": "not matched",
+    "suggested": "not matched",
+}
+_EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP = """
-Results, the first that holds: Rejected (the amount could not be read), Unmapped (a name is not \
-known), Portfolio not delivered, Not in ledger, Not in snapshot, Matched, Matched (zero) (nothing \
-on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), Within \
-tolerance, Amount differs.
-Breaks are those that somebody must explain: Rejected, Unmapped, Not in ledger, Not in snapshot, \
-Amount differs.
-Difference is ledger less snapshot. It is calculated from the exact texts, since numbers of a \
-spreadsheet keep 15 digits; the verdict was made by exact decimals and never by a formula.
-Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break opens again when \
-its difference changes, when it comes back, or when the acceptance is too old.
-What is read back, from any copy saved in out or inbox, as xlsx or ods, sorted, filtered or \
-renamed: Status, Owner, Root cause and Comment by Break ID, and the names beside Prepared by and \
-Reviewed by. Everything else is ignored.
-Where two people said different things of one break, both stand in the comment and in Notices.
-A sign-off holds for this result only: it is void as soon as an amount changes.
+Results. The first that applies counts: Rejected (the amount could not be read), Unmapped (a name \
+is not known), Portfolio not delivered, Not in ledger, Not in book, Matched, Matched (zero) \
+(missing on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), \
+Within tolerance, Amount differs.
+Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
+book, Amount differs.
+Difference is ledger less book. It is calculated from the exact texts, because number cells keep \
+15 digits. Exact decimals decide the result, never a formula.
+Age counts from Occurred on, the first day of the present occurrence. A break that was away and \
+came back is a new occurrence. First seen is the first day of its first occurrence.
+Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break opens again if its \
+difference changes, if it comes back, or if the acceptance is too old.
+Read back from any copy that is saved in out or inbox, as xlsx or ods, sorted, filtered or \
+renamed: Status, Owner, Root cause and Comment by Break ID, and the names next to Prepared by and \
+Reviewed by. All other cells are not read back.
+If two people write different texts for one break, both are in the comment and in Notices.
+A signature is valid for this result only. It is void as soon as an amount changes.
 """.strip().splitlines()
 
 
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write the totals of both sides, and below them that every row of the ledger is counted."""
     on = SheetWriter(draft, TIES, _TIES)
-    on.title(f"Totals of ledger and snapshot as of {content.day}, what differs first")
+    on.title(f"Totals of ledger and book as of {content.day}, differences first")
     on.heads()
     header = on.row - 1
     ties = sorted(content.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
@@ -117,8 +126,8 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
     on = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
-    before = "book before (no run before: openings of the ledger are not known)"
-    on.title(f"From the {before if is_first else 'run before'} to {content.day}, per asset")
+    before = "previous book (no previous run: the openings of the ledger are not known)"
+    on.title(f"From the {before if is_first else 'previous run'} to {content.day}, per asset")
     header = on.row
     on.heads()
     steps = zip(*(line.steps for line in content.rolled), strict=True)
@@ -135,18 +144,19 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
 def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write everything that a reader must know, the worst first."""
     on = SheetWriter(draft, NOTICES, _NOTICES)
-    on.title("What to know of this reconciliation")
+    on.title("Notices of this reconciliation, the most severe first")
     quiet = [item.notice for item in content.unused if item.severity == "low"]
     in_order = worst_first([*content.notices, *quiet])
     rows = [[notice.severity, notice.words, notice.where, notice.raw] for notice in in_order]
     on.table(rows, content.footer)
+    on.hide_if_empty(rows)
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
     """Write which exports were recognised, and every name that was not taken as it was written."""
     on = SheetWriter(draft, MAPPING, _MAPPING)
     rows: list[list[object]] = [
-        ["file", source.place_name, source.profile, "columns", source.used, ""]
+        ["file", source.place_name, source.profile, "its columns", source.used, ""]
         for source in content.ledger.sources
         if source.profile
     ]
@@ -155,21 +165,28 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
             alias.field,
             alias.written,
             alias.name or display_asset(alias.id),
-            alias.how,
+            _MATCHED_BY[alias.how],
             alias.rows,
-            alias.suggestion,
+            _suggestion(alias),
         ]
         for alias in content.outcome.aliases
     ]
-    title = "Exports that are known by their columns, and names that were not taken as written"
+    title = "Known exports, and names that differ between ledger and book"
     on.title(title if rows else f"{title}: none")
     on.table(rows, content.footer)
+    on.hide_if_empty(rows)
+
+
+def _suggestion(alias: Alias) -> str:
+    if alias.how != "suggested":
+        return alias.suggestion
+    return f"recon.toml, under [alias.{alias.field}]: {alias_line(alias)}"
 
 
 def write_evidence(draft: Draft, content: WorkbookContent) -> None:
     """Write what stands behind the figures: versions, times, digests."""
     on = SheetWriter(draft, EVIDENCE, _EVIDENCE)
-    on.title("What stands behind the figures")
+    on.title("Evidence for the figures")
     on.table([[what, value] for what, value in content.evidence.items()], content.footer)
 
 

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.lookup_key import lookup_key
 from warehouse.reconcile.breaks.identity import display_names
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.terms.dimensions import CUSTOM, WITH_IDS
@@ -30,10 +31,11 @@ from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
 LOOKUP_KEY = "lookup_key"
+_RESULTS: Mapping[object, str] = {result.value: result.words for result in Result}
 _BATCH = 4096
 _CELL_BYTES = 130
-_OFF_PAPER = ("Ledger, exact", "Snapshot, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
-_PAPER_ROWS = 40  # of all keys: those that matter on paper stand on Breaks
+_OFF_PAPER = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
+_PAPER_ROWS = 40  # of all positions: the breaks are printed whole
 _BEFORE = 3  # sheets before the first part of All positions
 
 
@@ -83,22 +85,34 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
 def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
     kinds = SheetColumnKind
     names = [
-        (name, name.capitalize(), f"{name} of the key.", kinds.TEXT, _width(content, name))
+        (name, name.capitalize(), f"The {name} of the position.", kinds.TEXT, _width(content, name))
         for name in content.outcome.fields
     ]
     columns_ = (
         *names,
-        ("ledger", "Ledger", "The ledger's amount.", kinds.NUMBER, 24),
-        ("snapshot", "Snapshot", "The snapshot's amount.", kinds.NUMBER, 24),
-        ("digits", "Digits", "Whether the numbers are their exact texts.", kinds.DIGITS, 10),
-        ("result", "Result", "What is said of the key: see Help.", kinds.TEXT, 20),
-        ("id", "Break ID", "Its break, where it is one.", kinds.TEXT, 14),
-        ("ledger", "Ledger, exact", "The truth.", kinds.EXACT, 34),
-        ("snapshot", "Snapshot, exact", "The truth.", kinds.EXACT, 34),
-        ("rows", "Ledger rows", "Rows of the ledger of this key.", kinds.COUNT, 11),
-        (LOOKUP_KEY, "Key", "The same in the workbook of positions, for lookups.", kinds.TEXT, 21),
+        ("ledger", "Ledger", "The amount in the ledger.", kinds.NUMBER, 24),
+        ("snapshot", "Book", "The amount in the book.", kinds.NUMBER, 24),
+        (
+            "digits",
+            "Digits",
+            "exact if both numbers equal their exact texts, otherwise rounded.",
+            kinds.DIGITS,
+            10,
+        ),
+        ("result", "Result", "Result for this position (see Help).", kinds.TEXT, 20),
+        ("id", "Break ID", "The ID of its break, if it has one.", kinds.TEXT, 14),
+        ("ledger", "Ledger, exact", "The exact amount in the ledger.", kinds.EXACT, 34),
+        ("snapshot", "Book, exact", "The exact amount in the book.", kinds.EXACT, 34),
+        ("rows", "Ledger rows", "Rows of the ledger for this position.", kinds.COUNT, 11),
+        (
+            LOOKUP_KEY,
+            "Key",
+            "The same text as in the positions workbook, for lookups.",
+            kinds.TEXT,
+            21,
+        ),
         *(
-            (f"{name}_id", f"{name.capitalize()} id", f"{name} of the key.", kinds.TEXT, 24)
+            (f"{name}_id", f"{name.capitalize()} id", f"The ID of the {name}.", kinds.TEXT, 24)
             for name in WITH_IDS
             if name in content.outcome.fields
         ),
@@ -158,6 +172,7 @@ def _values(
     others = ("ledger", "snapshot", "rows", "result", LOOKUP_KEY)
     for place, name in enumerate(others, len(fields) + 1):
         values[name] = [row[place] for row in batch]
+    values["result"] = [_RESULTS[code] for code in values["result"]]
     for name in WITH_IDS:
         if name in fields:
             place = fields.index(name) + 1

@@ -1,5 +1,5 @@
 select
-    coalesce(nullif(trim(owner), ''), 'nobody') as owner,
+    nullif(trim(owner), '') as owner,
     count(*) as open_breaks,
     max(age_days) as oldest_days
 from ops.breaks
@@ -8,4 +8,4 @@ where status <> 'Explained - accepted'
         select max(snapshot_date) from ops.breaks where status <> 'Explained - accepted'
     )
 group by all
-order by open_breaks desc, owner
+order by open_breaks desc, owner nulls last

@@ -140,7 +140,7 @@ def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> No
     path = write(csv("5 CR", "6 DR"))
     with pytest.raises(Ambiguous, match="say CR or DR") as question:
         read(path)
-    shape = Shape(negative_word="CR")
+    shape = Shape(negative_words=("CR",))
     name = question.value.line.split('"')[1]
     settled = read(path, config=Config(shapes={name: shape}))
     assert amounts(settled) == ["-5", "6"]

@@ -68,7 +68,7 @@ def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     desk.settle(asked.value.line + "\n")
     done = desk.run()
     (told,) = [notice for notice in done.notices if notice.severity == "high"]
-    assert f"as of {BEFORE}, the snapshot as of {DAY}" in told.words
+    assert f"as of {BEFORE}, and the book is as of {DAY}" in told.words
     summary = openpyxl.load_workbook(done.files[0])["Summary"]
     assert any(told.words in str(cell.value) for row in summary for cell in row)
 

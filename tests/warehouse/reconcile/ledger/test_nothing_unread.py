@@ -193,19 +193,19 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
         lambda at: at.put(
             texts(MOVED, {"portfolio": "portfolioName", "asset": "assetId", "amount": "amount"})
         ),
-        "2 OPEN BREAKS",
+        "2 open breaks",
     ),
     "Fund Name, and units moved": (
         lambda at: at.put(
             texts(MOVED, {"portfolio": "Fund Name", "asset": "Asset", "amount": "Quantity"})
         ),
-        "2 OPEN BREAKS",
+        "2 open breaks",
     ),
     "Subsidiary, and units moved": (
         lambda at: at.put(
             texts(MOVED, {"portfolio": "Subsidiary", "asset": "Asset", "amount": "Quantity"})
         ),
-        "2 OPEN BREAKS",
+        "2 open breaks",
     ),
     "a column without a title that holds the accounts": (
         lambda at: at.put(texts(BOOK, ALL | {"account": "", "amount": "amount"})),
@@ -223,7 +223,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
             at.put(ledger(MOVED[:3]), "fine.csv"),
             at.put("asset;amount\nETH;100\nSOL;3\n", "coarse.csv"),
         ),
-        "2 OPEN BREAKS",
+        "2 open breaks",
     ),
     "a tab that is not understood, with an adjustment": (
         lambda at: book(at, LEDGER | {"Manual": [["what", "how many"], ["BTC lost", -4]]}),

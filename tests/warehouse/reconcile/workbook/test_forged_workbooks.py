@@ -106,12 +106,12 @@ def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, SheetImprint])
 
 
 FORGERIES = (
-    ("Summary", "OPEN BREAKS", '=0&" OPEN BREAKS (0 in total)"', "OPEN BREAKS"),
-    ("Summary", "OPEN BREAKS", "0 OPEN BREAKS (2 in total)", "OPEN BREAKS"),
+    ("Summary", "open breaks", '=0&" open breaks (0 in total)"', "open breaks"),
+    ("Summary", "open breaks", "0 open breaks (2 in total)", "open breaks"),
     ("Summary", "Rejected", 7, "Rejected: column B was '1' and is now '7'"),
     ("Summary", "Open", 0, "Open"),
     ("Summary", "ETH", 0, "ETH"),
-    ("Summary", "Snapshot", "20261121T021500Z", "Snapshot"),
+    ("Summary", "Book", "20261121T021500Z", "Book"),
     ("Breaks", "B-", 7, "B-"),
     ("Breaks", "Breaks as of", "Breaks of nobody", "Breaks as of"),
     ("Resolved", "B-", "Amount same", "B-"),
@@ -120,7 +120,7 @@ FORGERIES = (
     ("Roll-forward", "ETH", "7", "ETH"),
     ("Notices", "high", "all is well", "high"),
     ("Mapping", "asset", "DOGE", "asset"),
-    ("Evidence", "snapshot", "another", "snapshot"),
+    ("Evidence", "book", "another", "book"),
     ("Help", "Breaks are", "Nothing is a break", "Breaks are"),
     ("All positions", "Portfolio p1", 7, "Portfolio p1"),
 )
@@ -136,7 +136,7 @@ def _changed(book: Any, sheet: str, label: str, value: object) -> None:
     numbers = [cell for cell in row[1:] if isinstance(cell.value, int | float)]
     live = [cell for cell in row[1:] if str(cell.value).startswith("=")]
     others = [row[1]] if len(row) > 1 and row[1].value is not None else [row[0]]
-    chosen = numbers if isinstance(value, int) else [row[0]] if "OPEN" in label else others
+    chosen = numbers if isinstance(value, int) else [row[0]] if "open" in label else others
     (chosen or live or others)[0].value = value
 
 

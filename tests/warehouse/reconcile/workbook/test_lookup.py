@@ -71,7 +71,7 @@ def test_a_lookup_by_the_key_brings_the_amount_of_the_other_workbook(
     for no, cells in enumerate(source.iter_rows(min_row=2), 1):
         row = {cell.column_letter: cell.value for cell in cells}
         sheet.cell(no, 1, row[ours["Key"]])
-        sheet.cell(no, 2, row[ours["Snapshot, exact"]]).data_type = "s"
+        sheet.cell(no, 2, row[ours["Book, exact"]]).data_type = "s"
         sheet.cell(no, 3, row[ours["Venue"]])
         match = f"MATCH(A{no},Accounts!${key}$1:${key}$99,0)"
         sheet.cell(no, 4, f"=INDEX(Accounts!${total}$1:${total}$99,{match})")

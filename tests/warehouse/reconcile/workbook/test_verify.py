@@ -136,14 +136,14 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
             (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " is in no such row"),
             (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " is missing"),
             (headed("Breaks", "Ledger, exact", "Ledger"), "column 'Ledger, exact' is missing"),
-            (headed("Breaks", "Snapshot, exact", None), "column 'Snapshot, exact' is missing"),
+            (headed("Breaks", "Book, exact", None), "column 'Book, exact' is missing"),
             (headed("Breaks", "Difference, exact", "Ledger, exact"), "more than once"),
             (put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"), "ETH: ledger was 22 and is"),
             (
                 put("Tie-out", ("Asset", "ETH"), "Difference, exact", "0"),
                 "ETH: difference was 2 and",
             ),
-            (put("Tie-out", ("Asset", "ETH"), "Of breaks, exact", "0"), "ETH: of breaks was 2 and"),
+            (put("Tie-out", ("Asset", "ETH"), "In breaks, exact", "0"), "ETH: in breaks was 2 and"),
             (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: breaks was 1 and is now '0'"),
             (put("Tie-out", ("Asset", "ETH"), "Result", "equal"), "ETH: result was differs and is"),
             (
@@ -175,8 +175,8 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
                 "ledger rows was 1 and is now '2'",
             ),
             (
-                headed("All positions", "Snapshot, exact", "Other"),
-                "column 'Snapshot, exact' is missing",
+                headed("All positions", "Book, exact", "Other"),
+                "column 'Book, exact' is missing",
             ),
             (lambda book: book["All positions"].delete_rows(3), " is missing"),
             (lambda book: book.remove(book["All positions"]), "All positions is missing"),
@@ -201,9 +201,9 @@ def test_every_edit_of_a_figure_or_a_name_is_named(
 
 def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
     """One cell that was changed is one difference, with what stood there and what stands there."""
-    change = put("Tie-out", ("Asset", "ETH"), "Snapshot, exact", "20.000000000000000001")
+    change = put("Tie-out", ("Asset", "ETH"), "Book, exact", "20.000000000000000001")
     assert changed(settled, change).differences == (
-        "Tie-out, asset / ETH / ETH: snapshot was 20 and is now '20.000000000000000001'",
+        "Tie-out, asset / ETH / ETH: book was 20 and is now '20.000000000000000001'",
     )
 
 
@@ -373,8 +373,8 @@ def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: De
     found = counter.verify(desk.folder.root, written(desk))
     assert found.is_whole
     assert found.compared[3] == "12 rows of Not matched"
-    change = put("Not matched", ("Asset", "ETH"), "Snapshot, exact", "22")
-    assert "snapshot was 20" in changed(desk, change).differences[0]
+    change = put("Not matched", ("Asset", "ETH"), "Book, exact", "22")
+    assert "book was 20" in changed(desk, change).differences[0]
 
 
 def gone(desk: Desk, file: Path) -> None:

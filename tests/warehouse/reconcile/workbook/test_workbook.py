@@ -134,7 +134,7 @@ def test_every_key_and_every_digit_is_in_the_workbook(desk: Desk) -> None:
     rows = list(sheet.iter_rows(min_row=2, values_only=True))
     assert len(rows) == sum(found.counts.values())
     titles = [cell.value for cell in sheet[1]]
-    exact = {row[1]: row[titles.index("Snapshot, exact")] for row in rows}
+    exact = {row[1]: row[titles.index("Book, exact")] for row in rows}
     assert exact["BTC"] == "1523.123456789012345678"
     assert exact["HUGE"] == "123456789012345678901234.5"
     breaks = {row[titles.index("Break ID")] for row in rows} - {None}
@@ -250,7 +250,7 @@ def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path)
     assert "All positions" not in book.sheetnames
     assert [row[1].value for row in book["Not matched"].iter_rows(min_row=2)] == ["A3"]
     (told,) = [one.words for one in done.notices if "Not matched" in one.words]
-    assert "9 keys" in told
+    assert "9 positions" in told
     assert done.files[2].name in told
     rows = pq.read_table(done.files[2]).to_pylist()
     assert [row["asset_id"] for row in rows] == [f"A{number}" for number in range(1, 10)]

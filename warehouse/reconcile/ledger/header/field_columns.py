@@ -15,7 +15,9 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
         # A second choice of words counts only where no column has one of the first; a column that
         # was settled for another field, or as the amounts of a name, is not this one by its words.
         shape = candidate.shape
-        settled_titles = {fold(title) for title in (*shape.columns.values(), *shape.label_columns)}
+        settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
+        settled = (*settled, shape.sign or "", shape.unit_column)
+        settled_titles = {fold(title) for title in settled if title}
         titles = [
             place
             for place, title in enumerate(candidate.titles)
@@ -52,12 +54,27 @@ def two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambig
 
 def sign_place(candidate: Candidate) -> int | None:
     """Return the column that says the sign of the amounts, if one was settled."""
-    if not candidate.shape.sign:
-        return None
-    places = places_of(candidate.shape.sign, candidate.titles)
+    title = candidate.shape.sign
+    return _settled_place(candidate, title, "the sign") if title else None
+
+
+def unit_place(candidate: Candidate) -> int | None:
+    """Return the column that says the unit of each amount, if one was settled."""
+    title = candidate.shape.unit_column
+    return _settled_place(candidate, title, "the unit") if title else None
+
+
+def row_places(candidate: Candidate) -> dict[str, int]:
+    """Return by title the columns that say which rows are used."""
+    titles = candidate.shape.row_columns
+    return {title: _settled_place(candidate, title, "keep_rows or skip_rows") for title in titles}
+
+
+def _settled_place(candidate: Candidate, title: str, use: str) -> int:
+    places = places_of(title, candidate.titles)
     if not places:
         raise NotReconciled(
-            f"{candidate.where} has no column {candidate.shape.sign!r}, which was settled for the "
-            f"sign. Nothing was reconciled. Mend {candidate.table} in recon.toml."
+            f"{candidate.where} has no column {title!r}, which was settled for {use}. "
+            f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
         )
     return places[0]

@@ -18,7 +18,12 @@ from warehouse.reconcile.ledger.header.amount_columns import (
 )
 from warehouse.reconcile.ledger.header.candidate import Candidate, candidate_at
 from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.field_columns import column_of, sign_place
+from warehouse.reconcile.ledger.header.field_columns import (
+    column_of,
+    row_places,
+    sign_place,
+    unit_place,
+)
 from warehouse.reconcile.ledger.header.profiles import Profile
 from warehouse.reconcile.ledger.header.titles import depths, letters, places_of
 from warehouse.reconcile.ledger.header.words import Words
@@ -34,7 +39,8 @@ class Header:
 
     It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
     `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
-    whether they are negative. The column `amount` is the first one that an amount is read from.
+    whether they are negative, `unit` the one that says their units. `rows` are the columns by title
+    that say which rows are used. The column `amount` is the first one that an amount is read from.
     `profile` is the export of a known program that it is. `days` are the days that the titles of
     columns of amounts state, by column, and `day` is the one that is read.
     """
@@ -50,6 +56,8 @@ class Header:
     names: Mapping[str, str] = field(default_factory=dict)
     covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sign: int | None = None
+    unit: int | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
     profile: Profile | None = None
     days: Mapping[int, date] = field(default_factory=dict)
     day: date | None = None
@@ -86,13 +94,15 @@ class Header:
     @property
     def places(self) -> frozenset[int]:
         """All columns that are read."""
-        sign = () if self.sign is None else (self.sign,)
-        return frozenset((*self.columns.values(), *self.amount_places, *sign))
+        said = [place for place in (self.sign, self.unit) if place is not None]
+        places = (*self.columns.values(), *self.amount_places, *said, *self.rows.values())
+        return frozenset(places)
 
     @property
     def is_plain(self) -> bool:
         """Whether each layer has one column, and nothing else says what its cells mean."""
-        return self.sign is None and all(
+        is_said = self.sign is not None or self.unit is not None or self.rows
+        return not is_said and all(
             len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
         )
 
@@ -163,6 +173,8 @@ def _header(candidate: Candidate) -> Header:
         names={name: text for name, text in candidate.names.items() if name not in columns},
         covers=candidate.covers,
         sign=sign_place(candidate),
+        unit=unit_place(candidate),
+        rows=row_places(candidate),
         profile=candidate.profile,
         days={place: day for day, places in days.items() for place in places},
         day=layers[0].day,

@@ -39,6 +39,12 @@ class KnownNames:
         """Return whether a text is a name of a dimension."""
         return fold(text) in self.folded.get(dimension, {})
 
+    def is_same(self, dimension: str, text: str, other: str) -> bool:
+        """Return whether two texts are one name, or names of one thing that the book knows."""
+        names = self.folded.get(dimension, {})
+        first, second = fold(text), fold(other)
+        return first == second or (first in names and names[first] == names.get(second))
+
     def dimension_of(self, text: str) -> str:
         """Return the dimension that a text is a name of, or nothing."""
         name = fold(text)

@@ -29,6 +29,13 @@ _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
 _BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
 _AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
 
+_FACTORS = {"thousands": "1000", "millions": "1000000", "billions": "1000000000"}
+OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negative": "positive"}
+_SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
+_PART = re.compile(r"[^\W_]+")
+_LONG_PART = 4  # characters: shorter words are parts of names by chance
+_FEW_PARTS = 4
+
 # By group and kind, like `field` and `asset`, the words.
 _Lists = dict[tuple[str, str], list[str]]
 
@@ -46,6 +53,7 @@ class Words:
     total: re.Pattern[str]
     whole_totals: frozenset[str]
     units: Mapping[str, re.Pattern[str]]
+    factors: Mapping[str, str]
 
     def field_of(self, title: str) -> str:
         """Return the field that a title names in one of the known languages, or nothing."""
@@ -90,6 +98,31 @@ class Words:
         """Return whether a cell of a column of sides says credit."""
         return self.cells.get(_key(cell)) == "credit"
 
+    def side_of(self, cell: str) -> str:
+        """Return `debit`, `credit`, `positive` or `negative`, or nothing if a cell says no side."""
+        if sign := _SIGNS.get(cell.strip()):
+            return sign
+        kind = self.cells.get(_key(cell), "")
+        return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
+
+    def is_void(self, cell: str) -> bool:
+        """Return whether a cell says that its row does not count (yet), like `VOID`."""
+        return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
+
+    def factor_of(self, cell: str) -> str:
+        """Return by what a unit like `k` or `sat` multiplies an amount, or nothing."""
+        is_figure = cell[:1].isdecimal() and not cell.startswith("0")
+        return "" if is_figure else self.factors.get(_key(cell), "")
+
+    def _only(self, cell: str, *kinds: str) -> str:
+        """Return the one of these kinds that the longer words of a cell are of, or nothing."""
+        parts = _PART.findall(_bare(cell))
+        if len(parts) > _FEW_PARTS or "term" in parts:  # short-term is not short
+            return ""
+        found = {self.cells.get(part) for part in parts if len(part) >= _LONG_PART}
+        said = found.intersection(kinds)
+        return said.pop() or "" if len(said) == 1 else ""
+
     def is_figure(self, title: str) -> bool:
         """Return whether a title speaks of prices, values or other figures that are no amounts."""
         return "%" in title or self._has(title, "figure")
@@ -100,9 +133,15 @@ class Words:
 
     def is_remark(self, title: str) -> bool:
         """Return whether a title speaks of remarks, or describes the asset."""
-        return self._has(title, "remark") or any(
-            self.columns.get(_key(written)) == "of_asset" for written in _spellings(title)
+        return (
+            self._has(title, "remark")
+            or self.is_asset_name(title)
+            or any(self.columns.get(_key(written)) == "of_asset" for written in _spellings(title))
         )
+
+    def is_asset_name(self, title: str) -> bool:
+        """Return whether a title speaks of another name of the asset."""
+        return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def _has(self, title: str, kind: str) -> bool:
         words = {
@@ -202,6 +241,12 @@ def words_of(own: str = "") -> Words:
             unit: _unit_pattern(lists["unit", unit], lists["unit_alone", unit])
             for unit in ("thousands", "millions", "billions")
         },
+        factors={
+            key: _FACTORS[unit]
+            for group in ("unit", "unit_alone")
+            for key, unit in tables[group].items()
+        }
+        | tables["scale"],
     )
 
 

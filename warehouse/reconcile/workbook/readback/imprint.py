@@ -22,7 +22,7 @@ from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
 from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
+from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.storage.layout import written_aside
@@ -84,7 +84,7 @@ def identity(content: WorkbookContent) -> str:
     outcome = content.outcome
     shown_values |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
     shown_values |= {"sources": content.ledger.sources, "fields": outcome.fields}
-    shown_values |= {"forgiven": outcome.forgiven}
+    shown_values |= {"forgiven": outcome.forgiven, "wording": WORDING}
     text = json.dumps(shown_values, default=_plain, sort_keys=True, skipkeys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

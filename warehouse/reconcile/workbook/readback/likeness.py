@@ -38,14 +38,16 @@ _TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE, TRAIL)
 _HEADER = 1  # the row of the titles in each of them
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, EVIDENCE: 1}  # columns that name a row
 _PEOPLE = frozenset(("Status", "Owner", "Rootcause", "Comment"))
+_STEPPED = tuple(title.replace(" ", "") for title in STEPPED)
 # The number cells of amounts, by the digits on which all programs agree. The difference is live.
+# "Snapshot" is the title of the book in the first wording.
 _NUMBERS = {
     name: dict.fromkeys(titles, SIGNIFICANT)
     for name, titles in (
-        (SUMMARY, (letters(2), letters(3), letters(4))),
-        (BREAKS, ("Ledger", "Snapshot")),
-        (TIES, ("Ledger", "Snapshot", "Difference")),
-        (ROLLED, tuple(title.replace(" ", "") for title in STEPPED)),
+        (SUMMARY, tuple(letters(place) for place in range(1, 5))),
+        (BREAKS, ("Ledger", "Book", "Snapshot")),
+        (TIES, ("Ledger", "Book", "Snapshot", "Difference")),
+        (ROLLED, (*_STEPPED, *(title.replace("Book", "Snapshot") for title in _STEPPED))),
     )
 }
 _NUMBERS[BREAKS]["Difference"] = 13

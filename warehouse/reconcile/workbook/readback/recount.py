@@ -7,7 +7,7 @@ from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 from warehouse.reconcile.store.run_facts import AGE_BANDS
 
 Row = tuple[str, ...]
-_BANNER = re.compile(r"\d+OPENBREAKS\((\d+)intotal\)")
+_BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
 
 
 def counted_again(
@@ -26,7 +26,9 @@ def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     label = row[0] if row else ""
     if banner := _BANNER.fullmatch(label):
         accepted = sum(_same(status, ACCEPTED) for status, _ in breaks)
-        return (f"{int(banner[1]) - accepted}OPENBREAKS({banner[1]}intotal)", *row[1:])
+        number = int(banner[2]) - accepted
+        noun = "OPENBREAKS" if banner[1].isupper() else f"openbreak{'s' * (number != 1)}"
+        return (f"{number}{noun}({banner[2]}intotal)", *row[1:])
     if any(_same(label, status) for status in STATUSES):
         ages = [age for status, age in breaks if _same(status, label)]
         counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]

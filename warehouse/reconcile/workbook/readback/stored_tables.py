@@ -1,6 +1,7 @@
 """The tables that a workbook must hold, from the stored result of its run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +23,9 @@ from warehouse.spreadsheet.writing.cells import number
 from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
 OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
-_EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
-_AMOUNTS = ("Ledger", "Snapshot")
-_PARTS = ("Of breaks, exact", "Within tolerance, exact")
+_EXACT = ("Ledger, exact", "Book, exact", "Difference, exact")
+_AMOUNTS = ("Ledger", "Book")
+_PARTS = ("In breaks, exact", "Within tolerance, exact")
 _BREAKS = SheetTable(
     sheet=BREAKS,
     marks=("Break ID", "Comment"),
@@ -35,10 +36,10 @@ _BREAKS = SheetTable(
 )
 _TIES = SheetTable(
     sheet=TIES,
-    marks=("Per", "Of", "Asset"),
-    key=("Per", "Of", "Asset"),
-    values=("Keys", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
-    mark="Per",
+    marks=("Level", "Name", "Asset"),
+    key=("Level", "Name", "Asset"),
+    values=("Positions", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
+    mark="Level",
     pattern=rf"^\s*({'|'.join(TOTALLED)})\s*$",
 )
 _STEPS = tuple(f"{title}, exact" for title in STEPPED)
@@ -50,11 +51,38 @@ _ROLLED = SheetTable(
     mark="Adds up",
 )
 WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
+# Titles of the first wording by those of today.
+_FIRST_TITLES = {
+    "Level": "Per",
+    "Name": "Of",
+    "Positions": "Keys",
+    "In breaks, exact": "Of breaks, exact",
+}
 
 
-def positions_page(fields: Sequence[str]) -> SheetTable:
+def pages_of(fields: Sequence[str], wording: int) -> tuple[SheetTable, ...]:
+    """Return the tables of a workbook at a level, with the titles of its wording."""
+    pages = (*WITH_KEYS, _positions_page(fields))
+    return pages if wording > 1 else tuple(map(_in_first_wording, pages))
+
+
+def _in_first_wording(page: SheetTable) -> SheetTable:
+    def titles(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(_FIRST_TITLES.get(name, name.replace("Book", "Snapshot")) for name in names)
+
+    return replace(
+        page,
+        marks=titles(page.marks),
+        key=titles(page.key),
+        values=titles(page.values),
+        mark=titles([page.mark])[0],
+        numbers=titles(page.numbers),
+    )
+
+
+def _positions_page(fields: Sequence[str]) -> SheetTable:
     """Return the table of all keys at a level."""
-    exact = ("Result", "Break ID", "Ledger, exact", "Snapshot, exact", "Ledger rows")
+    exact = ("Result", "Break ID", "Ledger, exact", "Book, exact", "Ledger rows")
     return SheetTable(
         POSITIONS,
         marks=("Result", "Break ID", "Ledger rows"),
@@ -75,10 +103,12 @@ def _lists_odd(page: SheetTable, read: TableRows) -> bool:
     return page.sheet == POSITIONS and any(name.startswith(UNMATCHED) for name in read.sheets)
 
 
-def stored_table(store: Store, page: SheetTable, read: TableRows, result: RunResult) -> pa.Table:
+def stored_table(
+    store: Store, page: SheetTable, read: TableRows, result: RunResult, wording: int
+) -> pa.Table:
     """Return what the table must hold; raise `NotReconciled` where that is not known."""
     if page.sheet == BREAKS:
-        return _table(page, map(_break, result.breaks))
+        return _table(page, (_break(break_, wording) for break_ in result.breaks))
     texts = result.workbook
     if texts is None:
         raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
@@ -91,7 +121,11 @@ def stored_table(store: Store, page: SheetTable, read: TableRows, result: RunRes
     if _lists_odd(page, read):
         results = texts.left_out or (Result.MATCHED.value,)
         keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(results))))
-    return _position_table(page, keys, result.fields, texts.names)
+    table = _position_table(page, keys, result.fields, texts.names)
+    place = table.column_names.index("Result")
+    shown = pc.dictionary_encode(table["Result"]).combine_chunks()
+    words = [_result_words(code, wording) for code in shown.dictionary.to_pylist()]
+    return table.set_column(place, "Result", pa.array(words, pa.string()).take(shown.indices))
 
 
 def _table(
@@ -106,10 +140,15 @@ def _table(
     )
 
 
-def _break(break_: Break) -> list[str]:
+def _result_words(code: str, wording: int) -> str:
+    """Return the text of a result; in the first wording it was the code."""
+    return Result(code).words if wording > 1 else code
+
+
+def _break(break_: Break, wording: int) -> list[str]:
     names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
     exact = [fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference]
-    return [break_.id, break_.result, *names, *exact]
+    return [break_.id, _result_words(break_.result, wording), *names, *exact]
 
 
 def _tie(table: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import python_calamine
 
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.comments.edits import read_edits
+from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -30,8 +30,7 @@ from warehouse.reconcile.workbook.readback.read_tables import (
 )
 from warehouse.reconcile.workbook.readback.stored_tables import (
     OLDER,
-    WITH_KEYS,
-    positions_page,
+    pages_of,
     sheet_name,
     stored_table,
 )
@@ -89,7 +88,7 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        return _compare_workbook(store, file, content, result, edits.written)
+        return _compare_workbook(store, file, content, result, edits)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
@@ -98,15 +97,15 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
 
 
 def _compare_workbook(
-    store: Store, file: Path, content: bytes, result: RunResult, written: str
+    store: Store, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
 ) -> VerifyResult:
     """Hold every table of a workbook against the stored result, and every cell that was written.
 
-    `written` is what the workbook calls the writing that it shows.
+    `edits` names the writing and the wording that the workbook shows.
 
     Raises `CalamineError` where a sheet cannot be read.
     """
-    pages = (*WITH_KEYS, positions_page(result.fields))
+    pages = pages_of(result.fields, edits.wording)
     read = read_pages(content, pages)
     differences: list[str] = []
     compared: list[str] = []
@@ -114,14 +113,14 @@ def _compare_workbook(
     for page in pages:
         table = read[page.sheet]
         try:
-            stored = stored_table(store, page, table, result)
+            stored = stored_table(store, page, table, result, edits.wording)
         except NotReconciled as error:
             uncompared.append(f"{sheet_name(page, table)} was not compared: {error}")
             continue
         differences += _differences(page, table, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
         compared.append(f"{stored.num_rows} {rows} of {sheet_name(page, table)}")
-    written_cells = imprint.read_imprint(store, written) or imprint.read_imprint(
+    written_cells = imprint.read_imprint(store, edits.written) or imprint.read_imprint(
         store, result.written
     )
     if written_cells is None:
@@ -130,7 +129,9 @@ def _compare_workbook(
         )
     else:
         copy = imprint.read(content, read[POSITIONS].sheets)
-        like = likeness(written_cells, copy, {page.sheet: page for page in WITH_KEYS})
+        like = likeness(
+            written_cells, copy, {page.sheet: page for page in pages if page.sheet != POSITIONS}
+        )
         differences += like.differences
         compared.append(f"every other cell of {', '.join(written_cells)}")
         uncompared += [f"the sheet {name!r} is none of the run" for name in like.others]

@@ -1,0 +1,112 @@
+"""A reconciliation that an older nightbook kept and closed stays valid, whatever texts changed."""
+
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.homes.reconciliation import DAYS, now, publish, unpack
+from tests.support.reconciliation_home import Desk
+from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.verification import verify_pack
+from warehouse.reconcile.store.records import RunResult
+
+VERSION = "0.0.0"  # that of the nightbook that closed the month
+*_, LAST = DAYS
+NEXT = date(2026, 11, 21)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """The home that the older nightbook left."""
+    return unpack(tmp_path)
+
+
+def result(desk: Desk, day: date) -> RunResult:
+    """The newest result of a day."""
+    found = desk.folder.result(day)
+    assert found is not None
+    return found
+
+
+def test_an_older_month_stays_closed_and_its_pack_verifies(desk: Desk) -> None:
+    """The pack is whole, the close finds nothing new, and every signature is valid."""
+    publish(desk, DAYS)
+    check = verify_pack(desk.folder.root / "packs" / "2026-11.zip", VERSION)
+    assert check.differences == []
+    assert check.uncompared == [
+        "audit_trail.csv and index.html by an older nightbook (0.0.0): only with the manifest"
+    ]
+    inputs = CloseInputs(month="2026-11", who="Di", now=now(LAST, 13), program_version=VERSION)
+    again = close(desk.layout.database, desk.folder.root, inputs)
+    assert (again.is_new, again.closing.version) == (False, 1)
+    for day in DAYS:
+        standing = service.status(desk.folder.root, day=day)
+        assert ({one.who for one in standing.signatures}, standing.void) == ({"Ada", "Bo"}, "")
+
+
+def test_older_workbooks_verify_with_the_words_they_were_written_with(desk: Desk) -> None:
+    """They are whole; a name or an amount that was changed in one is still found."""
+    for day in DAYS:
+        book = desk.folder.day_files(day).workbook
+        found = service.verify(desk.folder.root, book)
+        assert (found.differences, found.uncompared) == ((), ())
+    forged: Any = openpyxl.load_workbook(book)
+    titles = [cell.value for cell in forged["Breaks"][2]]
+    assert "Snapshot, exact" in titles
+    forged["Breaks"].cell(3, titles.index("Snapshot, exact") + 1).value = "8"
+    forged["Breaks"].cell(3, titles.index("Result") + 1).value = "Not in book"
+    forged["Tie-out"].cell(3, 7).value = 99
+    forged["All positions"].cell(2, 6).value = 99.5
+    forged.save(desk.home / "forged.xlsx")
+    assert len(service.verify(desk.folder.root, desk.home / "forged.xlsx").differences) == 4
+
+
+def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> None:
+    """The next night takes comments and accepted breaks from it, with ids and ages as they were."""
+    breaks = {one.names["asset"]: one for one in result(desk, LAST).breaks}
+    book = desk.folder.day_files(LAST).workbook
+    cells = {breaks["BTC"].id: {"Comment": "booked tomorrow", "Root cause": "Timing"}}
+    desk.edit(book, cells, book.with_name("copy.xlsx"))
+    publish(desk, [*DAYS, NEXT])
+    desk.run(as_of=NEXT, now=now(NEXT))
+    found = {one.names["asset"]: one for one in result(desk, NEXT).breaks}
+    assert {name: one.id for name, one in found.items()} == {
+        name: one.id for name, one in breaks.items()
+    }
+    assert (found["BTC"].comment, found["BTC"].root_cause) == ("booked tomorrow", "Timing")
+    assert (found["BTC"].owner, found["ETH"].comment) == ("Ada", "a known unit")
+    assert (found["ETH"].status, found["ETH"].change) == ("Explained - accepted", "unchanged")
+    assert service.verify(desk.folder.root, book.with_name("copy.xlsx")).is_whole
+
+
+def test_an_older_day_that_is_run_again_has_the_same_result(desk: Desk) -> None:
+    """Digest and ids are those that were signed; the older workbook keeps its own words."""
+    publish(desk, DAYS)
+    before, book = result(desk, LAST), desk.folder.day_files(LAST).workbook
+    copy = Path(shutil.copy(book, desk.home / "older.xlsx"))
+    service.run(
+        desk.layout.database,
+        desk.folder.root,
+        as_of=LAST,
+        program_version=VERSION,
+        now=now(LAST, 14),
+        pause=lambda: None,
+        restate="to see",
+    )
+    after = result(desk, LAST)
+    assert (after.digest, after.run_id) == (before.digest, before.run_id)
+    assert [one.id for one in after.breaks] == [one.id for one in before.breaks]
+    assert dict(after.counts) == dict(before.counts)
+    assert {one.who for one in service.status(desk.folder.root, day=LAST).signatures} == {
+        "Ada",
+        "Bo",
+    }
+    assert service.verify(desk.folder.root, book).is_whole
+    assert service.verify(desk.folder.root, copy).is_whole
+    titles = [cell.value for cell in openpyxl.load_workbook(book)["Breaks"][2]]
+    assert {"Book, exact", "Occurrence"} <= {*titles}

@@ -1,0 +1,196 @@
+"""The texts for finance: the words of the trade, one order of columns, no page without content."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, NOW, Desk
+from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.comments.trail import history_lines
+from warehouse.reconcile.store.records import SETTINGS_DIGEST
+
+OFFICE = shutil.which("soffice")
+# Words that a reader in finance does not use, and texts that are instructions for a machine.
+UNUSED = re.compile(
+    r"snapshot|\bkeys?\b|nobody|(?-i:OPEN BREAKS)|\b1 open breaks|\bstood\b|ever seen|\bepisode"
+    r"|no part of the|proves itself|10\^|^(was|words|about|perhaps|per|of|in all)$",
+    re.IGNORECASE,
+)
+MACHINES = (SETTINGS_DIGEST, "Key")  # a title for lookups, and a digest
+DAYS = ("20261119", "20261120", "20261121")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Three nights with a break of each result, one that came back, and one that is gone."""
+    made = Desk(tmp_path_factory.mktemp("words"))
+    rows = [
+        Amount("1523.123456789012345678"),
+        Amount("5", asset="ETH"),
+        Amount("12.5", asset="SOL", account="cold-1"),
+        Amount("3", asset="DOT"),
+        Amount("7", asset="ADA"),
+        Amount("8", asset="XRP"),
+    ]
+    same = "p1;SOL;v1;Vault;12.5\np1;??;v1;main;1\np1;DOT;v1;main;TBC\np1;XRP;v1;main;8000\n"
+    ledgers = (
+        f"p1;BTC;v1;main;11\np1;ETH;v1;main;6\n{same}",
+        f"p1;BTC;v1;main;1523.123456789012345678\np1;ETH;v1;main;5\n{same}",
+        f"p1;BTC;v1;main;12\np1;ETH;v1;main;5\n{same}",
+    )
+    for day, ledger in zip(DAYS, ledgers, strict=True):
+        made.publish(rows, f"{day}T021500Z")
+        made.put(HEAD + ledger)
+        made.run()
+    inputs = CloseInputs(month="2026-11", who="Cy", now=NOW, program_version="0.0.0")
+    close(made.layout.database, made.folder.root, inputs)
+    return made
+
+
+def books(desk: Desk) -> list[Path]:
+    """The workbooks of the nights."""
+    return sorted(desk.folder.out.glob("*/recon_*.xlsx"))
+
+
+def texts(book: Path) -> Iterator[tuple[str, str]]:
+    """Yield every text of a workbook with its cell, and the notes of headers."""
+    for sheet in openpyxl.load_workbook(book, data_only=True):
+        for cell in (cell for row in sheet.iter_rows() for cell in row):
+            for text in (cell.value, cell.comment and cell.comment.text):
+                if isinstance(text, str):
+                    yield f"{sheet.title}!{cell.coordinate}", text
+
+
+def test_no_text_for_finance_has_the_words_of_a_machine(desk: Desk) -> None:
+    """Workbooks, the first page of the pack, history and the result line use words of finance."""
+    said = [pair for book in books(desk) for pair in texts(book)]
+    page = (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
+    said.append(("page", re.sub(r"<style>.*</style>|<[^>]*>", " ", page, flags=re.DOTALL)))
+    for one in desk.breaks():
+        history = service.history(desk.folder.root, str(one["id"]))
+        said += [("history", line) for line in history_lines(history)]
+    found = [(place, text) for place, text in said if UNUSED.search(text) and text not in MACHINES]
+    assert found == []
+    assert len(said) > 1000
+
+
+@pytest.mark.parametrize(("count", "banner"), [(0, "0 open breaks"), (1, "1 open break")])
+def test_one_open_break_is_singular(tmp_path: Path, count: int, banner: str) -> None:
+    """The banner counts in the singular, by its formula and by its stored value."""
+    made = Desk(tmp_path)
+    made.publish([Amount("1")])
+    made.put(HEAD + f"p1;BTC;v1;main;{1 + count}\n")
+    book = made.run().files[0]
+    shown = [text for place, text in texts(book) if place.startswith("Summary!A")]
+    assert f"{banner} ({count} in total)" in shown
+
+
+def test_one_order_of_columns_everywhere(desk: Desk) -> None:
+    """Positions are named by portfolio, asset, venue and account; amounts are Ledger, Book."""
+    book = openpyxl.load_workbook(books(desk)[-1], data_only=True)
+    heads = [
+        [cell for cell in row if cell]
+        for sheet in book
+        for row in sheet.iter_rows(values_only=True)
+        if {"Ledger", "Book"} <= set(row)
+    ]
+    assert len(heads) == 4
+    order = ("Portfolio", "Asset", "Venue", "Account", "Ledger", "Book", "Difference")
+    for head in heads:
+        known = [title for title in head if title in order]
+        assert known == sorted(known, key=order.index), head
+    assert next(head for head in heads if "Breaks" in head)[-2:] == ["Breaks", "Result"]
+    place = "Portfolio p1 / BTC / Venue v1 / main"
+    assert place in {one.place for one in service.status(desk.folder.root).breaks}
+    assert place in (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
+
+
+def test_a_likely_cause_has_no_line_of_toml_and_mapping_has_it(desk: Desk) -> None:
+    """The line that joins two names is on Mapping; pasted into recon.toml, it joins them."""
+    book: Any = openpyxl.load_workbook(books(desk)[-1], data_only=True)
+    causes = {one["cause"] for one in desk.breaks()}
+    assert not [cause for cause in causes if "=" in cause or "[" in cause or "toml" in cause]
+    assert any(
+        cause.startswith("Account under two names? See the sheet Mapping") for cause in causes
+    )
+    assert "Different unit: the ledger is 1,000 times the book" in causes
+    (line,) = _lines(book)
+    assert line == 'recon.toml, under [alias.account]: "Vault" = "cold-1"'
+
+
+def _lines(book: Any) -> list[str]:
+    """The suggestions of the sheet Mapping that are lines."""
+    rows = book["Mapping"].iter_rows(min_row=3, values_only=True)
+    return [row[5] for row in rows if row[5] and "recon.toml" in row[5]]
+
+
+def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
+    """What Mapping suggests for an account settles both breaks when it is pasted."""
+    made = Desk(tmp_path)
+    made.publish([Amount("12.5", account="cold-1"), Amount("1", asset="ETH")])
+    made.put(HEAD + "p1;BTC;v1;Vault;12.5\np1;ETH;v1;main;1\n")
+    done = made.run()
+    (line,) = _lines(openpyxl.load_workbook(done.files[0]))
+    assert any(line.partition(": ")[2] in notice.words for notice in done.notices)
+    table, _, setting = line.removeprefix("recon.toml, under ").partition(": ")
+    made.settle(f"{table}\n{setting}\n")
+    assert (made.run().exit_code, made.breaks()) == (0, ())
+
+
+EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Path:
+    """The workbook of a first night on which everything matches."""
+    made = Desk(tmp_path)
+    made.publish([Amount("1")])
+    made.put(HEAD + "p1;BTC;v1;main;1\n")
+    return made.run().files[0]
+
+
+def test_a_sheet_without_rows_is_hidden(desk: Desk, quiet: Path) -> None:
+    """It prints no empty page, and is there for lookups; with rows it is shown."""
+    states = {sheet.title: sheet.sheet_state for sheet in openpyxl.load_workbook(quiet)}
+    hidden = {name for name, state in states.items() if state == "hidden"}
+    assert hidden == {*EMPTY, "Lists"}
+    full = openpyxl.load_workbook(books(desk)[1])
+    assert [sheet.title for sheet in full if sheet.sheet_state == "hidden"] == ["Lists"]
+
+
+@pytest.mark.torture
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_no_printed_page_is_empty(quiet: Path, tmp_path: Path) -> None:
+    """Printed by LibreOffice, the sheets without rows give no page."""
+    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
+    command += ["--convert-to", "pdf", "--outdir", str(tmp_path), str(quiet)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    pages = (tmp_path / f"{quiet.stem}.pdf").read_bytes().count(b"/Type/Page/")
+    shown = [sheet for sheet in openpyxl.load_workbook(quiet) if sheet.sheet_state == "visible"]
+    assert pages == len(shown)
+
+
+def test_facts_that_an_older_nightbook_counted_are_counted_again(tmp_path: Path) -> None:
+    """Its copies had another name for breaks without an owner: they are not mixed with ours."""
+    made = Desk(tmp_path)
+    made.publish([Amount("1")], f"{DAYS[0]}T021500Z")
+    made.put(HEAD + "p1;BTC;v1;main;2\n")
+    made.run()
+    made.publish([Amount("1")], f"{DAYS[1]}T021500Z")
+    made.run()
+    for copy in (made.folder.root / ".facts").glob("*/*.json"):
+        facts = json.loads(copy.read_text("utf-8"))
+        copy.write_text(json.dumps(facts | {"owners": {"nobody": 1}, "form": 1}), "utf-8")
+    made.put(HEAD + "p1;BTC;v1;main;3\n")
+    sheet = openpyxl.load_workbook(made.run().files[0], data_only=True)["Summary"]
+    nights = [row for row in sheet.iter_rows(values_only=True) if row[0] == "Night"]
+    assert [row[1] for row in nights] == ["0-1 days, open", "Unassigned"]
