@@ -33,6 +33,7 @@ SHOWN = 12
 BREAK_COLUMNS = (
     *("day", "break_id", "status", "result", "names", "ledger", "snapshot", "difference"),
     *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
+    "ever_seen",
 )
 HISTORY_COLUMNS = (
     *("at", "kind", "who", "status", "result", "ledger", "snapshot", "difference", "owner"),

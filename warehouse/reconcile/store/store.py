@@ -15,7 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from warehouse.reconcile.store.closings import Closing, Restatement
-from warehouse.reconcile.store.records import Annotation, RunResult, Signature, to_json
+from warehouse.reconcile.store.records import (
+    Annotation,
+    RunResult,
+    Signature,
+    to_json,
+    with_present_ages,
+)
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import make_directory, read_json, written_aside
 
@@ -126,7 +132,7 @@ class Store:
     def result_at(self, path: Path) -> RunResult:
         """Return the result that a file holds."""
         if path not in self._results:
-            self._results[path] = _read(path, RunResult)
+            self._results[path] = with_present_ages(_read(path, RunResult))
         return self._results[path]
 
     def add_result(self, result: RunResult) -> RunResult:

@@ -117,7 +117,7 @@ def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bo
         [
             *(break_.id, break_.result_words, *_names(break_.names)),
             *(break_.ledger, break_.snapshot, difference_),
-            Formula(f"as_of-AA{row}", break_.age_days),
+            Formula(f"as_of-Q{row}", break_.age_days),
             "; ".join(filter(None, (break_.note, break_.cause))),
             *(break_.status, break_.owner, break_.root_cause, break_.comment),
             *(break_.first_seen, break_.change, ledger, snapshot, break_.difference),

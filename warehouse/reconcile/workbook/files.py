@@ -38,7 +38,7 @@ def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
     fields = content.outcome.fields
     ids = [name for name in WITH_IDS if name in fields]
     heads = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
-    yield ["break_id", "result", *fields, *heads, *(f"{name}_id" for name in ids)]
+    yield ["break_id", "result", *fields, *heads, *(f"{name}_id" for name in ids), "ever_seen"]
     for break_ in content.outcome.breaks:
         names = [break_.names[name] for name in fields]
         key = dict(zip(fields, break_.key, strict=True))
@@ -53,4 +53,5 @@ def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
             break_.cause,
             key_of_names(key.items()),
             *(key[name] for name in ids),
+            break_.ever_seen.isoformat(),
         ]
