@@ -204,7 +204,9 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
     """Return the lines for a column that says the unit of each amount, or nothing."""
     words = body.head.words
     factors = {word: words.factor_of(word) for word in _words_of(column)}
-    if column.kind == "number" and "1" in factors and all(map(_is_power, factors)):
+    is_price = words.is_figure(body.head.titles[column.place])
+    is_number = column.kind == "number" and not is_price
+    if is_number and "1" in factors and all(map(_is_power, factors)):
         factors = {word: plain(exact(word.replace(",", ""))) for word in factors}
     if not set(factors.values()) - {"", "1"}:
         return []

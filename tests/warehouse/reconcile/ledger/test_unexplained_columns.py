@@ -144,6 +144,7 @@ TELLING: dict[str, tuple[Column, int]] = {
     "unit: of all rows": (("Denominated in", ["satoshis"]), 6),
     "scale: a multiplier": (("Multiplier", ["1", "1000", "1"]), 2),
     "scale: a factor below 1": (("Faktor", ["1", "0.001"]), 3),
+    "scale: a rate, which is not proposed as a unit": (("Rate", ["1", "1000"]), 0),
     "scale: an exponent": (("Scale", ["0", "3"]), 0),
     "status: void": (("Status", ["Booked", "Booked", "VOID"]), 2),
     "status: cancelled": (("State", ["Active", "Cancelled", "Active"]), 2),
