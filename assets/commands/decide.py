@@ -6,6 +6,7 @@ from datetime import date
 from assets.commands.dry_run import print_changes
 from assets.console.invocation import command_for
 from assets.console.user import user_name
+from assets.console.version import program_version
 from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
@@ -19,6 +20,7 @@ from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
+from warehouse.report.build import LATEST, ReportFailed, report
 from warehouse.storage.layout import Layout
 
 _LESSON = re.compile(r"[0-9a-f]{8}")
@@ -81,6 +83,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         print(_next_command(nightbook, snapshot.snapshot_date))
     else:
         _print_withdrawn(layout, before, snapshot)
+    _renew_report(nightbook)
     return 0
 
 
@@ -90,6 +93,19 @@ def _ask_shelf(nightbook: Nightbook, name: str) -> Exception | None:
         return None
     with writing(nightbook, f"asking the shelf about {name}"):
         return ask_shelf(nightbook)
+
+
+def _renew_report(nightbook: Nightbook) -> None:
+    """Write this morning's report again, if there is one: it still asks for the decision."""
+    layout, now = nightbook.layout, nightbook.now().astimezone(nightbook.settings().timezone)
+    if not (layout.reports / LATEST).exists():
+        return
+    try:
+        file = report(layout.database, layout.reports, now=now, program_version=program_version())
+    except (OSError, ReportFailed) as error:
+        print(f"The report could not be written again: {error} The decision stands.")
+        return
+    print(f"The report says so too: {file}")
 
 
 def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:

@@ -49,7 +49,9 @@ def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path:
     assert {item.comment for item in later} == {"asked on the first night"}
     assert main(("report",), nightbook_of(home)) == 0
     report = (home / "reports" / "latest.html").read_text("utf-8")
-    assert f"{len(nights[-1])} open breaks on {days[-1]}" in re.sub("<[^>]*>", "", report)
+    text = re.sub("<[^>]*>", "", report)
+    assert f"{len(nights[-1])} open breaks on {days[-1]}" in text
+    assert f"{len(nights[-1])} open breaks of the book of {days[-1]} against the ledger" in text
     assert {item.change for item in later} >= {"unchanged", "returned"}
 
 

@@ -82,6 +82,18 @@ def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watche
     assert "repeated accounts: " in str(keeper.ask("select * from ops.lessons"))
 
 
+def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
+    """After accept, the morning's report no longer says that a person must decide."""
+    home = watched()
+    home.third("portfolios-empty")
+    assert home.keeper("report").code == 0
+    latest = home.keeper.nightbook.layout.reports / "latest.html"
+    assert "a person must decide" in latest.read_text("utf-8")
+    said = home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z", "--why", "the desk was closed")
+    assert (said.code, "The report says so too: " in said.out) == (0, True)
+    assert "a person must decide" not in latest.read_text("utf-8")
+
+
 def test_status_of_a_night_that_never_began(watched: Make) -> None:
     """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
     keeper = watched().keeper

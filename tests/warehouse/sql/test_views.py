@@ -513,7 +513,9 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
         "HUGE": ("1e30", "1e33"),
         "LESS": ("100", "79.99"),
         "NEW": (None, "7"),
+        "MORE": ("100", "120.01"),
         "STILL": ("100", "120"),
+        "SAME": ("3.3", "3.96"),
     }
     nights = [
         night(
@@ -528,6 +530,7 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
         ("BOUGHT", "rose", "medium", "100", "227.1"),
         ("HUGE", "rose", "high", f"1{'0' * 30}", f"1{'0' * 33}"),
         ("LESS", "fell", "low", "100", "79.99"),
+        ("MORE", "rose", "low", "100", "120.01"),
         ("NEW", "new", "low", "0", "7"),
         ("SOLD", "gone", "medium", "2.000000000000000001", "0"),
         ("TURNED", "turned", "high", "5", "-5"),
@@ -535,7 +538,7 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
     words = [
         word for (word,) in ask(layout, "select words from findings where kind = 'asset_moved'")
     ]
-    assert len(words) == 5
+    assert len(words) == 6
     assert "The total of SOLD is gone, and was 2.000000000000000001." in words
     assert "The total of BOUGHT rose from 100 to 227.1." in words
 

@@ -1,4 +1,5 @@
 select
+    snapshot_date,
     nullif(trim(owner), '') as owner,
     count(*) as open_breaks,
     max(age_days) as oldest_days

@@ -38,8 +38,9 @@ def _waiting(connection: DuckDBPyConnection) -> Section:
         unowned = sum(row["open_breaks"] for row in owners.rows if row["owner"] is None)
         notes.append(
             note(
-                "{} of the book against the ledger, {} of them unassigned.",
+                "{} of the book of {} against the ledger, {} of them unassigned.",
                 count_of(breaks, "open break"),
+                wording.day(owners.rows[0]["snapshot_date"]),
                 f"{unowned:,}",
             )
         )

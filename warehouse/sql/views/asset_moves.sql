@@ -104,6 +104,7 @@ where before_text <> after_text
         before_text = '0'
         or after_text = '0'
         or (was < 0) <> (now < 0)
-        or times < 0.8
-        or times > 1.25
+        -- Of floats, in which 3.96 is a little more than 1.2 times 3.3.
+        or round(times, 9) < 0.8
+        or round(times, 9) > 1.2
     )
