@@ -157,7 +157,7 @@ def _print_standing(standing: service.Standing) -> None:
         if (number := standing.counts.get(result.value, 0))
     )
     rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
-    print(f"{standing.day}: {counts}{rejected}")
+    print(f"{standing.day}: {standing.extent}: {counts or 'nothing'}{rejected}")
     if standing.coverage:
         print(printable(f"  {standing.coverage}"))
     _print_list(list(standing.unread), "file")

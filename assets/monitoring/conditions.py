@@ -169,6 +169,15 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
         return
     yield from _breaks(layout, standing, folder)
     yield from _unread(layout, standing, folder)
+    if not sum(standing.counts.values()):
+        yield Alert(
+            cause=f"nothing-compared:{standing.day}",
+            title="the ledger was compared with nothing",
+            words=f"Book against ledger, {standing.day}: {standing.extent}. What its files cover "
+            "has no position in the book. Correct [file] in recon.toml, then run again.",
+            see=str(folder / "recon.toml"),
+            command=full_command(layout, "reconcile", "run"),
+        )
     undelivered = standing.counts.get(Result.NOT_DELIVERED.value, 0)
     if standing.rejected or undelivered:
         yield Alert(

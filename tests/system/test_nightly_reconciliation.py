@@ -106,6 +106,23 @@ def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
 
 
 @pytest.mark.torture
+def test_the_morning_report_says_how_much_of_the_book_was_compared(copied: Keeper) -> None:
+    """A ledger that covers one venue is told as a part of the book, on the first screen too."""
+    path = planted(copied)
+    ((venue,),) = copied.ask("select min(venue_id) from account_balances")
+    (copied.home / "reconcile" / "recon.toml").write_text(
+        f'[file."{path.name}"]\nvenue = "{venue}"\n', encoding="utf-8"
+    )
+    ran = later(copied, "reconcile", "run")
+    extent = re.search(r"[0-9,]+ of [0-9,]+ positions compared", ran.out)
+    assert extent, ran.out + ran.err
+    assert extent[0] in later(copied, "reconcile", "status").out
+    assert later(copied, "report").code == 0
+    page = (copied.home / "reports" / "latest.html").read_text(encoding="utf-8")
+    assert page.count(extent[0]) == 2
+
+
+@pytest.mark.torture
 def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
     """Without a ledger the night is done all the same; status says that none was held."""
     said = later(copied, "reconcile", "run")

@@ -1,4 +1,4 @@
-"""The tables of `ops` that analysts query: breaks, what people said of them, and who signed."""
+"""The tables of `ops` about reconciliations: their extent, breaks, annotations and signatures."""
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
@@ -13,6 +13,32 @@ _NAMES = tuple(
         ("account_name", "Account of the key"),
         ("bucket", "Bucket and state of the key"),
     )
+)
+
+RECONCILIATIONS = ops_table(
+    "reconciliations",
+    "One row per day that was reconciled: how much of the book its newest run compared.",
+    key=("snapshot_date",),
+    columns=(
+        SNAPSHOT_DATE,
+        text("run_id", "The newest run of the day."),
+        text("digest", "The SHA-256 of its result."),
+        text("level", "What was compared per file, like portfolio, asset, venue."),
+        count(
+            "positions_compared", "Positions that were compared: of the book, the ledger or both."
+        ),
+        count(
+            "positions_not_compared",
+            "Positions of the book that no ledger covers; NULL where an older nightbook ran.",
+            nullable=True,
+        ),
+        count("breaks", "Breaks that were found."),
+        count("open_breaks", "Breaks that nobody accepted."),
+        count("pending_breaks", "Open breaks of earlier days that no ledger covered this time."),
+        count("rejected_rows", "Rows of the ledgers that could not be used."),
+        moment("run_at", "When it ran, UTC."),
+        text("run_by", "Who ran it; empty where that is not known."),
+    ),
 )
 
 BREAKS = ops_table(
@@ -94,4 +120,4 @@ SIGNOFFS = ops_table(
     ),
 )
 
-RECONCILED: tuple[Table, ...] = (BREAKS, ANNOTATIONS, SIGNOFFS)
+RECONCILED: tuple[Table, ...] = (RECONCILIATIONS, BREAKS, ANNOTATIONS, SIGNOFFS)

@@ -44,8 +44,8 @@ class Standing:
     """How the newest result, or that of a day, stands, with its breaks and signatures.
 
     `rejected` are the rows of the ledgers that could not be used, `unread` is what nobody decided
-    about, `closing` how its month was closed; `coverage` says at which level was compared and what
-    was not used.
+    about, `closing` how its month was closed; `extent` says how many positions of the book were
+    compared, `coverage` at which level, and what was not used.
     """
 
     day: date
@@ -57,6 +57,7 @@ class Standing:
     signatures: tuple[Signature, ...]
     void: str
     exit_code: int
+    extent: str = ""
     unread: tuple[str, ...] = ()
     coverage: str = ""
     closing: str = ""
@@ -162,6 +163,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         signatures=tuple(signoff.valid(store, result.digest).values()),
         void=signoff.why_void(store, result.day, result.digest, result.breaks, result.ties),
         exit_code=result.exit_code,
+        extent=result.extent,
         unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
         coverage=result.coverage.words if result.coverage else "",
         closing=closing.words if closing else "",

@@ -85,6 +85,25 @@ def test_a_file_that_was_not_read_is_told_though_all_matches(
     assert "nightbook: not everything in the inbox was read" in titles
 
 
+def test_a_ledger_that_was_compared_with_nothing_is_told(watched: Make, receiver: Receiver) -> None:
+    """Where what a ledger covers is empty, status ends with 3 and an alert says so."""
+    home = watched()
+    keeper = home.keeper
+    assert reconciled(keeper) == 0
+    ((portfolio, venue),) = keeper.ask(
+        "select portfolio_id, venue_id from portfolios cross join venues where (portfolio_id, "
+        "venue_id) not in (select (portfolio_id, venue_id) from accounts) order by all limit 1"
+    )
+    settings = f'[file."{inbox(keeper).name}"]\nportfolio = "{portfolio}"\nvenue = "{venue}"\n'
+    (keeper.home / "reconcile" / "recon.toml").write_text(settings, encoding="utf-8")
+    assert reconciled(keeper) == 3
+    assert ": 0 of " in keeper("reconcile", "status").out
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: the ledger was compared with nothing"
+    assert " positions compared" in words
+
+
 def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container whose user has no name, a signature is of that user's number."""
     keeper = watched().keeper

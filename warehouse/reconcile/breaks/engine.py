@@ -45,6 +45,7 @@ class Outcome:
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
     `levels` are those of the files. `settled` has by key the result of breaks of the run before
     that a setting forgives now.
+    `uncovered` counts the positions of the book that no ledger covers.
     `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
     `opening` is on a first run what the book before had of each asset.
     `proposals` are notices that stand before all others: one line settles many breaks.
@@ -54,6 +55,7 @@ class Outcome:
     fields: Key
     levels: frozenset[Key]
     counts: Mapping[Result, int]
+    uncovered: int
     breaks: tuple[Break, ...]
     ids: Mapping[int, str]
     episodes: Mapping[str, tuple[int, str]]
@@ -86,6 +88,7 @@ class _Matches:
     notices: tuple[Notice, ...]
     rounding: Rounding
     scope: Scope
+    uncovered: int
     ledger: Ledger
 
 
@@ -124,6 +127,7 @@ def reconcile(
         fields=fields,
         levels=frozenset(ledger.levels),
         counts=join.counts(connection),
+        uncovered=matches.uncovered,
         breaks=tuple(sorted(breaks, key=_order)),
         ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
         episodes=(dict(history.prior.episodes) if history.prior else {})
@@ -216,8 +220,8 @@ def _match(
     """
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
-    scope = scope_of(ledger, reference, config)
-    uncovered = set_aside(connection, scope, fields, reference)
+    scope = scope_of(source, ledger, reference, config)
+    uncovered, uncovered_notices = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
     digits = kept_digits(ledger, config)
@@ -239,7 +243,7 @@ def _match(
     )
     classified, rules = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
-    notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
+    notices = (*reference.notices, *ledger.notices, *uncovered_notices, *levels.notices(ledger))
     return _Matches(
         classified=classified,
         rules=rules,
@@ -247,6 +251,7 @@ def _match(
         notices=(*notices, *resolution.notices, *unnamed),
         rounding=find_rounding(connection, classified, ledger, rules),
         scope=scope,
+        uncovered=uncovered,
         ledger=ledger,
     )
 

@@ -37,14 +37,19 @@ def valid(store: Store, digest: str) -> dict[str, Signature]:
 def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
     """Sign a result.
 
-    Raises `NotReconciled` where the role is unknown or not that person's, nobody signs, or the
-    same person signed in another role, however they write their name.
+    Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
+    compared, or the same person signed in another role, however they write their name.
     """
     role, who = signing.role, " ".join(signing.who.split())
     if role not in ROLES or not fold(who):
         raise NotReconciled(
             f"{role!r} by {who!r} is no signature: expected {', '.join(ROLES)} and a name. "
             "Nothing was signed."
+        )
+    if not result.position_count:
+        raise NotReconciled(
+            f"Run {result.run_id} of {result.day} compared no position, so there is nothing to "
+            "sign. Nothing was signed. Look at what its ledgers cover: nightbook reconcile status."
         )
     if not settings.may_sign(role, who):
         others = ", ".join(settings.roles_of(who)) or "no role"

@@ -22,6 +22,19 @@ def totals(unused: Sequence[Unused]) -> str:
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
+def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
+    """Return how many positions were compared, and of how many if that is not the whole book.
+
+    `pending` counts the open breaks of earlier nights that could not be compared.
+    """
+    words = f"{count_of(compared, 'position')} compared"
+    if uncovered:
+        words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
+    if pending:
+        words += f", {count_of(pending, 'open break')} of an earlier night not compared"
+    return words
+
+
 def level_words(ledger: Ledger) -> str:
     """Return the level at which was compared, and of each file where they differ."""
     levels = {source.fields for source in ledger.sources}

@@ -1,4 +1,4 @@
-"""What the ledgers cover of the book: only that is compared, and the rest is counted."""
+"""The part of the book that the ledgers cover: only that is compared, and the rest is counted."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -9,25 +9,34 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.contract.wording import and_more, count_of
-from warehouse.reconcile.ledger.model import WHOLE, Ledger, LedgerSource
-from warehouse.reconcile.matching.names import Names
+from warehouse.query.book import OpenBook
+from warehouse.reconcile.ledger.model import WHOLE, Ledger
+from warehouse.reconcile.matching.names import Names, Resolution
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.config import LEDGER, Config
+from warehouse.reconcile.settings.toml_table import heading
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.terms.notices import Notice
+from warehouse.spreadsheet.reading.text import fold
 
+# Accounts are not among the names of a reference, and venues only those of its own day.
+_IN_BOOKS = {
+    "account": "select account_name, [] from history.accounts "
+    "where lower(trim(account_name)) in (select unnest($spellings))",
+    "venue": "select venue_id, list(distinct display_name) from history.venues "
+    "where (lower(trim(venue_id)) in (select unnest($spellings)) "
+    "or lower(trim(display_name)) in (select unnest($spellings)))",
+}
 Covered = Mapping[str, frozenset[str]]
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The parts of the book that the ledgers cover, by file; an empty one is the whole book.
-
-    `notices` are names in recon.toml that are none of this book.
-    """
+    """The parts of the book that the ledgers cover, by file; an empty one is the whole book."""
 
     files: tuple[Covered, ...]
-    notices: tuple[Notice, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -69,50 +78,78 @@ def _predicate(file: Covered, table: str) -> str:
     return " and ".join(tests) or "true"
 
 
-def scope_of(ledger: Ledger, reference: Reference, config: Config) -> Scope:
-    """Return what the files cover, by the ids of the book."""
-    notices: dict[str, Notice] = {}
-    names = {
-        name: Names(name, reference.names.get(name, {}), config.aliases.get(name, {}))
-        for source in ledger.sources
-        for name in source.covers
-    }
-    files = tuple(_ids_of(source, names, notices) for source in ledger.sources)
-    return Scope(files=files, notices=tuple(notices.values()))
+def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
+    """Return what the files cover, by the ids of the book.
+
+    Raises `NotReconciled` if a file covers a name that the book does not have, or the title of one
+    of its columns.
+    """
+    problems: dict[str, str] = {}
+    files = []
+    for file in ledger.sources:
+        titles = ledger.remembered.get(file.fingerprint, {}).values()
+        covered = {}
+        for field, written in file.covers.items():
+            found = [_find(source, field, name, reference, config) for name in written]
+            for name, resolution in zip(written, found, strict=True):
+                if problem := _problem(field, name, resolution, titles):
+                    words = f"{file.place_name} covers the {field} {name!r}, {problem}"
+                    problems[words] = heading(LEDGER, file.fingerprint)
+            covered[field] = frozenset(name.id for name in found if name.id is not None)
+        files.append(covered)
+    if problems:
+        headings = " or ".join(dict.fromkeys(problems.values()))
+        raise NotReconciled(
+            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] name the part of "
+            "the book that a file covers, and only that part would be compared. To name a column, "
+            f"write its title under {headings}. To name another spelling, write it under [alias]. "
+            "Correct recon.toml, or the name of the tab. Nothing was reconciled and nothing was "
+            "changed."
+        )
+    return Scope(files=tuple(files))
 
 
-def _ids_of(
-    source: LedgerSource, names: Mapping[str, Names], notices: dict[str, Notice]
-) -> dict[str, frozenset[str]]:
-    """Return the ids that a file covers by field; a name of nothing stands for itself."""
-    covered = {}
-    for field, written in source.covers.items():
-        ids = set()
-        for name in written:
-            resolution = names[field].resolve(name)
-            ids.add(resolution.id if resolution.id is not None else name)
-            if resolution.id is None and field != "account":
-                meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
-                notices[name] = Notice(
-                    "high",
-                    f"it is said to cover the {field} {name!r}, which is none of this book{meant}: "
-                    "mend it in recon.toml",
-                    source.place_name,
-                )
-        covered[field] = frozenset(ids)
-    return covered
+def _find(
+    source: OpenBook, field: str, name: str, reference: Reference, config: Config
+) -> Resolution:
+    """Return the id of a name in the book, or in an earlier book that had it."""
+    aliases = config.aliases.get(field, {})
+    known = reference.names.get(field, {})
+    resolution = Names(field, known, aliases).resolve(name)
+    if resolution.id is not None or field not in _IN_BOOKS:
+        return resolution
+    # An account is found by a query, because a book may have a million of them. A venue that the
+    # API does not list tonight still has a ledger.
+    spellings = [fold(spelling) for spelling in (name, *aliases.values())]
+    for days in ("=", "<"):
+        query = f"{_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
+        rows = source.connection.execute(query, {"day": source.day, "spellings": spellings})
+        before = dict(rows.fetchall())
+        found = Names(field, before, aliases).resolve(name)
+        if found.id is not None:
+            return found
+    return resolution
+
+
+def _problem(field: str, name: str, resolution: Resolution, titles: Collection[str]) -> str:
+    """Return why a file cannot cover a name; nothing if it can."""
+    if resolution.id is None:
+        meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
+        return f"which the book does not have{meant}"
+    if name in titles and name != resolution.id:
+        return f"but that is the title of a column; the {field} of this name is {resolution.id!r}"
+    return ""
 
 
 def set_aside(
     connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str], reference: Reference
-) -> list[Notice]:
-    """Take what no ledger covers out of `book_side`, and what is outside of them out of the ledger.
+) -> tuple[int, list[Notice]]:
+    """Take the rows that no ledger covers out of `book_side`.
 
-    Returns one notice with the count of each.
+    Returns how many they are, and a notice that counts them.
     """
-    notices = list(scope.notices)
     if scope.is_whole:
-        return notices
+        return 0, []
     where = "venue" if "venue" in fields else "portfolio" if "portfolio" in fields else "asset"
     outside = f"not ({scope.predicate('book_side')})"
     rows = connection.execute(
@@ -120,13 +157,13 @@ def set_aside(
     ).fetchall()
     connection.execute(f"delete from book_side where {outside}")
     number = sum(row[1] for row in rows)
-    if number:
-        names = reference.display_names.get(where, {})
-        parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
-        words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
-        words += f"covered by no ledger and not compared ({where}: {parts})"
-        notices.append(Notice("medium", words, "book"))
-    return notices
+    if not number:
+        return 0, []
+    names = reference.display_names.get(where, {})
+    parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
+    words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
+    words += f"covered by no ledger and not compared ({where}: {parts})"
+    return number, [Notice("medium", words, "book")]
 
 
 def rows_outside(

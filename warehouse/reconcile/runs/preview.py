@@ -1,6 +1,6 @@
 """A look at one ledger before it is used: what is read of it, why, and what is still asked."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -66,10 +66,12 @@ class Preview:
     answer: str = ""
 
 
-def preview(path: Path, context: ReadingContext) -> Preview:
+def preview(
+    path: Path, context: ReadingContext, check: Callable[[Ledger], object] = lambda _: None
+) -> Preview:
     """Read a file as a run would, without comparing or storing anything.
 
-    Raises `NotReconciled` where it cannot be opened.
+    Raises `NotReconciled` if the file cannot be opened, or whatever `check` raises for its ledger.
     """
     if not path.is_file():
         raise NotReconciled(
@@ -92,6 +94,7 @@ def preview(path: Path, context: ReadingContext) -> Preview:
             question=question.words,
             answer=question.line,
         )
+    check(ledger)
     late = [source for source in ledger.sources if dating.day_of(source) not in (None, context.day)]
     days = [
         f"{source.name} is of {dating.day_of(source)}, the book of {context.day}" for source in late

@@ -20,6 +20,7 @@ from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.scope import scope_of
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
@@ -62,6 +63,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         return _without_ledger(store, source, contents.unused)
     reference = snapshot.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(store, config, reference, day))
+    scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
     archive_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
@@ -75,9 +77,8 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         _megabytes(source, ledger),
         lambda: reconcile(source, ledger, config, reference, history),
     )
-    write_json(store.mappings, ledger.remembered)
+    _remember(store, ledger, day)
     engine_entries.store_entries(store, outcome, inputs.now)
-    store.add_ledgers([file.sha256 for file in ledger.sources], day)
     content = _content(
         source,
         store,
@@ -97,6 +98,12 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     )
     result = store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content, result), tuple(content.notices), unused)
+
+
+def _remember(store: Store, ledger: Ledger, day: date) -> None:
+    """Store what was learned of headers, and the first day of each ledger."""
+    write_json(store.mappings, ledger.remembered)
+    store.add_ledgers([file.sha256 for file in ledger.sources], day)
 
 
 def reading_context(

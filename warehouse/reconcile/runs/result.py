@@ -104,6 +104,7 @@ def store_result(
             episodes=outcome.episodes,
             ties=content.ties,
             not_compared=outcome.not_compared,
+            uncovered=outcome.uncovered,
             workbook=ShownTexts(
                 names=_names(content),
                 left_out=tuple(result.value for result in content.left_out),

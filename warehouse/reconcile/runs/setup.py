@@ -4,6 +4,7 @@ from pathlib import Path
 
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.firm_book import open_book
+from warehouse.reconcile.matching.scope import scope_of
 from warehouse.reconcile.runs.preview import Preview, preview
 from warehouse.reconcile.runs.reconciliation import reading_context
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config, read_config
@@ -14,13 +15,15 @@ from warehouse.storage.layout import written_aside
 def look_at(database: Path, folder: Path, file: Path) -> Preview:
     """Return what a run would read of a file for the newest book; nothing is stored.
 
-    Raises `NotReconciled` where the file cannot be opened, `NotExported` where there is no book.
+    Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
+    have, `NotExported` if there is no book.
     """
     store = Store(folder)
     config = read_config(store.config)
     with open_book(database, None) as source:
         reference = snapshot.read_reference(source, config.stale_hours)
-        return preview(file, reading_context(store, config, reference, source.day))
+        context = reading_context(store, config, reference, source.day)
+        return preview(file, context, lambda ledger: scope_of(source, ledger, reference, config))
 
 
 def settle(folder: Path, lines: str) -> None:

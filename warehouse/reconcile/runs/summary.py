@@ -16,8 +16,9 @@ from warehouse.reconcile.terms.notices import Notice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a run came to: `exit_code` is 0 where all ties or is accepted, 3 where breaks are open.
+    """The result of a run: `exit_code` is 0 if all ties or is accepted, 3 if breaks are open.
 
+    It is 3 as well if no position was compared; `extent` says how many of the book were.
     A run without a ledger has no `run_id` and says so in `notices`.
     """
 
@@ -25,6 +26,7 @@ class RunSummary:
     run_id: str = ""
     digest: str = ""
     counts: Mapping[str, int]
+    extent: str = ""
     open_breaks: int = 0
     breaks: int = 0
     rejected: int = 0
@@ -46,7 +48,7 @@ class RunSummary:
         )
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
         return (
-            f"{self.day}: {count_of(sum(self.counts.values()), 'position')} compared "
+            f"{self.day}: {self.extent} "
             f"{per_words(self.level)}; {', '.join(parts)}, {count_of(self.breaks, 'break')} "
             f"({self.open_breaks:,} open), {count_of(self.rejected, 'row')} rejected; "
             f"not used: {totals(self.unused) or 'nothing'}."
@@ -76,6 +78,7 @@ def _with_ledger(result: RunResult, left: RunFiles) -> RunSummary:
         run_id=result.run_id,
         digest=result.digest,
         counts=result.counts,
+        extent=result.extent,
         open_breaks=result.open_breaks,
         breaks=len(result.breaks),
         rejected=result.rejected,

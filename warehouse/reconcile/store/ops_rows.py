@@ -26,15 +26,23 @@ class _PublicFacts(CachedFacts, frozen=True, kw_only=True):
     run_id: str
     digest: str
     breaks: tuple[Break, ...]
+    level: str
+    compared: int
+    uncovered: int | None
+    pending: int
+    rejected: int
+    made_at: str
+    by: str
 
 
 def rows(store: Store) -> Rows:
-    """Return rows of `breaks`, `annotations` and `signoffs`, by the table's name.
+    """Return rows of the tables of `warehouse.contract.reconciliation`, by the table's name.
 
     Raises `NotReconciled` where a stored file cannot be read.
     """
     try:
         return {
+            "reconciliations": list(_reconciliations(store)),
             "breaks": list(_breaks(store)),
             "annotations": list(_annotations(store)),
             "signoffs": list(_signatures(store)),
@@ -44,8 +52,8 @@ def rows(store: Store) -> Rows:
     except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
             f"What the reconciliation keeps under {store.root} cannot be read "
-            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks, ops.annotations and "
-            "ops.signoffs stay as they were; the book is not touched. Restore that folder from the "
+            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and the tables beside it "
+            "stay as they were; the book is not touched. Restore that folder from the "
             "backup."
         ) from error
 
@@ -68,7 +76,33 @@ def _take_public_facts(result: RunResult, of: FileState) -> _PublicFacts:
         run_id=result.run_id,
         digest=result.digest,
         breaks=result.breaks,
+        level=result.coverage.level if result.coverage else ", ".join(result.fields),
+        compared=result.position_count,
+        uncovered=result.uncovered,
+        pending=len(result.unsolved_breaks) - result.open_breaks,
+        rejected=result.rejected,
+        made_at=result.made_at,
+        by=result.by,
     )
+
+
+def _reconciliations(store: Store) -> Iterator[Row]:
+    for day in store.days():
+        if (result := _public_facts(store, day)) is not None:
+            yield {
+                "snapshot_date": day,
+                "run_id": result.run_id,
+                "digest": result.digest,
+                "level": result.level,
+                "positions_compared": result.compared,
+                "positions_not_compared": result.uncovered,
+                "breaks": len(result.breaks),
+                "open_breaks": sum(break_.is_open for break_ in result.breaks),
+                "pending_breaks": result.pending,
+                "rejected_rows": result.rejected,
+                "run_at": datetime.fromisoformat(result.made_at),
+                "run_by": result.by,
+            }
 
 
 def _breaks(store: Store) -> Iterator[Row]:

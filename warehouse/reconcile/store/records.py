@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from warehouse.contract.wording import count_of
+from warehouse.reconcile.ledger.coverage import extent_words
 from warehouse.reconcile.ledger.model import WHOLE, LedgerSource, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import Tie
@@ -134,7 +135,10 @@ class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run: what `status`, `history` and `verify` read."""
+    """The result of one run: what `status`, `history` and `verify` read.
+
+    `uncovered` counts the positions of the book that no ledger covers; older runs did not keep it.
+    """
 
     name: str
     day: date
@@ -149,6 +153,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     episodes: Mapping[str, tuple[int, str]]
     ties: tuple[Tie, ...]
     not_compared: tuple[Break, ...] = ()
+    uncovered: int | None = None
     workbook: ShownTexts | None = None
     coverage: Coverage | None = None
     written: str = ""
@@ -162,6 +167,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     no: int = 0
 
     @property
+    def position_count(self) -> int:
+        """How many positions were compared."""
+        return sum(self.counts.values())
+
+    @property
     def open_breaks(self) -> int:
         """How many breaks nobody has accepted."""
         return sum(break_.is_open for break_ in self.breaks)
@@ -170,6 +180,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     def unsolved_breaks(self) -> list[Break]:
         """The open breaks, with those of before that no ledger of the night says anything of."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
+
+    @property
+    def extent(self) -> str:
+        """How many positions were compared, and of how many if that is not the whole book."""
+        pending = len(self.unsolved_breaks) - self.open_breaks
+        return extent_words(self.position_count, self.uncovered or 0, pending)
 
     @property
     def settings_digest(self) -> str:
@@ -184,9 +200,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """3 where a break is open, a row was rejected, or something was not delivered or read."""
+        """3 if a break is open, a row was rejected, or something was not delivered or read.
+
+        It is 3 as well if no position was compared, or if an open break of before was not.
+        """
         lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
-        return OPEN_BREAKS if self.open_breaks or lost or self.unread else TIED
+        is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
+        return OPEN_BREAKS if is_open else TIED
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

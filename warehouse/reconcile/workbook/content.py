@@ -8,6 +8,7 @@ from typing import NamedTuple
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.engine import Outcome
 from warehouse.reconcile.comments.trail import TrailLine
+from warehouse.reconcile.ledger.coverage import extent_words
 from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
@@ -83,6 +84,25 @@ class WorkbookContent:
     def keys(self) -> int:
         """How many keys there are on either side."""
         return sum(self.outcome.counts.values())
+
+    @property
+    def pending(self) -> int:
+        """How many open breaks of earlier nights were not compared."""
+        return sum(break_.is_open for break_ in self.outcome.not_compared)
+
+    @property
+    def partial(self) -> str:
+        """How much was compared if that is not the whole book; nothing if it is."""
+        if self.keys and not self.outcome.uncovered and not self.pending:
+            return ""
+        return extent_words(self.keys, self.outcome.uncovered, self.pending)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a part of the ledgers was not compared, or nothing was."""
+        unread = any(item.severity == "high" for item in self.unused)
+        undelivered = self.outcome.counts[Result.NOT_DELIVERED]
+        return bool(self.ledger.rejected or undelivered or unread or self.pending or not self.keys)
 
     @property
     def rows(self) -> int:

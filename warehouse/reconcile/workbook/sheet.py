@@ -176,6 +176,7 @@ class SheetWriter:
         shape = {
             "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
+            "fair": self._formats.fair,
             "bad": self._formats.bad,
             "warning": self._formats.label,
         }.get(kind, self._calculated)

@@ -75,13 +75,18 @@ def _write_banner(draft: Draft, on: SheetWriter, content: WorkbookContent) -> No
     cells, status = content.cells("A"), content.cells("M")
     counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
     noun = f'IF({counted}=1," open break ("," open breaks (")'
-    formula = f'={counted}&{noun}&COUNTA({cells})&" in total)"'
+    partial = "".join(f"; {words}" for words in (content.partial,) if words)
+    formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
     # Without separators of thousands, as the formula gives it.
-    words = f"{total - accepted} open break{'s' * (total - accepted != 1)} ({total} in total)"
+    number = total - accepted
+    words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
     on.sheet.set_row(on.row, 24)
-    is_good = total == accepted
-    _across(on, "", draft.formats.good if is_good else draft.formats.bad)
-    on.formula(0, formula, words, "good" if is_good else "bad")
+    # Green says that the whole book ties: nothing is open, and nothing was left out.
+    kind = "fair" if partial else "good"
+    if total > accepted or content.is_lost:
+        kind = "bad"
+    _across(on, "", getattr(draft.formats, kind))
+    on.formula(0, formula, words, kind)
     on.row += 1
     _write_warnings(draft, on, content)
     on.row += 1

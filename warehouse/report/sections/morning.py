@@ -9,7 +9,7 @@ from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
 from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Section, TableColumn, note
-from warehouse.report.sections import changes, findings
+from warehouse.report.sections import changes, findings, reconciliation
 from warehouse.report.sections.findings import News
 
 MOST = 4
@@ -33,7 +33,8 @@ def _waiting(connection: DuckDBPyConnection) -> Section:
     waiting = ask(connection, query("waiting"), MOST)
     owners = ask(connection, query("breaks_by_owner"))
     breaks = sum(row["open_breaks"] for row in owners.rows)
-    notes = []
+    reconciled = ask(connection, query("reconciled")).rows
+    notes = [reconciliation.extent(row) for row in reconciled if reconciliation.is_partial(row)]
     if breaks:
         unowned = sum(row["open_breaks"] for row in owners.rows if row["owner"] is None)
         notes.append(

@@ -22,35 +22,64 @@ AGES = {
 
 
 def sections(connection: DuckDBPyConnection, dates: Nights) -> Iterator[Section]:
-    """Yield the trends of open breaks; nothing where no break was ever open."""
-    nights = ask(connection, query("breaks_over_time"))
-    if not nights.rows:
+    """Yield the extent of the newest reconciliation and the trends of open breaks, if any."""
+    reconciled = ask(connection, query("reconciled"))
+    if not reconciled.rows:
         return
-    owners = ask(connection, query("breaks_by_owner"))
-    newest = nights.rows[0]
-    sentence = note(
-        "{} on {}, the newest night with one. The workbook of the reconciliation has them all.",
-        count_of(newest["open_breaks"], "open break"),
-        wording.day(newest["snapshot_date"]),
-    )
+    newest = reconciled.rows[0]
+    nights = ask(connection, query("breaks_over_time"))
+    notes = [extent(newest)]
+    drawn: tuple[Chart, ...] = ()
+    if nights.rows:
+        owners = ask(connection, query("breaks_by_owner"))
+        drawn = (_by_night(nights), *((_by_owner(owners),) if owners.rows else ()))
+        last = nights.rows[0]
+        notes.append(
+            note(
+                "{} on {}, the newest night with one. The workbook of the reconciliation has all.",
+                count_of(last["open_breaks"], "open break"),
+                wording.day(last["snapshot_date"]),
+            )
+        )
     columns = (
         blocks.date("Night", "snapshot_date"),
         *(blocks.count(label, name) for name, label in AGES.items()),
         blocks.count("Total", "open_breaks"),
     )
-    drawn = (_by_night(nights), *((_by_owner(owners),) if owners.rows else ()))
+    table = blocks.table("Open breaks by age", nights, columns)
     yield Section(
         "reconciliation",
         "Book against ledger",
         _figure(newest, dates),
-        notes=(sentence,),
+        notes=tuple(notes),
         charts=drawn,
-        tables=(blocks.table("Open breaks by age", nights, columns),),
+        tables=(table,) if nights.rows else (),
     )
+
+
+def is_partial(newest: Record) -> bool:
+    """Return whether the newest reconciliation compared less than the whole book, or nothing."""
+    compared, positions = newest["positions_compared"], newest["positions"]
+    return bool(not compared or compared != positions or newest["pending_breaks"])
+
+
+def extent(newest: Record) -> Markup:
+    """Return how many positions of the book the newest reconciliation compared."""
+    compared, positions = newest["positions_compared"], newest["positions"]
+    words = count_of(compared, "position")
+    if compared != positions:
+        words = f"{compared:,} of {count_of(positions, 'position')}"
+    sentence = note("{} compared on {}.", words, wording.day(newest["snapshot_date"]))
+    if newest["pending_breaks"]:
+        pending = count_of(newest["pending_breaks"], "open break")
+        sentence += note(" Not compared: {} of earlier nights.", pending)
+    return sentence
 
 
 def _figure(newest: Record, dates: Nights) -> str:
     """Return how many are open; of an older night than the book, which night that is."""
+    if not newest["positions_compared"]:
+        return f"nothing compared on {newest['snapshot_date']}"
     if newest["snapshot_date"] == dates.book_day:
         return count_of(newest["open_breaks"], "open break")
     return f"{newest['open_breaks']:,} on {newest['snapshot_date']}"

@@ -52,6 +52,7 @@ class Formats:
     day: Any
     notice: Any
     good: Any
+    fair: Any
     bad: Any
 
 
@@ -124,6 +125,7 @@ def _formats(book: Any) -> Formats:
         day=add(bold=True, num_format="yyyy-mm-dd", align="left"),
         notice=add(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@"),
         good=add(bold=True, font_color="#375623", bg_color="#E2EFDA"),
+        fair=add(bold=True, font_color="#7F6000", bg_color=AMBER),
         bad=add(bold=True, font_color="#9C0006", bg_color="#FFC7CE"),
     )
 

@@ -1,5 +1,6 @@
 """What is not used is named, counted and settled once; each file is compared at its own level."""
 
+import re
 import shutil
 import tracemalloc
 from datetime import date
@@ -9,13 +10,15 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import SNAPSHOT, Desk, ledger
+from tests.support.reconciliation_home import NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
 from warehouse.reconcile import service as desks
 from warehouse.reconcile.ledger.header.titles import count_fields
+from warehouse.reconcile.runs.setup import look_at
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config
 from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.records import Annotation, Entry, RunResult
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.terms.file_names import name_pattern
@@ -276,6 +279,85 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('asset = "amount"', "covers the asset 'amount', which the book does not have"),
+        ('asset = ["BTC", "BTCC"]', "'BTCC', which the book does not have; perhaps 'BTC'"),
+        ('venue = "v3"', "covers the venue 'v3', which the book does not have"),
+        ('account = "Konto"', "covers the account 'Konto', which the book does not have"),
+        ('portfolio = "portfolio"', "title of a column; the portfolio of this name is 'p1'"),
+    ],
+)
+def test_a_file_cannot_cover_what_the_book_does_not_have(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    """A wrong name, or the title of a column, is an error before anything is stored."""
+    made = Desk(tmp_path)
+    book = [Amount("10"), Amount("5", venue="v2", account="cold")]
+    made.publish(book, change={"portfolios": {"name": "portfolio"}})
+    made.settle(f'[file."*"]\n{line}\n')
+    path = made.put(ledger(book))
+    with pytest.raises(NotReconciled, match=re.escape(words)) as refused:
+        made.run()
+    assert 'write its title under [ledger."' in str(refused.value)
+    assert sorted(one.name for one in made.folder.root.iterdir()) == ["inbox", "out", "recon.toml"]
+    with pytest.raises(NotReconciled, match=re.escape(words)):
+        look_at(made.layout.database, made.folder.root, path)
+
+
+def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk) -> None:
+    """An account in other letters, and a venue that only an earlier book had, are known."""
+    desk.put(ledger(BOOK))
+    desk.settle('[file."*"]\naccount = "MAIN "\n')
+    assert "2 of 3 positions compared" in desk.run().words
+    desk.publish(BOOK[:1], SNAPSHOT.replace("20261120", "20261121"))
+    desk.settle('[file."*"]\nvenue = ["v1", "venue v2"]\naccount = ["main", "cold"]\n')
+    assert "3 positions compared" in desk.run().words
+
+
+@pytest.mark.usefixtures("workbook")
+def test_comparing_nothing_is_never_green(desk: Desk) -> None:
+    """The run, status, the banner and a signature say so, though no break is open."""
+    desk.publish([*BOOK, Amount("3", asset="SOL")], SNAPSHOT.replace("20261120", "20261119"))
+    desk.put(ledger(BOOK))
+    desk.settle('[file."*"]\nasset = "SOL"\n')
+    ran = desk.run()
+    assert (ran.exit_code, ran.breaks) == (3, 0)
+    assert "0 of 3 positions compared" in ran.words
+    assert banner(ran.files[0]) == ("0 open breaks (0 in total); 0 of 3 positions compared", RED)
+    standing = desks.status(desk.folder.root)
+    assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
+    with pytest.raises(NotReconciled, match="compared no position, so there is nothing to sign"):
+        desks.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
+
+
+RED, AMBER, GREEN = "FFFFC7CE", "FFFFF2CC", "FFE2EFDA"
+
+
+def banner(path: Path) -> tuple[str, str]:
+    """The words of the banner as a program shows them, and its colour."""
+    shown = openpyxl.load_workbook(path, data_only=True)["Summary"]
+    cell = next(cell for (cell,) in shown.iter_rows(max_col=1) if "in total)" in str(cell.value))
+    return cell.value, cell.fill.fgColor.rgb
+
+
+@pytest.mark.usefixtures("workbook")
+def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
+    """The run, status and the banner say how many positions of the book were compared."""
+    desk.put(ledger(BOOK))
+    ran = desk.run()
+    assert (ran.exit_code, banner(ran.files[0])[1]) == (0, GREEN)
+    desk.settle('[file."*"]\nvenue = "v1"\n')
+    ran = desk.run()
+    words = "2 of 3 positions compared"
+    assert f"{words} per portfolio, asset, venue and account; 2 equal, 0 breaks" in ran.words
+    assert banner(ran.files[0]) == (f"0 open breaks (0 in total); {words}", AMBER)
+    assert desks.status(desk.folder.root).extent == words
+    (row,) = ops_rows.rows(desk.folder)["reconciliations"]
+    assert (row["positions_compared"], row["positions_not_compared"]) == (2, 1)
+
+
 COARSE, FINE = "portfolio;asset;amount\np1;", "portfolio;asset;account;amount\np1;"
 
 
@@ -374,7 +456,11 @@ def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files
 def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> None:
     """A break that was not compared meanwhile is closed by the tolerance that forgives it."""
     night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
+    two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
+    standing = desks.status(two_files.folder.root)
+    words = "1 of 3 positions compared, 1 open break of an earlier night not compared"
+    assert (standing.exit_code, standing.extent) == (3, words)
     settled = two_files.folder.config.read_text()
     two_files.settle('[tolerance]\nabsolute = "1"\n' + settled)
     third = night(two_files, 22, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;22.5\n")
