@@ -15,6 +15,7 @@ from pipelines.maintenance.prune_shelf import prune_shelf
 from pipelines.shelf.address import StoreAddress
 from warehouse.contract.wording import count_of
 from warehouse.database import versions
+from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
@@ -40,8 +41,12 @@ def run(
     require_limit(keep_days, most)
     address = shelf.require_shelf(nightbook, "prune --shelf") if is_shelf else None
     with writing(nightbook, "pruning"):
-        if not dry_run:
+        try:
             shelf.require_all_on_shelf(nightbook)
+        except shelf.NotYetShelved as refusal:
+            if not dry_run:
+                raise
+            print(printable_lines(f"A real prune would refuse now: {refusal}"))
         verb = "would go" if dry_run else "went"
         _make_room(layout, verb, dry_run=dry_run)
         is_unpublished = not dry_run and publish.restore_lake(nightbook, and_publish=False)

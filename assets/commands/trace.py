@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from assets.console.declaration import DONE, FAILED
+from assets.console.invocation import full_command
 from assets.console.progress import progress_reporter
 from assets.console.terminal import TerminalProgress
 from assets.console.trace_lines import Trace, TracedAccount, TracedAmount, key_words, trace_lines
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import INFO, TOLD, Nightbook
+from assets.publishing.shelf import shelf_of
 from pipelines.flatten.landed_accounts import (
     LandedPosition,
     Stated,
@@ -35,7 +37,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.printable import printable_json
 from warehouse.storage.layout import Layout
 
-_LEFT = "what is said here is what the warehouse knows. Restore them from a backup"
+_LEFT = "the figures below are those of the warehouse alone."
 
 
 def run(nightbook: Nightbook, *, form: str, **wanted: Any) -> int:
@@ -111,14 +113,20 @@ def _read_landing(
     try:
         manifest = load_manifest(snapshots.find(layout, snapshot_id).folder)
         if gone := _missing_files(layout, manifest):
-            return [], [
-                f"The landed bodies of {snapshot_id} are not there any more ({', '.join(gone)}): "
-                + _LEFT
-            ]
+            return [], [_missing_words(nightbook, snapshot_id, gone)]
         asset = traced.asset_id, traced.is_custom_asset
         return landed_positions(layout, manifest, traced.portfolio.id, asset, say), []
     except (Damaged, NoSuchSnapshot) as error:
         return [], [f"The landed bytes could not be read. {error}"]
+
+
+def _missing_words(nightbook: Nightbook, snapshot_id: str, gone: list[str]) -> str:
+    """Say that bodies are not in this home, and where they are."""
+    files = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(gone)}), so"
+    if shelf_of(nightbook) is None:
+        return f"{files} {_LEFT} Restore them from a backup."
+    bring = full_command(nightbook.layout, "publish", "--with-landing")
+    return f"{files} {_LEFT} Bring them from the shelf: {bring}"
 
 
 def _tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:

@@ -82,7 +82,7 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
         f"\nIn no table: {printable(reject['path'])}: {printable(reject['reason'])}"
         for reject in trace.rejects
     )
-    yield from (f"\n✗ {printable(notice)}." for notice in trace.notices)
+    yield from (f"\n✗ {printable(notice)}" for notice in trace.notices)
 
 
 def _record_lines(trace: Trace) -> Iterator[str]:

@@ -5,7 +5,8 @@ Killed at any instant, the next fetch goes on from there.
 
 from dataclasses import dataclass
 
-from pipelines.shelf import object_keys, shelf_list
+from pipelines.landing import night_folders, snapshots
+from pipelines.shelf import night_files, object_keys, shelf_list
 from pipelines.shelf.arrival import Arrival
 from pipelines.shelf.local_record import NightRecord, ShelfRecord, read_record, write_record
 from pipelines.shelf.merging import Tell
@@ -71,6 +72,12 @@ def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: boo
     return (
         night is not None
         and night.generation == generation
-        and (night.has_bodies or not with_landing)
         and (night.is_pruned or layout.manifest(snapshot_id).is_file())
+        and (night.is_pruned or not with_landing or _has_bodies(layout, snapshot_id))
     )
+
+
+def _has_bodies(layout: Layout, snapshot_id: str) -> bool:
+    """Return whether the bodies of a night are here; they may have been lost since it came."""
+    folder = night_folders.folder_of(layout, snapshot_id)
+    return folder is not None and night_files.has_bodies(snapshots.read(folder))

@@ -338,7 +338,7 @@ def test_bytes_that_are_gone_are_said_to_be(small: Keeper) -> None:
     said = small("trace", *ASKED)
     assert said.code == 1
     assert "SHA-256" in said.out
-    assert "are not there any more (0001-body.json.zst)" in said.out
+    assert "are not in this home (0001-body.json.zst)" in said.out
     assert "read just now" not in said.out
 
 

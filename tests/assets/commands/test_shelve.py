@@ -1,5 +1,7 @@
 """What people see of the shelf: what waits, what came, and what is refused in words."""
 
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -105,6 +107,35 @@ def test_two_machines_decide_about_one_night(
         assert machine.ask(f"select state, machine, reason {rows}")[1:] == expected
     assert first.ask(rows) == second.ask(rows)
     assert first("verify").code == first("verify", "--shelf").code == second("verify").code == 0
+
+
+def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
+    """If a prune would refuse, `--dry-run` says so with its reason and what to type."""
+    rehearsed, refused = first("prune", "--keep", "1", "--dry-run"), first("prune", "--keep", "1")
+    assert refused.code == 1
+    assert f"A real prune would refuse now: {refused.err}" in rehearsed.out
+    assert first("shelve").code == 0
+    assert "refuse" not in first("prune", "--keep", "1", "--dry-run").out
+
+
+def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path: Path) -> None:
+    """It names `publish --with-landing`, which brings the bodies, also if they were lost."""
+    second = Keeper(tmp_path / "second", first.sandbox, first.more)
+    assert first("shelve").code == second("publish").code == 0
+    figure = "select portfolio_id, asset_id from positions where not is_custom_asset limit 1"
+    [(portfolio, asset)] = second.ask(figure)
+    asked = ("trace", "--portfolio", portfolio, "--asset", asset)
+    for _ in range(2):
+        said = second(*asked)
+        assert said.code == 1
+        assert "backup" not in said.out
+        [command] = re.findall(
+            r"Bring them from the shelf: .* --home \S+ (.*)$", said.out, re.MULTILINE
+        )
+        assert second(*shlex.split(command)).code == 0
+        assert second(*asked).code == 0
+        for body in second.layout.landing.glob("*/*/*.zst"):
+            body.unlink()
 
 
 def test_without_the_setting_there_is_no_shelf(first: Keeper) -> None:
