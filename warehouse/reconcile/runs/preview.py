@@ -18,6 +18,7 @@ from warehouse.reconcile.ledger.layout.source_column import with_sources
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource, Unused
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.ledger.tabs import chosen_tabs
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, reading_files
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, open_file
@@ -78,10 +79,11 @@ def preview(
             f"There is no file {path}. Nothing was read. Give its path from here: nightbook "
             "reconcile preview FILE. What a run reads lies in the home, under reconcile/inbox."
         )
-    count = partial(count_fields, own_words=context.config.own_words)
+    config = context.config
+    count = partial(count_fields, own_words=config.own_words)
     with reading_files():
         files = [
-            with_sources(open_file(file, count), context)
+            with_sources(open_file(file, count, starts=_starts_of(file.name, config)), context)
             for file, problem in files_in(path)
             if not problem
         ]
@@ -107,6 +109,10 @@ def preview(
             f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
         ),
     )
+
+
+def _starts_of(file: str, config: Config) -> tuple[int, ...]:
+    return config.of_file(file).shape.column_starts
 
 
 def _heads(file: OpenedFile, context: ReadingContext) -> Iterator[tuple[Grid, Header, str]]:

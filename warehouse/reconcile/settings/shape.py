@@ -25,7 +25,7 @@ NEGATIVE_WORDS = (
 LAYOUT = (
     "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
     "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes"
+    "footnotes column_starts"
 )
 _MARKS = ("CR", "DR")
 _JOINED = ("unused", "positive_words")  # questions add to them, wherever the others are written
@@ -51,7 +51,8 @@ class Shape:
     `columns_are` is the field whose values are the titles of several amount columns,
     `label_columns` which of them.
     `keeps` is how much of each amount is kept. `footnotes` are the marks behind amounts and names
-    that only refer to footnotes. None is what nobody said anything about.
+    that only refer to footnotes. `column_starts` is where the columns of a table in columns made of
+    spaces begin, counted from 1. None is what nobody said anything about.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class Shape:
     header_rows: int = 0
     keeps: Precision | None = None
     footnotes: tuple[str, ...] = ()
+    column_starts: tuple[int, ...] = ()
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
@@ -161,6 +163,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         header_rows=table.count("header_rows", 0),
         keeps=precision_of(table, "keeps"),
         footnotes=table.texts("footnotes") or (),
+        column_starts=table.counts("column_starts"),
     )
 
 

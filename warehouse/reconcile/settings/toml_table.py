@@ -132,6 +132,15 @@ class TomlTable:
         self._complain(name, "a whole number")
         return default
 
+    def counts(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers that grow; an empty one where nothing is said."""
+        value = self.values.get(name, [])
+        is_list = isinstance(value, list) and all(type(item) is int and item > 0 for item in value)
+        if is_list and value == sorted(set(value)):
+            return tuple(value)
+        self._complain(name, "a list of whole numbers that grow")
+        return ()
+
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a number that is not negative, as text, since TOML's numbers are floats."""
         if name not in self.values:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +17,13 @@ from warehouse.spreadsheet.reading.delimited_text import (
     unwrap_text_formulas,
 )
 from warehouse.spreadsheet.reading.formats.formulas import letters_of
-from warehouse.spreadsheet.reading.printed_tables import BOTH, piped_rows, spaced_rows
+from warehouse.spreadsheet.reading.printed_tables import (
+    BOTH,
+    cut_rows,
+    likely_starts,
+    piped_rows,
+    spaced_rows,
+)
 from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
 from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
 from warehouse.spreadsheet.reading.xml_findings import SheetFindings
@@ -33,7 +39,8 @@ class Grid:
     """One sheet: its rows from the first one on; `lines` are their numbers where not 1, 2, 3...
 
     `errors` has, by row and column from 0, what the reader gave out as empty. Where `is_blank_sure`
-    is false, an empty cell may be an error cell that the format does not show.
+    is false, an empty cell may be an error cell that the format does not show. `likely_starts` are
+    where the columns of a text seem to begin, if it is a table in columns that are not proven.
     """
 
     sheet: str
@@ -45,6 +52,7 @@ class Grid:
     hidden_columns: frozenset[int] = frozenset()
     is_visible: bool = True
     is_blank_sure: bool = True
+    likely_starts: tuple[int, ...] = ()
 
     def line(self, row: int) -> int:
         """Return the number of a row as its program shows it."""
@@ -90,9 +98,11 @@ def open_file(
     path: LedgerFile,
     recognised: Callable[[Sequence[Row]], int],
     pause: Callable[[], None] = lambda: None,
+    starts: Sequence[int] = (),
 ) -> OpenedFile:
     """Read one file; `recognised` says how many fields of a ledger it sees in some rows.
 
+    `starts` are where the columns of a text begin, if it is a table in columns made of spaces.
     Raises `UnreadableSpreadsheet` with what the file really is.
     """
     if isinstance(path, Path) and path.suffix.lower() == GZIP:
@@ -109,7 +119,10 @@ def open_file(
             )
         text, notices = decode_text(path, content)
         return OpenedFile(
-            path=path, sha256=digest, grids=(_table(path, text, recognised),), notices=notices
+            path=path,
+            sha256=digest,
+            grids=(_table(path, text, recognised, starts),),
+            notices=notices,
         )
     return _spreadsheet(path, content, digest)
 
@@ -170,7 +183,12 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
         return text, (reason,)
 
 
-def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
+def _table(
+    path: LedgerFile,
+    text: str,
+    recognised: Callable[[Sequence[Row]], int],
+    starts: Sequence[int] = (),
+) -> Grid:
     """Read delimited text, with the delimiter that makes a header recognisable."""
     first, _, rest = text.partition("\n")
     skipped = 0
@@ -179,6 +197,8 @@ def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], in
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
     if "\f" in text:  # where a printer begins a page
         text = text.replace("\f", "")
+    if starts:
+        return Grid(sheet="", rows=cut_rows(text, starts))
     text = unwrap_text_formulas(text)
     printed = piped_rows(text, recognised)
     if printed is not None:
@@ -189,17 +209,22 @@ def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], in
         return Grid(sheet="", rows=printed)
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
-    cells_by_line = cells_of(text, best)
+    grid = _read_delimited(path, text, best, skipped)
+    return grid if is_ledger else replace(grid, likely_starts=likely_starts(text, recognised))
+
+
+def _read_delimited(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
+    """Return the rows of delimited text, of which so many lines were skipped."""
+    cells_by_line = cells_of(text, delimiter)
     if cells_by_line is not None:
-        return Grid(
-            sheet="", rows=cells_by_line, lines=range(1 + skipped, len(cells_by_line) + 1 + skipped)
-        )
+        lines = range(1 + skipped, len(cells_by_line) + 1 + skipped)
+        return Grid(sheet="", rows=cells_by_line, lines=lines)
     rows: list[Row] = []
-    lines: list[int] = []
-    for row, line in _rows(path, text, best):
+    numbers: list[int] = []
+    for row, line in _rows(path, text, delimiter):
         rows.append(row)
-        lines.append(line + skipped)
-    return Grid(sheet="", rows=rows, lines=lines)
+        numbers.append(line + skipped)
+    return Grid(sheet="", rows=rows, lines=numbers)
 
 
 def _delimiter(

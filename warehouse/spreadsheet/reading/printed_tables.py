@@ -5,8 +5,8 @@ with one cell right of all columns: neither an asset nor an amount, whichever co
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby, pairwise
 
 from warehouse.spreadsheet.reading.delimited_text import Row
 
@@ -22,6 +22,19 @@ _PAGE = re.compile(
     r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
+_SPACED = re.compile(r"\S+(?: \S+)*")  # words with one space between them
+_WORD = re.compile(r"\S+")
+_SENTENCE = re.compile(r"\S+(?: \S+){2,}")
+_FIGURE = (
+    r"[^\w\s()+-]?[0-9][0-9.,'\u2019]*(?: [0-9]{3})*(?:[.,][0-9]+)?(?:e[-+]?[0-9]+)?"
+    r"(?: ?[^\w\s()+-])?"
+)
+_AMOUNT = re.compile(
+    rf"(?:\({_FIGURE}\)|[-+]?{_FIGURE}-?)(?: ?[A-Z]{{1,6}})?|-+",
+    re.IGNORECASE,
+)
+_FIRST_GROUP = re.compile(r"[-+(]?[0-9]{1,3}")
+_GROUPS = re.compile(r"[0-9]{3}(?: [0-9]{3})*(?:[.,][0-9]+)?[-)]?(?: ?[A-Z%]{1,6})?", re.IGNORECASE)
 _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
@@ -62,43 +75,82 @@ def _lines(text: str) -> list[str]:
 def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
     """Return the rows of a table in columns made of spaces, or None where they are not proven.
 
-    They are where the same places are blank in the header and in every line below it that is not
-    of a page, a rule or a note without a digit.
+    They are proven if each line below the header, except page headings, rules and notes, is blank
+    between the columns, and no other place could be the edge of a column.
     """
     if "\t" in text:
         return None
     lines = _lines(text)
     for place, line in enumerate(lines[:_HEAD]):
-        if recognised([line.split()]) < BOTH and recognised([re.split(" {2,}", line)]) < BOTH:
+        for titles in _titles(line, recognised):
+            if recognised([[line[start:end] for start, end in titles]]) < BOTH:
+                continue
+            rows = _rows_below(lines, place, titles)
+            if rows is not None and recognised([rows[place]]) >= BOTH:
+                return rows
+    return None
+
+
+def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
+    """Yield the titles that a line may have: with two spaces between them, then with one."""
+    yield [match.span() for match in _SPACED.finditer(line)]
+    titles: list[_Span] = []
+    for match in _WORD.finditer(line):
+        start, end = match.span()
+        before = titles[-1] if titles and titles[-1][1] + 1 == start else None
+        if before and recognised([[line[before[0] : end]]]):  # `Account name` is one title
+            titles[-1] = before[0], end
+        else:
+            titles.append((start, end))
+    yield titles
+
+
+def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> list[Row] | None:
+    above = {without_digits(line) for line in lines[:header]}
+    asides = set(range(header))
+    asides |= {place for place, line in enumerate(lines) if _is_aside(line, above)}
+    # A note may go on where columns end. Notes are looked for only if the columns are not proven
+    # with all lines: a note has no digit, or it is a sentence with one space between its words.
+    for find_notes in (_no_notes, _without_digits, _sentences):
+        notes = {at for at in find_notes(lines) if lines[at].strip() != lines[header].strip()}
+        body = [lines[at] for at in range(header, len(lines)) if at not in asides | notes]
+        columns = _columns(body, titles)
+        if columns is None or any(_is_row(lines[at], body[1:], columns) for at in notes - asides):
             continue
-        rows = _rows_below(lines, place)
-        if rows is not None and recognised([rows[place]]) >= BOTH:
+        rows = [
+            _aside(line, len(columns))
+            if at in asides | notes
+            else [line[start:end].strip() for start, end in columns]
+            for at, line in enumerate(lines)
+        ]
+        # Two spaces within a cell are the gap between two cells.
+        if not any("  " in str(cell) for row in rows for cell in row[: len(columns)]):
             return rows
     return None
 
 
-def _rows_below(lines: Sequence[str], header: int) -> list[Row] | None:
-    above = {without_digits(line) for line in lines[:header]}
-    asides = set(range(header))
-    asides |= {place for place, line in enumerate(lines) if _is_aside(line, above)}
-    body = [lines[place] for place in range(header, len(lines)) if place not in asides]
-    spans = _spans(_blanks(body))
-    # A note may go on where columns end: it is put aside if no digit is in it, and looked for only
-    # where the columns do not stand without that.
-    if _columns(body, spans) is None:
-        notes = {place for place, line in enumerate(lines) if not _DIGIT.search(line)}
-        asides |= {place for place in notes if lines[place].strip() != lines[header].strip()}
-        body = [lines[place] for place in range(header, len(lines)) if place not in asides]
-        spans = _spans(_blanks(body))
-    columns = _columns(body, spans)
-    if columns is None:
-        return None
-    return [
-        _aside(line, len(columns))
-        if place in asides
-        else [line[start:end].strip() for start, end in columns]
-        for place, line in enumerate(lines)
-    ]
+def _no_notes(lines: Sequence[str]) -> set[int]:
+    del lines
+    return set()
+
+
+def _without_digits(lines: Sequence[str]) -> set[int]:
+    return {place for place, line in enumerate(lines) if not _DIGIT.search(line)}
+
+
+def _sentences(lines: Sequence[str]) -> set[int]:
+    sentences = {place for place, line in enumerate(lines) if _SENTENCE.fullmatch(line.strip())}
+    return sentences | _without_digits(lines)
+
+
+def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
+    """Return whether a line that was taken for a note may be a row that keeps to no column."""
+    words = line.split()
+    if not any(_AMOUNT.fullmatch(word) for word in words):
+        return False
+    cells = {row[start:end].strip() for row in body for start, end in columns}
+    names = {cell for cell in cells if cell and not _AMOUNT.fullmatch(cell)}
+    return any(f" {name} " in f" {' '.join(words)} " for name in names)
 
 
 def is_page_number(text: str) -> bool:
@@ -122,72 +174,146 @@ def _is_aside(line: str, above: Collection[str]) -> bool:
     return is_known or without_digits(text) in above
 
 
-def _blanks(lines: Sequence[str]) -> list[bool]:
-    """Return for each place of the lines whether all of them are blank there."""
-    blanks = [True] * max(map(len, lines), default=0)
+def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | None:
+    """Return the columns below titles, or None if an edge between two of them is not proven."""
+    if len(lines) < 2 or len(titles) < 2:  # noqa: PLR2004 - a header and a row, two columns
+        return None
+    rows = [row for row in dict.fromkeys(lines[1:]) if row.strip() != lines[0].strip()]
+    titles = [*_numbering(rows, titles[0]), *titles]
+    runs = _blank_runs(lines)
+    end = max(map(len, lines))
+    columns: list[_Span] = []
+    for left, right in reversed(list(pairwise(titles))):
+        between = [run for run in runs if run[1] > left[0] + 1 and run[0] < right[1] - 1]
+        edge = _edge(between, left, right, end, rows)
+        if edge is None:
+            return None
+        columns.append((edge, end))
+        end = edge
+    return [(0, end), *reversed(columns)]
+
+
+def _numbering(rows: Sequence[str], first: _Span) -> list[_Span]:
+    """Return the column without a title that numbers the rows at the left, if there is one."""
+    numbers = [row.split(maxsplit=1)[0] for row in rows if row.strip()]
+    counted = [str(number) for number in range(len(numbers) + 1)]
+    end = max((len(row) - len(row.lstrip()) + len(row.split()[0]) for row in rows), default=0)
+    is_numbering = numbers in (counted[:-1], counted[1:]) and end <= first[0]
+    return [(0, end)] if is_numbering else []
+
+
+def _blank_runs(lines: Sequence[str]) -> list[_Span]:
+    """Return the places that are blank in all of these lines, as runs."""
+    blanks = [True] * max(map(len, lines))
     for line in dict.fromkeys(lines):
-        for match in re.finditer(r"\S+", line):
+        for match in _WORD.finditer(line):
             start, end = match.span()
             blanks[start:end] = [False] * (end - start)
-    return blanks
-
-
-def _spans(blanks: Sequence[bool]) -> list[_Span]:
-    """Return where something stands between places that are blank in all lines."""
-    spans = []
+    runs = []
     place = 0
     for is_blank, run in groupby(blanks):
         length = len(list(run))
-        if not is_blank:
-            spans.append((place, place + length))
+        if is_blank:
+            runs.append((place, place + length))
         place += length
-    return spans
+    return runs
 
 
-def _columns(lines: Sequence[str], spans: Sequence[_Span]) -> list[_Span] | None:
-    """Return the columns that spans make, or None where they are not proven.
+def _edge(
+    runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
+) -> int | None:
+    """Return where the right one of two columns begins, or None if that is not proven.
 
-    A span under which nothing stands is the title of what follows without one, or the second word
-    of a title; one without a title goes on with a name, or numbers the rows at the left.
+    `end` is where the right column ends. If a name has a space at the same place in every row,
+    there are several runs of blanks: then one column must begin or end at its title, or the right
+    one must have nothing but amounts.
     """
-    if len(lines) < 2:  # noqa: PLR2004 - a header and a row
-        return None
-    header, *rows = lines
-    columns: list[_Span] = []
-    titles: list[int] = []  # where titles begin under which nothing stands
-    for number, (start, end) in enumerate(spans):
-        has_title = bool(header[start:end].strip())
-        values = [value for row in rows if (value := row[start:end].strip())]
-        if has_title and not values:
-            titles.append(start)
+    for run in runs:
+        cells = [row[run[1] : end].rstrip() for row in rows]
+        if run[1] == right[0] and all(cell[0] != " " for cell in cells if cell):
+            return _edge_of_amounts(runs, run, rows, cells) if _are_amounts(cells) else run[1]
+    for run in reversed(runs):
+        cells = [row[run[1] : end].strip() for row in rows]
+        if _are_amounts(cells):
+            return _edge_of_amounts(runs, run, rows, cells)
+    for start, edge in runs:
+        cells = [row[:start] for row in rows]
+        if start == left[1] and all(cell[-1] != " " for cell in cells if cell[left[0] :].strip()):
+            return edge
+    return runs[0][1] if len(runs) == 1 else None
+
+
+def _are_amounts(cells: Sequence[str]) -> bool:
+    return any(cells) and all(not cell or _AMOUNT.fullmatch(cell) for cell in cells)
+
+
+def _edge_of_amounts(
+    runs: Sequence[_Span], run: _Span, rows: Sequence[str], cells: Sequence[str]
+) -> int | None:
+    """Return where a column of amounts begins; a space may stand between their thousands."""
+    for row, cell in zip(rows, cells, strict=True):
+        before = row[: row.find(cell, run[1])] if cell else row[: run[1]]
+        last = before.split()[-1] if before.strip() else ""
+        if not _FIRST_GROUP.fullmatch(last):
             continue
-        if has_title:
-            columns = [*_with_second_word(columns, titles, start), (start, end)]
-        elif len(titles) == 1:  # the title begins at the left, the amounts end at the right
-            columns.append((titles[0], end))
-        elif titles or not _is_part(spans, number, values):
+        if not cell:  # the amount is left of the edge
             return None
-        else:
-            columns = [*columns[:-1], (columns[-1][0] if columns else start, end)]
-        titles = []
-    columns = _with_second_word(columns, titles, len(header))
-    return columns if len(columns) > 1 else None
+        if before[-2:].strip() and _GROUPS.fullmatch(cell):
+            # `Desk 1 234.50` is two amounts, `Desk   1 234.50` is one.
+            is_apart = before.rstrip()[: -len(last)].endswith("  ")
+            earlier = [other for other in runs if other[1] <= run[0]]
+            return earlier[-1][1] if is_apart and earlier else None
+    return run[1]
 
 
-def _with_second_word(columns: list[_Span], titles: Sequence[int], end: int) -> list[_Span]:
-    """Return columns of which the last one has a title of several words, if some are left over."""
-    return [*columns[:-1], (columns[-1][0], end)] if titles and columns else columns
+def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
+    """Return the rows of a table in columns of spaces that begin at these places, counted from 1.
 
-
-def _is_part(spans: Sequence[_Span], number: int, values: Sequence[str]) -> bool:
-    """Return whether a span without a title numbers the rows, or goes on with the words before it.
-
-    What has digits may be a part of an amount.
+    A line that has a word across the edge of two columns gets one cell more than there are columns.
     """
-    if number == 0:
-        numbers = [str(place) for place in range(len(values) + 1)]
-        return values in (numbers[:-1], numbers[1:])
-    before = spans[number][0] - spans[number - 1][1]
-    is_last = number + 1 == len(spans)
-    after = spans[number + 1][0] - spans[number][1] if not is_last else before + 1
-    return before < after and not any(_DIGIT.search(value) for value in values)
+    lines = _lines(text)
+    edges = [0, *(start - 1 for start in starts[1:])]
+    columns = list(zip(edges, [*edges[1:], max(map(len, lines), default=0)], strict=True))
+    whole = [line for line in lines if not _is_cut(line, edges)]
+    rows: list[Row] = []
+    for line in lines:
+        is_note = _SENTENCE.fullmatch(line.strip()) and not _is_row(line, whole, columns)
+        if _is_aside(line, ()) or (is_note and _is_cut(line, edges)):
+            rows.append(_aside(line, len(columns)))
+        else:
+            cells = [line[start:end].strip() for start, end in columns]
+            rows.append([*cells, line.strip()] if _is_cut(line, edges) else cells)
+    return rows
+
+
+def _is_cut(line: str, edges: Sequence[int]) -> bool:
+    """Return whether a word of a line goes across the edge of a column."""
+    return any(not line[edge - 1 : edge + 1].count(" ") and len(line) > edge for edge in edges[1:])
+
+
+def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
+    """Return where the columns of a table in columns of spaces seem to begin, counted from 1.
+
+    For a table whose columns are not proven. Nothing is returned if no line is a header, or if most
+    lines have no gap.
+    """
+    lines = _lines(text)
+    for place, line in enumerate(lines[:_HEAD]):
+        for titles in _titles(line, recognised):
+            if recognised([[line[start:end] for start, end in titles]]) >= BOTH:
+                rows = [row for row in lines[place + 1 :] if not _is_aside(row, ())]
+                if 2 * sum("  " in row.strip() for row in rows) < len(rows):
+                    continue
+                pairs = pairwise(titles)
+                return (1, *(_likely_edge(left, right, rows) + 1 for left, right in pairs))
+    return ()
+
+
+def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
+    """Return the place left of which most rows are blank, at the title if others are as good."""
+    best, most = right[0], -1
+    for place in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
+        blanks = sum(not row[place - 1 : place].strip() for row in rows)
+        if blanks > most:
+            best, most = place, blanks
+    return best

@@ -1,7 +1,13 @@
 """Layouts that programs and people make are read right, or one question settles them."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
 import pytest
 
+from tests.support.ledger_samples import BOOK
 from tests.support.pasted_answers import (
     AMOUNTS,
     FIELDS,
@@ -12,6 +18,7 @@ from tests.support.pasted_answers import (
     csv,
     rows,
 )
+from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
@@ -116,3 +123,71 @@ def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -
     ran = folder.paste()
     assert_right(ran)
     assert 'footnotes = ["*", "(1)"]' in ran.asked[0].line
+
+
+def printed(table: CellRows, gap: int = 2, right: Sequence[int] = (4,)) -> str:
+    """A table in columns made of spaces; these columns end at the right."""
+    widths = [max(len(str(row[at])) for row in table) for at in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = [
+            str(cell).rjust(width) if at in right else str(cell).ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append((" " * gap).join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+GROUPED = rows(["Quantity"], [f"{Decimal(text):,}" for text in AMOUNTS])
+SPACED = rows(["Quantity"], [f"{Decimal(text):,}".replace(",", " ") for text in AMOUNTS])
+NOTE = "\nBalances are provided by Custodian AG as of 20 Nov 2026, 17:00, subject to audit.\n"
+FIXED = {
+    "a note with commas and digits": printed(GROUPED) + NOTE,
+    "a title line with a comma": f"Positions as of Friday, 20 November 2026\n\n{printed(GROUPED)}",
+    "a title with a comma": printed([[*FIELDS, "Quantity, units"], *GROUPED[1:]]),
+    "a space between thousands": printed(SPACED),
+    "one space between columns": printed(GROUPED, gap=1),
+    "titles at the left of their amounts": printed(GROUPED).replace(
+        "        Quantity", "Quantity        "
+    ),
+    "names at the right": printed(GROUPED, right=(0, 1, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", some_daily(FIXED, 3))
+def test_a_table_in_columns_made_of_spaces_is_no_csv(folder: AnswerFolder, name: str) -> None:
+    """A comma in an amount, a name, a title or a note does not make it delimited text."""
+    folder.put(FIXED[name], "spool.txt")
+    ran = folder.paste()
+    assert_right(ran)
+    assert not ran.asked
+
+
+@pytest.mark.parametrize("name", ["Smith, John", "Desk 2, Zürich", "1,000 Nakamoto", "Custody 7"])
+def test_names_with_commas_and_digits_stay_whole_in_columns_of_spaces(
+    tmp_path: Path, name: str
+) -> None:
+    """Even if every row has the name, so that its spaces look like the gaps between columns."""
+    desk = Desk(tmp_path)
+    desk.publish([replace(row, account=name) for row in BOOK if row.venue == "kraken"])
+    body = [[row.portfolio, row.asset, name, f"{Decimal(row.text):,}"] for row in BOOK]
+    table = [row for row, key in zip(body, BOOK, strict=True) if key.venue == "kraken"]
+    text = printed([["Portfolio", "Asset", "Account", "Quantity"], *table], right=(3,))
+    desk.put(text + NOTE, "kraken.txt")
+    desk.settle('[file."kraken*"]\nvenue = "kraken"\n')
+    summary = desk.run()
+    assert (summary.exit_code, summary.counts["Matched"]) == (0, len(table))
+
+
+def test_columns_that_are_not_proven_are_settled_by_one_line(folder: AnswerFolder) -> None:
+    """A row that keeps to no column is a question first, and rejected by name after the answer."""
+    folder.put(
+        printed(GROUPED) + "alpha      XRP    kraken    A long account name 4.5\n", "spool.txt"
+    )
+    ran = folder.paste()
+    assert ran.summary is not None
+    assert [question.line for question in ran.asked] == [
+        '[file."spool.txt"]\ncolumn_starts = [1, 12, 19, 29, 38]'
+    ]
+    assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (3, len(AMOUNTS))
+    assert any("row 18" in notice.words for notice in ran.summary.notices)

@@ -1,12 +1,19 @@
 """Files as programs print them: pages, rules and columns of spaces, in any code page."""
 
+import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.spreadsheet.reading.grid import open_file
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
@@ -69,17 +76,34 @@ HEAD = "portfolio  asset  account    amount\n"
     "lines",
     [
         f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n",
-        "portfolio  asset      amount\np1         BTC    1 234.50\np1         ETH       12.50\n",
         "portfolio  asset account    amount\np1         BTC 12  Main        1.50\n",
+        "asset  account       amount\nBTC    Desk 1 234.50\nETH    Desk     5.25\n",
     ],
-    ids=["a name over the edge", "a space in some amounts", "two values in a column"],
+    ids=["a name over the edge", "two values in a column", "a number in a name or thousands"],
 )
-def test_columns_of_spaces_that_are_not_proven_are_not_read(
+def test_columns_of_spaces_that_are_not_proven_are_a_question(
     write: Write, read: Read, lines: str
 ) -> None:
-    """One line that does not fit may be cut in a wrong place: nothing is read."""
-    with pytest.raises(NotReconciled, match="holds no table"):
+    """One line that does not fit may be cut in a wrong place: nothing is read before the answer."""
+    with pytest.raises(Ambiguous, match="is a table in columns made of spaces") as asked:
         read(write(lines, "spool.txt"))
+    assert asked.value.line.startswith('[file."spool.txt"]\ncolumn_starts = [1, ')
+
+
+def test_a_line_that_does_not_keep_to_the_settled_columns_is_rejected(
+    write: Write, read: Read
+) -> None:
+    """A word across an edge is never cut in two."""
+    text = f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n"
+    path = write(text, "spool.txt")
+    with pytest.raises(Ambiguous) as asked:
+        read(path)
+    starts = [int(number) for number in re.findall("[0-9]+", asked.value.line.split("[")[-1])]
+    with reading_files():
+        file = open_file(path, count_fields, starts=starts)
+    ledger = read_ledger([file], ReadingContext(config=Config(), day=date(2026, 11, 20)))
+    assert [line.amount.text for line in ledger.lines] == ["1.5"]
+    assert [row.line for row in ledger.rejected] == [3]
 
 
 def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:

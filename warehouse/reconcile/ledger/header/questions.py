@@ -55,6 +55,8 @@ def unknown_header(
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
             return Ambiguous(f"{file}: {refusal}, and take this file out of the inbox.", line)
+        if grid.likely_starts:
+            return _question_of_starts(grid, file)
         row = _likely_header(grid)
         if row is not None:
             return _question(grid, row, file, context)
@@ -70,6 +72,17 @@ def refusal_of(grid: Grid) -> str:
     """Return why a sheet of a known export is no ledger; nothing where it is none of them."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
+
+
+def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
+    starts = ", ".join(map(str, grid.likely_starts))
+    return Ambiguous(
+        f"{file} is a table in columns made of spaces, and some lines do not keep to the columns, "
+        "or the columns could have other edges. With this setting, a column begins at each of "
+        "these characters of a line, counted from 1. Each line with a word across an edge is "
+        "rejected.",
+        f"{heading('file', name_pattern(file))}\ncolumn_starts = [{starts}]",
+    )
 
 
 def _likely_header(grid: Grid) -> int | None:

@@ -26,6 +26,7 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
+_PIECES = re.compile("units?|shares?|tokens?|coins?|stück|stücke", re.IGNORECASE)
 _BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
 _AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
 
@@ -177,18 +178,26 @@ def title_words(title: str) -> Iterator[str]:
 
 
 def _spellings(title: str) -> Iterator[str]:
-    """Yield a title, then without what stands in brackets, then without a unit after a slash."""
+    """Yield a title, then without brackets at its end, then without a unit at its end."""
     yield title
     yield _BESIDE.sub("", title)
-    name, _, unit = title.rpartition("/")
-    if _SHORT.fullmatch(unit.strip()):
+    name, unit = _unit_at_end(title)
+    if _SHORT.fullmatch(unit) or _PIECES.fullmatch(unit):
         yield name
+
+
+def _unit_at_end(title: str) -> tuple[str, str]:
+    """Return a title and what follows a slash or a comma in it."""
+    for mark in ("/", ","):
+        name, _, unit = title.rpartition(mark)
+        if name:
+            return name, unit.strip()
+    return title, ""
 
 
 def _is_valued(title: str) -> bool:
     match = _BESIDE.search(title)
-    unit = match[0] if match else title.rpartition("/")[2] if "/" in title else ""
-    return bool(_OF_CURRENCY.fullmatch(unit))
+    return bool(_OF_CURRENCY.fullmatch(match[0] if match else _unit_at_end(title)[1]))
 
 
 def _bare(text: str) -> str:
