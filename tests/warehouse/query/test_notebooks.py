@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,7 +63,7 @@ def cells(notebook: Path) -> list[str]:
 
 LOOKS = {
     "a_first_look": "print(dict(zip(per_asset['asset_id'], per_asset['total_text'])))",
-    "exposure_over_time": "print(Charts(drawings)._repr_html_())\nprint(moved)",
+    "exposure_over_time": "print(Charts(drawings)._repr_html_())\nprint(moved.to_string())",
 }
 
 
@@ -75,6 +76,8 @@ def test_a_notebook_runs_cell_by_cell(home: Path, notebook: Path) -> None:
     assert twice in said
     if notebook.stem == "exposure_over_time":
         assert said.count("<svg") == 2
+        assert re.search(r"<b>&\s+False\s+(NaN|None)\s+0\.0{29}1\s+0\.0{29}1", said), "new"
+        assert said.index("<h4>BTC</h4>") < said.index("<h4>&lt;b&gt;&amp;</h4>")
         assert "<h4>&lt;b&gt;&amp;</h4>" in said
         assert "highest 199999999999999999999.8, lowest" in said
     else:

@@ -420,6 +420,30 @@ def test_what_is_rounded_opens_to_the_exact_text() -> None:
         assert text not in re.sub("<[^>]*>", "", shown_first)
 
 
+def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_path: Path) -> None:
+    """An asset of two portfolios is before one that moved more, in the chart as in the table."""
+    held = {"AAA": ["p1"], "LP-GLM-USDC": ["p1"], "BTC": ["p1", "p2"], "ETH": ["p2"]}
+    nights = [
+        night(
+            f"202611{day}T021500Z",
+            [
+                Amount(str(100 + moved * (100 if asset == "AAA" else 1)), portfolio, asset)
+                for asset, portfolios in held.items()
+                for portfolio in portfolios
+            ],
+        )
+        for day, moved in ((19, 0), (20, 1))
+    ]
+    text = shown(warehouse(tmp_path, nights)).text
+    panel = text.partition("What moved 4 assets")[2]
+    assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:8] == [*MOVED, *MOVED]
+    assert "Assets by accounts BTC" in text
+    assert "Free and locked BTC" in text
+
+
+MOVED = ["BTC", "AAA", "ETH", "LP-GLM-USDC"]
+
+
 def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
     """A page made long after the last night says so; a page of the same morning does not."""
     assert "a night is missing since" not in shown(small).text
@@ -436,7 +460,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     text = shown(warehouse(tmp_path, nights)).text
     assert text.count("25 more rows not shown here: the query gives all.") == 3
     assert "15 more rows not shown here: the query gives all." in text
-    assert "The other 32 moved less." in text
+    assert "Each asset of the table against its own total before" in text
 
 
 def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:

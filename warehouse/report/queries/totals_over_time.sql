@@ -1,12 +1,17 @@
 with followed as (
-    select asset_id, is_custom_asset, accounts
+    select
+        asset_id,
+        is_custom_asset,
+        row_number() over (
+            order by portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset
+        ) as place
     from holdings_by_asset
-    order by accounts desc, asset_id, is_custom_asset
+    order by place
     limit $followed
 )
 
 select
-    followed.accounts,
+    followed.place,
     asset_id,
     is_custom_asset,
     totals.snapshot_date,
@@ -16,4 +21,4 @@ inner join ops.control_totals as totals using (asset_id, is_custom_asset)
 inner join ops.snapshots as snapshots using (snapshot_id)
 where snapshots.is_book and totals.table_name = 'balances' and totals.measure = 'sum'
 group by all
-order by followed.accounts desc, asset_id, is_custom_asset, totals.snapshot_date
+order by followed.place, totals.snapshot_date

@@ -1,6 +1,6 @@
 """What changed since the book before: amounts, accounts, names and states."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_DOWN, Decimal, localcontext
@@ -23,7 +23,6 @@ from warehouse.report.blocks import (
 from warehouse.report.charts import Bar
 
 MOST = 15
-DRAWN = 8
 FULL_SWING = 100.0
 _TITLE = "What changed"
 _BY_ASSET = (
@@ -125,43 +124,33 @@ def _moves_columns(head: str, column: str) -> tuple[TableColumn, ...]:
 
 
 def moves(answered: QueryRows) -> list[AssetMove]:
-    """Return the assets whose total moved, the most first; a new one counts as 100 percent."""
-    moved = [
+    """Return the assets whose total moved, the most widely held first."""
+    return [
         AssetMove(_percent(row["before"], row["delta"]), row)
         for row in answered.rows
         if Decimal(row["delta"])
     ]
-    return sorted(
-        moved,
-        key=lambda move: (
-            -abs(Decimal(100) if move.share is None else move.share),
-            str(move.row["asset_id"]),
-            move.row["is_custom_asset"],
-        ),
-    )
 
 
-def swings(answered: QueryRows) -> Iterator[Chart]:
-    """Yield the assets whose total moved most, each against its own total before."""
+def swings(moved: Sequence[AssetMove], sql: str) -> Iterator[Chart]:
+    """Yield the change of each asset against its own total before, in the order of the table."""
     # Of a huge total a share may be less than the least float: there is nothing to draw of it.
-    drawn = [(move.share, move.row) for move in moves(answered) if move.share and float(move.share)]
-    if not drawn:
+    shares = [float(move.share or 0) for move in moved]
+    if not any(shares):
         return
-    largest = drawn[:DRAWN]
-    most = min(float(abs(largest[0][0])), FULL_SWING)
+    most = min(max(map(abs, shares)), FULL_SWING)
     bars = [
-        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), signed_share(share))
-        for share, row in largest
+        Bar(move.row["asset_id"], move.row["is_custom_asset"], (share,), signed_share(move.share))
+        for move, share in zip(moved, shares, strict=True)
     ]
     yield Chart(
         Markup("Assets by change"),
         charts.swings(bars, "Assets by change of their total in percent", most),
         note(
-            "Each asset against its own total before, in percent, rounded; a new asset has no "
-            "share. {}",
-            f"The other {len(drawn) - DRAWN:,} moved less." if len(drawn) > DRAWN else "",
+            "Each asset of the table against its own total before, in percent, rounded; a new "
+            "asset has no share."
         ),
-        answered.sql,
+        sql,
     )
 
 

@@ -15,7 +15,6 @@ from warehouse.report.blocks import Chart, Section, note, sentence_section, with
 from warehouse.report.charts import Bar
 
 MOST = 25
-DRAWN = 12
 FOLLOWED = 6
 LARGEST_DRAWN = Decimal("1e300")
 AMOUNTS = (
@@ -66,8 +65,8 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
 
 
 def _accounts(answered: QueryRows) -> Iterator[Chart]:
-    rows = [row for row in answered.rows if row["accounts"]][:DRAWN]
-    if not rows:
+    rows = answered.rows[:MOST]
+    if not any(row["accounts"] for row in rows):
         return
     bars = [
         Bar(row["asset_id"], row["is_custom_asset"], (row["accounts"],), f"{row['accounts']:,}")
@@ -87,18 +86,21 @@ def _accounts(answered: QueryRows) -> Iterator[Chart]:
 
 def _shares(answered: QueryRows) -> Iterator[Chart]:
     """Yield how much of each asset is free, locked and other, as shares of its own total."""
-    bars = [
-        Bar(row["asset_id"], row["is_custom_asset"], shares, f"{100 * shares[1]:.1f} %")
-        for row in answered.rows
-        if (shares := _parts(row))
-    ]
-    if not bars:
+    shares = [_parts(row) for row in answered.rows[:MOST]]
+    if not any(shares):
         return
+    bars = [
+        Bar(
+            row["asset_id"],
+            row["is_custom_asset"],
+            parts,
+            f"{100 * parts[1]:.1f} %" if parts else "no share",
+        )
+        for row, parts in zip(answered.rows, shares, strict=False)
+    ]
     yield Chart(
         Markup("Free and locked"),
-        charts.bars(
-            bars[:DRAWN], "Share of each asset that is free, locked and other", most="100 %"
-        ),
+        charts.bars(bars, "Share of each asset that is free, locked and other", most="100 %"),
         note(
             '<span class="key"><b class="dot main"></b>free</span> '
             '<span class="key"><b class="dot second"></b>locked, with its share</span> '
@@ -119,7 +121,7 @@ def _parts(row: Record) -> tuple[float, ...]:
 
 
 def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Return the assets with most accounts from night to night, each on its own scale."""
+    """Return the most widely held assets from night to night, each on its own scale."""
     title = "Amounts over time"
     if nights.before_day is None:
         return sentence_section("time", title, "too early", "It takes two nights to show a change.")
@@ -132,7 +134,7 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
         )
     )
     sentence = note(
-        "The assets with most accounts, each on a scale of its own that need not begin at zero. "
+        "The most widely held assets, each on a scale of its own that need not begin at zero. "
         "Where the line breaks there is no book of that night, or nothing of the asset in it."
     )
     figure = count_of(len(days), "night")

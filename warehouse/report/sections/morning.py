@@ -89,14 +89,14 @@ def _news(news: News) -> Section:
 
 
 def _moves(nights: Nights, moves: QueryRows) -> Section:
-    """Return the assets whose total moved most, by share and amount."""
+    """Return the assets whose total moved, by share and amount; table and chart are of the same."""
     moved = changes.moves(moves)
     rows = tuple({**move.row, "share": changes.signed_share(move.share)} for move in moved)
     sentence = note(
         "{} moved since the book of {}{}.",
         count_of(len(moved), "total") if moved else "No total",
         wording.day(nights.before_day),
-        ", the largest share first; an underlined figure is rounded and opens to the exact text"
+        ", the most widely held first; an underlined figure is rounded and opens to the exact text"
         if moved
         else "",
     )
@@ -106,12 +106,14 @@ def _moves(nights: Nights, moves: QueryRows) -> Section:
         blocks.amount("Delta", "delta", signed=True),
         blocks.amount("Now", "now"),
     )
-    table = blocks.table("Moved most", QueryRows(moves.sql, rows, len(rows)), columns, MOVES)
+    table = blocks.table(
+        "Moved, the most widely held first", QueryRows(moves.sql, rows, len(rows)), columns, MOVES
+    )
     return Section(
         "moved",
         "What moved",
         count_of(len(moved), "asset") if moved else "nothing",
         notes=(sentence,),
-        charts=tuple(changes.swings(moves)),
+        charts=tuple(changes.swings(moved[:MOVES], moves.sql)),
         tables=(table,) if rows else (),
     )
