@@ -209,11 +209,11 @@ def _table(
         return Grid(sheet="", rows=printed)
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
-    grid = _read_delimited(path, text, best, skipped)
+    grid = _delimited_rows(path, text, best, skipped)
     return grid if is_ledger else replace(grid, likely_starts=likely_starts(text, recognised))
 
 
-def _read_delimited(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
+def _delimited_rows(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
     """Return the rows of delimited text, of which so many lines were skipped."""
     cells_by_line = cells_of(text, delimiter)
     if cells_by_line is not None:
