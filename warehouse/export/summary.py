@@ -14,17 +14,32 @@ from warehouse.export.sheets import TOTAL, yes
 from warehouse.export.totals import ExpectedTotals, TotalLine, numbers_of
 from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import Digits, is_portable, number
-from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import SheetColumnKind, TableSheet, fitting
+from warehouse.spreadsheet.writing.format import (
+    AMOUNT_LINE,
+    Draft,
+    amount_format,
+    must,
+    print_set_up,
+    sizes,
+)
+from warehouse.spreadsheet.writing.layout import (
+    DECIMALS,
+    FEWEST_DECIMALS,
+    SheetColumnKind,
+    TableSheet,
+    fitting,
+)
 
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
+_SAFE_DIGITS = 13  # of a sum of doubles: the last ones depend on the order of adding
 LIVE_COMPARISONS = 10_000_000  # rows times assets: beyond, opening the file would take too long
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 A number column is for reading, sorting and adding up: a spreadsheet keeps 15 digits. The exact \
-column beside it is the truth. Digits says whether the two are the same.
+column beside it is the truth. Digits says whether the two are the same. A figure that begins with \
+~ has more digits than its cell shows.
 A blank amount is one that the API does not state; a dash is zero. Different assets are never \
 added up.
 Columns right of those that are printed have the portfolio's id and the exact text of every part. \
@@ -52,6 +67,23 @@ class _SummaryWriter:
         self.worksheet = draft.book.add_worksheet(SHEET)
         self.formats = draft.formats
         self.row = 0
+        self._draft = draft
+        self._amounts: dict[tuple[int, bool], Any] = {}
+
+    def amount_shape(self, total: str, *numbers: float) -> Any:
+        """Return the format in which a total and the sum of its parts are the same figure."""
+        # A sum of doubles may differ from the double of the sum in its last digits. So only the
+        # digits on which both agree are shown, and the exact total is in the column beside them.
+        decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))
+        while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
+            decimals -= 1
+        behind = len(total.partition(".")[2])
+        decimals = min(decimals, max(behind, FEWEST_DECIMALS))
+        key = decimals, behind > decimals
+        if key not in self._amounts:
+            form = amount_format(decimals, is_rounded=key[1])
+            self._amounts[key] = self._draft.book.add_format(AMOUNT_LINE | {"num_format": form})
+        return self._amounts[key]
 
     def text(self, column: int, text: str, shape: Any = None) -> None:
         must(self.worksheet.write_string(self.row, column, text, shape))
@@ -202,10 +234,11 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     # not the exact total, so that opening the file changes no figure.
     numbers = numbers_of(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
-        must(on.worksheet.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
         cached = math.fsum(number_ for number_ in numbers if number_ is not None)
-        on.formula(3, formula, cells[SheetColumnKind.NUMBER], cached)
+        shape = on.amount_shape(total, float(value), cached)
+        must(on.worksheet.write_number(on.row, 2, float(value), shape))
+        on.formula(3, formula, shape, cached)
     else:
         on.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
         on.text(3, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])

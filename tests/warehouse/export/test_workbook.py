@@ -217,6 +217,27 @@ def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
     assert [row["Accounts"] for row in rows if row["Of"] == "accounts"] == [str(len(AMOUNTS) - 0)]
 
 
+def test_total_and_sum_on_the_first_page_are_the_same_figure(tmp_path: Path) -> None:
+    """Both show only the digits on which they agree, and `~` where the total has more of them."""
+    layout = Layout(tmp_path)
+    amounts = [
+        Amount(f"{n * 7919 % 1000003}.{n * 104729 % 10**15:015}", asset=f"A{n % 7}", account=f"{n}")
+        for n in range(1, 400)
+    ]
+    published(layout, [night("20261120T021500Z", [*amounts, Amount("2.5", asset="Z")])], "a")
+    rows = openpyxl.load_workbook(exported(layout), data_only=True)["Summary"].iter_rows()
+    lines = [row for row in rows if row[6].value == "yes" and row[1].value in ("yes", "no")]
+    assert len(lines) == 8
+    assert any(row[2].value != row[3].value for row in lines)  # the sums differ as doubles
+    for row in lines:
+        total, added = row[2:4]
+        assert total.number_format == added.number_format
+        form = total.number_format.partition(";")[0]
+        decimals = len(re.search(r"0\.(0+)", form)[1])  # type: ignore[index]  # it has some
+        assert f"{total.value:.{decimals}f}" == f"{added.value:.{decimals}f}"
+        assert form.startswith('"~"') == (len(row[4].value.partition(".")[2]) > decimals)
+
+
 def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path) -> None:
     """Where one place has another figure, the summary's banner and the evidence name it."""
     damaged = tmp_path / "nightbook.duckdb"

@@ -184,6 +184,46 @@ def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
     assert re.search(rf'{back["id"]}</td>(<td.*?</td>){{3}}<td class="n">0</td>', page)
 
 
+def shown(cell: Any) -> tuple[int, bool]:
+    """How many decimals a cell shows, and whether it says that it is rounded."""
+    form = cell.number_format.partition(";")[0]
+    decimals = re.search(r"0\.(0+)", form)
+    return len(decimals[1]) if decimals else 0, form.startswith('"~"')
+
+
+def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_path: Path) -> None:
+    """Ledger, Book and Difference show as many decimals; a figure with more digits says so."""
+    made = Desk(tmp_path)
+    rows = [
+        Amount("11062.08861834"),
+        Amount("1.123456789012345678", asset="ETH"),
+        Amount("2", asset="SOL"),
+        Amount("5.000000000000000001", asset="WEI"),
+    ]
+    made.publish(rows)
+    lines = ("BTC;v1;main;11062.088618", "ETH;v1;main;2", "SOL;v1;main;2.5", "WEI;v1;main;5")
+    made.put(HEAD + "".join(f"p1;{line}\n" for line in lines))
+    book = made.run().files[0]
+    (wei,) = [str(one["id"]) for one in made.breaks() if one["names"]["asset"] == "WEI"]
+    cells = {wei: {"Status": "Explained - accepted", "Comment": "one wei"}}
+    made.edit(book, cells, made.folder.out / "copy.xlsx")
+    done = openpyxl.load_workbook(made.run().files[0])
+    sheet = {row[3].value: row for row in done["Breaks"].iter_rows(min_row=3)}
+    assert [shown(cell) for cell in sheet["BTC"][7:10]] == [(8, False)] * 3
+    assert [shown(cell) for cell in sheet["ETH"][7:10]] == [(8, False), (8, True), (8, True)]
+    assert [shown(cell) for cell in sheet["SOL"][7:10]] == [(2, False)] * 3
+    # One wei is shown by its power, without a condition that other conditions may override.
+    assert sheet["WEI"][12].value == "Explained - accepted"
+    assert sheet["WEI"][9].number_format == "0.00#####E+00_)"
+    for name, first in (("Tie-out", 3), ("All positions", 4), ("Roll-forward", 1), ("Summary", 1)):
+        for row in done[name].iter_rows(min_row=2):
+            amounts = [
+                cell for cell in row[first : first + 3] if isinstance(cell.value, float | int)
+            ]
+            scales = {shown(cell)[0] for cell in amounts if "E+" not in cell.number_format}
+            assert len(scales) <= 1, (name, row[0].value)
+
+
 EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")
 
 

@@ -91,8 +91,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     on.heads()
     breaks = content.outcome.breaks
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
-    for place, texts in enumerate(amounts, 7):
-        on.measure(place, texts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
+    on.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
     is_live = len(breaks) <= MOST_LIVE
     for break_ in breaks:
         _break(on, break_, content.outcome.fields, is_live=is_live)

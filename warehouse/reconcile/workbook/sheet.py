@@ -4,14 +4,16 @@ import textwrap
 from collections.abc import Container, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from datetime import date
+from enum import Enum
 from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.comments.annotations import in_cell
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile, text_cell
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT, is_hostile, text_cell
 from warehouse.spreadsheet.writing.format import (
     LIGHT,
+    TINY,
     Draft,
     amount_format,
     must,
@@ -65,6 +67,14 @@ def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tu
     return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
 
 
+class _AmountKind(Enum):
+    """How an amount is shown: all its digits, rounded and marked, or by a power of ten."""
+
+    PLAIN = 1
+    ROUNDED = 2
+    TINY = 3
+
+
 class SheetWriter:
     """One sheet, written from top to bottom."""
 
@@ -72,7 +82,8 @@ class SheetWriter:
         self._draft = draft
         self._needed: dict[int, float] = {}
         self._rooms: dict[int, int] = {}
-        self._amounts: dict[tuple[int, int], Any] = {}
+        self._amounts: dict[tuple[int, int, _AmountKind], Any] = {}
+        self._scale: int | None = None
         self._memory: tuple[dict[object, tuple[str, int]], ...] = tuple({} for _ in headings)
         self.sheet = draft.book.add_worksheet(name, PlainSheet)
         self.name = name
@@ -95,30 +106,56 @@ class SheetWriter:
 
     def measure(
         self,
-        place: int,
-        amounts: Iterable[str | None],
+        first: int,
+        columns: Iterable[Iterable[str | None]],
         *,
         decimals: int = DECIMALS,
         shown: int = MOST_SHOWN,
     ) -> None:
-        """Make room for amounts: for as many decimals as they have, and as paper has room for."""
-        texts = [text.lstrip("-") for text in amounts if text is not None]
-        whole = max(
-            (at for text in texts if (at := len(text.partition(".")[0])) <= _WHOLE), default=1
-        )
-        room = max((shown_decimals(text, decimals) for text in texts), default=FEWEST_DECIMALS)
-        room = max(min(room, shown - whole), FEWEST_DECIMALS)
-        self._rooms[place] = room
-        self._memory[place].clear()
-        self._widen(place, _DIGIT * (whole + room) + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
+        """Make room for columns of amounts, from the first on, all with one number of decimals.
+
+        It is as many decimals as the amounts have, and as paper has room for.
+        """
+        texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
+        wholes = [
+            max((at for text in of if (at := len(text.partition(".")[0])) <= _WHOLE), default=1)
+            for of in texts
+        ]
+        needed = (shown_decimals(text, decimals) for of in texts for text in of)
+        room = max(needed, default=FEWEST_DECIMALS)
+        room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
+        for place, whole in enumerate(wholes, first):
+            self._rooms[place] = room
+            self._memory[place].clear()
+            digits = _DIGIT * (1 + whole + room)  # with the mark of rounded figures
+            self._widen(place, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
+
+    def scale(self, first: int, amounts: Iterable[str | None]) -> None:
+        """Set the decimals of the amounts of the next line, from a measured column on."""
+        room = self._rooms.get(first, DECIMALS)
+        shown = (shown_decimals(text, room) for text in amounts if text is not None)
+        self._scale = max(shown, default=FEWEST_DECIMALS)
 
     def _amount_shape(self, place: int, text: str) -> Any:
         room = self._rooms.get(place, DECIMALS)
-        decimals = shown_decimals(text, room)
-        if (decimals, room) not in self._amounts:
-            shape = _ROW | {"num_format": amount_format(decimals, room)}
-            self._amounts[decimals, room] = self._draft.book.add_format(shape)
-        return self._amounts[decimals, room]
+        decimals = shown_decimals(text, room) if self._scale is None else self._scale
+        whole, _, part = text.lstrip("-").partition(".")
+        digits = (whole + part).strip("0")
+        kind = _AmountKind.PLAIN
+        if len(part) > decimals or len(digits) > SIGNIFICANT:
+            kind = _AmountKind.ROUNDED
+        # Not by a condition: some programs take only one of several that apply to a cell, and an
+        # accepted break has one for its colour.
+        if digits and not whole.strip("0") and not part[:decimals].strip("0"):
+            kind = _AmountKind.TINY
+        if (decimals, room, kind) not in self._amounts:
+            form = TINY
+            if kind is not _AmountKind.TINY:
+                is_rounded = kind is _AmountKind.ROUNDED
+                form = amount_format(decimals, room, is_rounded=is_rounded)
+            shape = self._draft.book.add_format(_ROW | {"num_format": form})
+            self._amounts[decimals, room, kind] = shape
+        return self._amounts[decimals, room, kind]
 
     def title(self, text: str) -> None:
         """Write a line in large letters."""
@@ -184,14 +221,21 @@ class SheetWriter:
 
     def line(self, values: Sequence[object]) -> None:
         """Write one row by the kinds of the columns; None is an empty cell."""
+        amounts = [
+            str(value.amount if isinstance(value, Formula) else value)
+            for value, heading in zip(values, self.headings, strict=True)
+            if heading.kind == "amount" and value is not None
+        ]
+        self.scale(next(iter(self._rooms), 0), filter(None, amounts))
         cells, longest = [], 1
         for place, (value, memory) in enumerate(zip(values, self._memory, strict=True)):
             # Names and words come again and again: each is made a cell once.
-            cell = memory.get(value)
+            known = (value, self._scale) if self.headings[place].kind == "amount" else value
+            cell = memory.get(known)
             if cell is None:
                 cell = self._cell(place, value)
                 if len(memory) < _REMEMBERED and not isinstance(value, Formula):
-                    memory[value] = cell
+                    memory[known] = cell
             cells.append(cell[0])
             longest = max(longest, cell[1])
         self.sheet.add_row(self.row, cells, _LINE * min(longest, _MOST_LINES) + _AROUND)

@@ -203,9 +203,10 @@ def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Asset", "Ledger", "Book", "Difference", "Breaks", "Result"), range(1, 5))
     assets = [tie for tie in content.ties if tie.level == "asset"]
     assets = sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]
-    for place, name in enumerate(("ledger", "snapshot", "difference"), 1):
-        on.measure(place, (getattr(tie, name) for tie in assets))
+    amounts = [(tie.ledger, tie.snapshot, tie.difference) for tie in assets]
+    on.measure(1, zip(*amounts, strict=True))
     for tie in assets:
+        on.scale(1, (tie.ledger, tie.snapshot, tie.difference))
         on.text(0, display_asset(tie.asset))
         on.number(1, tie.ledger)
         on.number(2, tie.snapshot)

@@ -22,7 +22,7 @@ _TIES = (
     Heading("Ledger", 12, "amount"),
     Heading("Book", 12, "amount"),
     Heading("Difference", 12, "amount"),
-    Heading("Positions", 9, "count"),
+    Heading("Positions", 11, "count"),
     Heading("Breaks", 9, "count"),
     Heading("Result", 16),
     Heading("Sums agree", 10),
@@ -70,6 +70,8 @@ Breaks are the results that a person must explain: Rejected, Unmapped, Not in le
 book, Amount differs.
 Difference is ledger less book. It is calculated from the exact texts, because number cells keep \
 15 digits. Exact decimals decide the result, never a formula.
+A figure that begins with ~ has more digits than its cell shows. All figures of a line have the \
+same number of decimals, and the exact texts are in the columns to the right.
 Age counts from Occurred on, the first day of the present occurrence. A break that was away and \
 came back is a new occurrence. First seen is the first day of its first occurrence.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break opens again if its \
@@ -89,8 +91,7 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
     on.heads()
     header = on.row - 1
     ties = sorted(content.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
-    for place, name in enumerate(("ledger", "snapshot", "difference"), 3):
-        on.measure(place, (getattr(tie, name) for tie in ties))
+    on.measure(3, zip(*((tie.ledger, tie.snapshot, tie.difference) for tie in ties), strict=True))
     for tie in ties:
         name = content.names.get(tie.level, {}).get(tie.of, tie.of)
         of = display_asset(name) if tie.level == "asset" else name
@@ -131,8 +132,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     header = on.row
     on.heads()
     steps = zip(*(line.steps for line in content.rolled), strict=True)
-    for place, texts in enumerate(steps, 1):
-        on.measure(place, (text or None for text in texts))
+    on.measure(1, ([text or None for text in texts] for texts in steps))
     for line in content.rolled:
         amounts = [text or None for text in line.steps]
         asset, *_, adds_up = line.line

@@ -16,10 +16,12 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'  # of what is not known
+ROUNDED = "~"  # before a figure that has more digits than are shown
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
+AMOUNT_LINE: dict[str, object] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 _FROZEN = 2  # columns of a long table that stay in sight
 _AROUND = 11  # points of what stands above and below a table, and is made as small as that
 # Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
@@ -36,7 +38,10 @@ _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """The formats of a workbook, by what they are for; `amounts` by their decimals."""
+    """The formats of a workbook, by what they are for.
+
+    `amounts` are by their decimals; the last one is for those with more than are shown.
+    """
 
     header: Any
     header_right: Any
@@ -65,14 +70,18 @@ class Draft:
     formats: Formats
 
 
-def amount_format(decimals: int, room: int = DECIMALS) -> str:
-    """Return the number format of an amount whose point stands below the others of its column.
+def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = False) -> str:
+    """Return the number format of an amount, which aligns the points of its column.
 
-    `room` is for how many decimals the column has room.
+    `room` is the number of decimals that the column has room for. An amount that has more digits
+    than its cell shows begins with `ROUNDED`.
     """
     # Digits that are not there are left free by `_0`, which is as wide as a digit in every program;
     # a `?` is so in Excel alone.
-    shown = f"#,##0.{'0' * decimals}{'_0' * (room - decimals)}_)"
+    point = "." if decimals else "_."
+    shown = f"#,##0{point}{'0' * decimals}{'_0' * (room - decimals)}_)"
+    if is_rounded:
+        return f'"{ROUNDED}"{shown};[Red]"{ROUNDED}"-{shown};"{ROUNDED}"{shown}'
     return f'{shown};[Red]-{shown};"-"_.{"_0" * room}_)'
 
 
@@ -89,7 +98,7 @@ def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
 
 
 def _formats(book: Any) -> Formats:
-    line = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+    line = AMOUNT_LINE
     text: dict[str, object] = line | {"num_format": "@"}
     exact = text | {"align": "right", "indent": 1}
     cells: dict[SheetColumnKind, dict[str, object]] = {
@@ -115,7 +124,8 @@ def _formats(book: Any) -> Formats:
         amounts=[
             add(**line | {"num_format": amount_format(decimals)})
             for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)
-        ],
+        ]
+        + [add(**line | {"num_format": amount_format(DECIMALS, is_rounded=True)})],
         tiny=add(num_format=TINY),
         huge=add(num_format=HUGE),
         rounded=add(italic=True),

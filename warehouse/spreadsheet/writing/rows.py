@@ -81,11 +81,20 @@ class Rows:
             enumerate(self._columns),
             key=lambda indexed: indexed[1].kind is not SheetColumnKind.NUMBER,
         )
+        amounts = [
+            values[column.source]
+            for column in self._columns
+            if column.kind is SheetColumnKind.NUMBER
+        ]
+        # The figures of a line have one scale, so that a reader can compare and subtract them.
+        scales = [max(map(_decimals, line)) for line in zip(*amounts, strict=True)]
         cells: dict[int, list[str]] = {}
         for index, column in order:
             letter = str(xl_col_to_name(index))
             if column.kind is SheetColumnKind.NUMBER:
-                cells[index] = self._numbers(letter, values[column.source], numbers, ranks)
+                cells[index] = self._numbers(
+                    letter, values[column.source], (numbers, scales), ranks
+                )
             elif column.kind is SheetColumnKind.DIGITS:
                 words = [digits.words for digits in ranks]
                 cells[index] = self._texts(letter, words, numbers)
@@ -100,24 +109,29 @@ class Rows:
         return "".join([_row(row, inside) for row, inside in rows]).encode()
 
     def _numbers(
-        self, letter: str, texts: Sequence[object], numbers: list[str], ranks: list[Digits]
+        self,
+        letter: str,
+        texts: Sequence[object],
+        lines: tuple[list[str], list[int]],
+        ranks: list[Digits],
     ) -> list[str]:
+        """Render amounts; `lines` are the numbers of the rows, and their decimals."""
         start, blank = f'<c r="{letter}', self._blank[letter]
         # By decimals; looked up only where there is a value, since most parts of a total have none.
         middles = [f'" s="{styles[letter]}"><v>' for styles in self._styles.amounts]
         middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
         must_be_amounts(texts)
         cells = []
-        for index, (text, row) in enumerate(zip(texts, numbers, strict=True)):
+        for index, (text, row, scale) in enumerate(zip(texts, *lines, strict=True)):
             value = str(text or "")
             # Up to fifteen letters a text is its own number; longer ones may be rounded by a
             # double.
-            decimals = len(value.partition(".")[2])
+            decimals = scale if scale <= DECIMALS else max(DECIMALS, _decimals(value))
             if len(value) > SIGNIFICANT:
                 value, digits = number(value)
                 ranks[index] = max(ranks[index], digits)
             if value:
-                middle = middles[min(DECIMALS, decimals)]
+                middle = middles[min(DECIMALS + 1, decimals)]
                 cells.append(f"{start}{row}{middle}{value}</v></c>")
             else:
                 cells.append(blank and f"{start}{row}{blank}")
@@ -164,3 +178,7 @@ class Rows:
         if 2 * len(text) > CELL_LIMIT:
             text = self._shown.get(text, text)
         return text_cell(text, self._styles.plain[letter], self._styles.hostile[letter])
+
+
+def _decimals(text: object) -> int:
+    return len(str(text).partition(".")[2]) if text else 0

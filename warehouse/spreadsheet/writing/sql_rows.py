@@ -186,7 +186,7 @@ class _Statement:
         start, amount = f"'<c r=\"{letter}', row_no", _amount(column.source)
         behind = f"strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount}))"
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
-        place = f"greatest(0, least({DECIMALS}, {behind}) - {FEWEST_DECIMALS}) + 1"
+        place = f"greatest(0, least({DECIMALS + 1}, {behind}) - {FEWEST_DECIMALS}) + 1"
         # DuckDB 2.0.0 writes 2 to the 81st as twice of it, so that what it writes is read again.
         double = f"{amount}::double"
         number = (
