@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pipelines.edge.access import Access, read_access
 from pipelines.edge.letters import is_visible_ascii
-from pipelines.lake.iceberg.address import CatalogAddress, read_catalog
+from pipelines.lake.iceberg.address import CatalogAddress, is_catalog_option, read_catalog
 from pipelines.schedule import is_schedule
 from pipelines.shelf.address import OPTIONS as STORE_OPTIONS
 from pipelines.shelf.address import StoreAddress, read_address
@@ -100,9 +100,12 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         raise SettingsWrong((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {name: value for name, value in merged.items() if not _OF_SERVICE.search(name)}
-    return {
-        name: value for name, value in merged.items() if name in STORE_OPTIONS or _is_meant(name)
-    }
+    return {name: value for name, value in merged.items() if _is_of_others(name) or _is_meant(name)}
+
+
+def _is_of_others(name: str) -> bool:
+    """Return whether a variable tells how a store or a catalog is reached, as its own tools do."""
+    return name in STORE_OPTIONS or is_catalog_option(name)
 
 
 def _is_meant(name: str) -> bool:
@@ -115,7 +118,9 @@ def _is_meant(name: str) -> bool:
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     """Complain of each name that is no setting: left unread, it would look as if it held."""
-    for name in sorted(variables.keys() - {*NAMES, *STORE_OPTIONS}):
+    for name in sorted(variables.keys() - set(NAMES)):
+        if _is_of_others(name):
+            continue
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
         yield f"{name[:SHOWN]} is no setting: do you mean {nearest}?"
 

@@ -19,7 +19,7 @@ from assets.monitoring.due import next_tick
 from assets.monitoring.switches import read_switches
 from assets.monitoring.switches import turn_on as turn_on_switches
 from assets.nightbook import Nightbook
-from assets.publishing import shelf
+from assets.publishing import open_tables, shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
 from pipelines.edge.signing import Credentials
@@ -90,6 +90,8 @@ def _all_findings(
         yield from _findings("schedule", lambda: [_schedule(home, now)])
         if shelf.shelf_of(nightbook) is not None:
             yield from _findings("shelf", lambda: [_shelf(nightbook)])
+        if open_tables.catalog_of(nightbook) is not None:
+            yield from _findings("catalog", lambda: [_well("catalog", open_tables.look(nightbook))])
         if alert:
             yield from _channels(home)
 

@@ -13,6 +13,7 @@ from pipelines.lake.iceberg.address import CatalogAddress
 from pipelines.lake.iceberg.errors import NoIceberg, NotRegistered
 from pipelines.shelf.address import StoreAddress
 from pipelines.shelf.object_store import StoreFailed, open_store
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable_lines
 
 ROOM = "pipelines.lake.iceberg"
@@ -36,6 +37,24 @@ def register(nightbook: Nightbook) -> tuple[str, ...]:
         registration = importlib.import_module(f"{ROOM}.registration")
         say = progress_reporter(nightbook, nightbook.tell, "registering")
         return tuple(registration.register(catalog, address.namespace, open_store(shelf), say))
+
+
+def look(nightbook: Nightbook) -> str:
+    """Open the catalog and say what is in it; raises as `register` does."""
+    places = catalog_of(nightbook)
+    if places is None:
+        return "it is not set"
+    address, shelf = places
+    with _catalog(address, shelf) as catalog:
+        names = catalog.list_tables(address.namespace) if _has_namespace(catalog, address) else []
+    tables = f"{count_of(len(names), 'table')} in {address.namespace}"
+    return (
+        f"{address.place} answers; {tables if names else 'no table yet: the next night makes them'}"
+    )
+
+
+def _has_namespace(catalog: Any, address: CatalogAddress) -> bool:
+    return (address.namespace,) in catalog.list_namespaces()
 
 
 def register_after_deciding(nightbook: Nightbook) -> None:
@@ -62,5 +81,9 @@ def _catalog(address: CatalogAddress, shelf: StoreAddress) -> Iterator[Any]:
         module = importlib.import_module(f"{ROOM}.catalog")
     except ModuleNotFoundError:
         raise NoIceberg from None
-    with module.open_catalog(address.url, shelf) as catalog, module.named_failures():
+    options = (address.options, shelf.options)
+    with (
+        module.open_catalog(address.url, shelf, address.options) as catalog,
+        module.named_failures(address.url, *options),
+    ):
         yield catalog

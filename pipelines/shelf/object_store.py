@@ -25,7 +25,7 @@ CHUNK = 8 * 1024 * 1024
 LONGEST = 500
 ERRORS = (OSError, ValueError, NotImplementedError)
 _QUERY = re.compile(r"\?\S+")
-_SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD", re.IGNORECASE)
+SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
 LEAST_SECRET = 6
 
 
@@ -187,7 +187,7 @@ class ObjectStore:
     def _failure(self, doing: str, why: str) -> StoreFailed:
         why = _QUERY.sub("?...", why)
         for name, value in {**os.environ, **self.address.options}.items():
-            if _SECRET.search(name) and len(value) >= LEAST_SECRET:
+            if SECRET.search(name) and len(value) >= LEAST_SECRET:
                 why = why.replace(value, "...")
         return StoreFailed(self.address.url, doing, why[:LONGEST])
 

@@ -114,7 +114,7 @@ def test_nights_are_registered_by_the_run_and_decisions_follow(
         gone = {**place, "NIGHTBOOK_CATALOG": "postgresql://nobody:hidden@127.0.0.1:1/none"}
         failed = Keeper(tmp_path / "home", api, gone).run(SECOND)
         assert (failed.code, "hidden" in failed.out + failed.err) == (1, False)
-        assert "The Iceberg catalog of NIGHTBOOK_CATALOG does not answer" in failed.err
+        assert "The Iceberg catalog of NIGHTBOOK_CATALOG cannot be used" in failed.err
         books = _amounts(keeper)
         assert keeper("shelve").code == 0
         states, amounts = catalog.read()

@@ -13,15 +13,42 @@ from pipelines.shelf.address import StoreAddress
 SETTING: Final = "NIGHTBOOK_CATALOG"
 NAMESPACE: Final = "NIGHTBOOK_CATALOG_NAMESPACE"
 DATABASE: Final = "postgresql"
+OF_PYICEBERG: Final = "PYICEBERG_CATALOG__NIGHTBOOK__"
+# The variables of PostgreSQL's own tools that a `.env` may hold, by the option of a connection.
+OF_POSTGRESQL: Final = {
+    "PGPASSWORD": "password",
+    "PGUSER": "user",
+    "PGPASSFILE": "passfile",
+    "PGSSLMODE": "sslmode",
+    "PGSSLROOTCERT": "sslrootcert",
+    "PGSSLCERT": "sslcert",
+    "PGSSLKEY": "sslkey",
+    "PGCONNECT_TIMEOUT": "connect_timeout",
+}
 _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogAddress:
-    """The place of a catalog, which may hold a password and is in no repr, and our namespace."""
+    """The place of a catalog, and our namespace; `options` are the variables that concern it.
+
+    Place and options may hold a password, and are in no repr.
+    """
 
     url: str = field(repr=False)
     namespace: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def place(self) -> str:
+        """The address without user and password."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def is_catalog_option(name: str) -> bool:
+    """Return whether a variable tells how a catalog is reached."""
+    return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
 def read_catalog(
@@ -57,4 +84,5 @@ def read_catalog(
             f"{SETTING} needs an address of the shelf that other engines understand: write {SHELF} "
             "as abfss://container@account.dfs.core.windows.net/folder."
         )
-    return CatalogAddress(url, namespace)
+    options = {name: value for name, value in variables.items() if is_catalog_option(name)}
+    return CatalogAddress(url, namespace, options)

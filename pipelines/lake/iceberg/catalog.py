@@ -9,8 +9,11 @@ table, the gate last.
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -18,14 +21,19 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyiceberg.table import CommitTableRequest
 from sqlalchemy import update
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from pipelines.lake.iceberg.address import DATABASE
+from pipelines.lake.iceberg.address import DATABASE, OF_POSTGRESQL, OF_PYICEBERG
 from pipelines.lake.iceberg.errors import Conflict, NoCatalog
 from pipelines.shelf.address import StoreAddress
+from pipelines.shelf.object_store import LEAST_SECRET, SECRET
 
 NAME = "nightbook"
+LONGEST = 500
+_QUERY = re.compile(r"\?[^\s?]+=\S*")
+_USER = re.compile(r"//[^\s/@]+@")
 REFUSED = 409  # what a REST catalog answers to a commit upon a table that has moved
 CANNOT = (404, 405, 406, 501)  # its answers where it knows no commit over several tables
 # How this machine's environment names what pyiceberg wants to know of a store.
@@ -40,31 +48,73 @@ STORE = {
 }
 
 
-def open_catalog(uri: str, shelf: StoreAddress) -> Any:
+def open_catalog(
+    uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
+) -> Any:
     """Return the catalog behind an address; tables in PostgreSQL keep their metadata on the shelf.
 
-    What else a catalog or a store wants is taken from pyiceberg's own settings
-    (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
+    What else a catalog wants is in `options`: PostgreSQL's own variables (`PGPASSWORD`), and those
+    of pyiceberg (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
     variables = {**os.environ, **shelf.options}
-    store = {
+    properties = {_property(name): value for name, value in options.items() if _property(name)}
+    properties |= {
         name: variables[variable] for variable, name in STORE.items() if variables.get(variable)
     }
-    scheme, _, place = uri.partition("://")
-    if scheme == DATABASE:
-        uri, store = f"postgresql+psycopg://{place}", {**store, "warehouse": f"{shelf.url}/iceberg"}
-    with named_failures():
-        return load_catalog(NAME, uri=uri, **store)
+    if uri.startswith(f"{DATABASE}://"):
+        uri = _database_url(uri, options)
+        properties["warehouse"] = f"{shelf.url}/iceberg"
+    with named_failures(uri, options, shelf.options):
+        return load_catalog(NAME, uri=uri, **properties)
+
+
+def _property(name: str) -> str:
+    """Return what pyiceberg calls a variable of its own; nothing for others."""
+    is_its_own = name.startswith(OF_PYICEBERG)
+    key = name.removeprefix(OF_PYICEBERG).lower()
+    return key.replace("__", ".").replace("_", "-") if is_its_own else ""
+
+
+def _database_url(uri: str, options: Mapping[str, str]) -> str:
+    """Return the address of a database with what PostgreSQL's variables say; the address wins."""
+    url = make_url(uri).set(drivername="postgresql+psycopg")
+    given = {word: options[name] for name, word in OF_POSTGRESQL.items() if options.get(name)}
+    url = url.set(
+        username=url.username or given.pop("user", None),
+        password=url.password or given.pop("password", None),
+    )
+    rest = {word: value for word, value in given.items() if word not in ("user", "password")}
+    url = url.set(query={**rest, **url.query})
+    return str(url.render_as_string(hide_password=False))
 
 
 @contextlib.contextmanager
-def named_failures() -> Iterator[None]:
-    """Say in our words that a catalog is not reached, or does not do what is asked."""
+def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
+    """Say in our words why a catalog is not reached, or does not do what is asked.
+
+    Passwords and keys are taken out of what a driver says: those of the address, of the options and
+    of the environment.
+    """
     try:
         yield
-    except (SQLAlchemyError, RESTError, OSError) as error:
-        # Never its text: what a driver says may hold the address, and that a password.
-        raise NoCatalog(type(error).__name__) from None
+    except (SQLAlchemyError, RESTError, OSError, ValueError) as error:
+        secrets = {url.password for url in [make_url(uri)] if url.password}
+        for name, value in (pair for some in (os.environ, *options) for pair in some.items()):
+            if SECRET.search(name):  # a credential is a key and a secret
+                secrets |= {
+                    part for part in (value, *value.split(":")) if len(part) >= LEAST_SECRET
+                }
+        raise NoCatalog(_reason(error, secrets)) from None
+
+
+def _reason(error: Exception, secrets: Collection[str]) -> str:
+    """Return what a driver says, on one line, without secrets and without queries of addresses."""
+    text = " ".join(str(getattr(error, "orig", None) or error).split())
+    for secret in sorted(secrets, key=len, reverse=True):
+        for form in (secret, quote(secret, safe=""), quote_plus(secret)):
+            text = text.replace(form, "...")
+    text = _QUERY.sub("?...", _USER.sub("//...@", text))
+    return text[:LONGEST] or type(error).__name__
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:

@@ -27,9 +27,10 @@ class NoCatalog(NotRegistered):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The Iceberg catalog of {SETTING} does not answer: {reason}. The book is "
-            "published here and on the shelf; nothing was registered, and the next night registers "
-            "what is missing. Look whether it runs and whether its user may create tables."
+            f"The Iceberg catalog of {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
+            "published here and on the shelf. Nothing was registered, and the next night registers "
+            "what is missing. See that the catalog runs, that user and password are right and that "
+            "the user may create tables; nightbook doctor looks again."
         )
 
 
