@@ -27,6 +27,7 @@ AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
 _SINCE = " An error where there is none."
+_PAIR = ("first_book", "second_book")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +155,12 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
 def _between(view: SqlFile) -> Macro:
     macro = BETWEEN[view.name]
     body = at_day(view.sql, "day2", "day1", or_fail=True)
+    about = f"{_DAY}{_SINCE} Also if both days have the same book, or a day is in the future."
     return Macro(
         name=macro,
         call=f"{macro}(day1, day2)",
         comment=f"`{view.name}` between any two days. {view.notes}",
-        parameters={"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}{_SINCE}"},
+        parameters={"day1": f"The earlier one. {about}", "day2": f"The later one. {about}"},
         example=f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
         sql=f"create or replace macro {macro}(day1, day2) as table\n{body}",
         is_table=True,
@@ -173,9 +175,38 @@ def _book_of(day: str, *, or_fail: bool = False) -> str:
     )
     if not or_fail:
         return newest
-    # A cast that fails with words, as in `exact_total`: a day before all books would be empty.
-    words = f"'no book on or before ' || {day}::date || ': see ops.snapshots and ops.gaps'"
-    return f"select coalesce(book_date, cast({words} as date)) as book_date from (\n    {newest}\n)"
+    # Without the error, the answer for a day before all books would be empty.
+    return f"select coalesce(book_date, {_no_book(day)}) as book_date from (\n    {newest}\n)"
+
+
+def _no_book(day: str) -> str:
+    # NULL in the message would make the error NULL, and the answer empty.
+    shown = f"coalesce({day}::date::varchar, 'NULL')"
+    return f"error('no book on or before ' || {shown} || ': see ops.snapshots and ops.gaps')"
+
+
+def _book_of_pair(day: str, days: tuple[str, str]) -> str:
+    """Return a query for the book of one of two days; it fails if these cannot be compared."""
+    first, second = days
+    problems = [
+        *(f"{book} is null then {_no_book(one)}" for one, book in zip(days, _PAIR, strict=True)),
+        *(
+            f"{one}::date > greatest(newest, current_date) then error({one}::date "
+            "|| ' is in the future; the newest book is of ' || newest)"
+            for one in days
+        ),
+    ]
+    same = (
+        "|| ' have the same book, of ' || first_book || ': nothing can be compared; see ops.gaps'"
+    )
+    pair = f"{first}::date || ' and ' || {second}::date"
+    problems.append(f"first_book = second_book then error({pair} {same})")
+    cases = "\n".join(f"    when {problem}" for problem in problems)
+    return (
+        f"select case\n{cases}\n    else {_PAIR[days.index(day)]}\nend as book_date from (\n"
+        f"    select ({_book_of(first)}) as first_book, ({_book_of(second)}) as second_book,\n"
+        "        (select max(snapshot_date) from ops.snapshots where is_book) as newest\n)"
+    )
 
 
 def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> str:
@@ -189,10 +220,16 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
         days |= {f"{name}_before": (name, before) for name in BEFORE}
     inner = _views_of(sql)
     read_there = {name for text in (*inner.values(), sql) for name in tables_in(text, set(days))}
+
+    def book(chosen: str) -> str:
+        is_pair = bool(before) and or_fail
+        return (
+            _book_of_pair(chosen, (before, day)) if is_pair else _book_of(chosen, or_fail=or_fail)
+        )
+
     stand_ins = {
         name: f"select * from history.{quote_identifier(days[name][0])}\n"
-        f"    where snapshot_date = ("
-        f"{_book_of(days[name][1], or_fail=or_fail and days[name][1] == day)})"
+        f"    where snapshot_date = ({book(days[name][1])})"
         for name in sorted(read_there)
     }
     return _reading(sql, stand_ins | inner)

@@ -45,6 +45,8 @@ COMPUTED: Mapping[str, Computed] = {
     "accounts_decreased": ACCOUNTS,
     "venues": Computed("BIGINT", ("accounts.venue_id",)),
     "portfolios": Computed("BIGINT", ("positions.portfolio_id", "accounts.portfolio_id")),
+    "before_date": DATES,
+    "after_date": DATES,
     "opening_date": DATES,
     "closing_date": DATES,
     "valid_from": DATES,

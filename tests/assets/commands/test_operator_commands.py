@@ -94,6 +94,19 @@ def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
     assert "a person must decide" not in latest.read_text("utf-8")
 
 
+@pytest.mark.parametrize("macro", ["changes_between", "roll_forward_between"])
+def test_a_pruned_day_is_an_error_and_not_an_empty_book(watched: Make, macro: str) -> None:
+    """After `prune`, a comparison that begins with a pruned day says that there is no book."""
+    home = watched()
+    assert home.third() == "accepted"
+    assert home.keeper("prune", "--keep", "2").code == 0
+    kept = home.keeper("query", f"select count(*) from {macro}('{SECOND}', '{THIRD}')")
+    assert kept.code == 0
+    said = home.keeper("query", f"select count(*) from {macro}('{FIRST}', '{THIRD}')")
+    assert (said.code, said.out) == (2, "")
+    assert f"no book on or before {FIRST}: see ops.snapshots and ops.gaps" in said.err
+
+
 def test_status_of_a_night_that_never_began(watched: Make) -> None:
     """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
     keeper = watched().keeper

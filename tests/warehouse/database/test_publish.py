@@ -582,7 +582,7 @@ def _day(one: Night) -> date:
 def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) -> None:
     """The as-of macros and history say of a day what its night said; without one they fail."""
     if one is None:
-        with pytest.raises(duckdb.ConversionException, match=f"no book on or before {day}"):
+        with pytest.raises(duckdb.InvalidInputException, match=f"no book on or before {day}"):
             reader.execute("select * from holdings_as_of(?)", [day]).fetchall()
         return
     balances = reader.execute("select * from balances_as_of(?)", [day]).fetchall()

@@ -113,7 +113,7 @@ def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
     rows = book.execute(query, [WRONG.day, at(WRONG)]).fetchall()
     assert [line[:2] for line in rows] == [("BTC", "200000000000000000000.8")]
     for day, moment in ((FIRST.day, at(FIRST)), (FIRST.day - timedelta(days=1), at(GONE))):
-        with pytest.raises(duckdb.ConversionException, match="no book was known then"):
+        with pytest.raises(duckdb.InvalidInputException, match="no book was known then"):
             book.execute(query, [day, moment]).fetchall()
 
 

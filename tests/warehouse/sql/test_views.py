@@ -1,6 +1,8 @@
 """Views: every amount in every total, exact, and what is missing stays missing."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import environments
 from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
@@ -184,14 +187,66 @@ def test_changes_are_by_value(tmp_path: Path) -> None:
         ("p5", "new", None, "4", Decimal(4), "4"),
     ]
     assert ask(layout, query.format("changes")) == wanted
-    assert ask(layout, query.format("changes_between('2026-11-19', '2026-12-31')")) == wanted
+    assert ask(layout, query.format("changes_between('2026-11-19', '2026-11-20')")) == wanted
     back = ask(layout, query.format("changes_between('2026-11-20', '2026-11-19')"))
     assert [(line[0], line[5]) for line in back] == [
         ("p2", "9" * 30 + ".5"),
         ("p3", "3"),
         ("p5", "-4"),
     ]
-    assert ask(layout, query.format("changes_between('2026-11-20', '2026-11-21')")) == []
+    dates = "select distinct before_date, after_date from {}"
+    for source in ("changes", "changes_between('2026-11-19', '2026-11-20')"):
+        assert ask(layout, dates.format(source)) == [(date(2026, 11, 19), date(2026, 11, 20))]
+
+
+@pytest.mark.parametrize("client", [sys.executable, "duckdb12", "duckdb13", "duckdb14", "duckdb15"])
+@pytest.mark.parametrize("macro", ["changes_between", "roll_forward_between"])
+def test_days_that_cannot_be_compared_are_a_plain_error(
+    gap: Layout, macro: str, client: str
+) -> None:
+    """A gap, the future, and a day before all books are said as such, and never no rows."""
+    python = client if client == sys.executable else environments.python(client)
+    script = """
+import sys, duckdb
+book = duckdb.connect(sys.argv[1], read_only=True)
+for days in sys.argv[3:]:
+    try:
+        print(len(book.execute(f"from {sys.argv[2]}({days})").fetchall()))
+    except duckdb.Error as error:
+        print(str(error).splitlines()[0])
+"""
+    days = (
+        "'2026-11-17', '2026-11-20'",
+        "(select date '2026-11-20'), (select date '2026-11-17')",
+        "'2026-11-17', '2026-11-19'",
+        "'2026-11-17', '9999-01-01'",
+        "'2026-01-01', '2026-11-20'",
+        "'2026-11-17', null",
+    )
+    same = "have the same book, of 2026-11-17: nothing can be compared; see ops.gaps"
+    answer = subprocess.run(
+        [python, "-c", script, gap.database, macro, *days],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert answer.stdout.splitlines() == [
+        "1",
+        "1",
+        f"Invalid Input Error: 2026-11-17 and 2026-11-19 {same}",
+        "Invalid Input Error: 9999-01-01 is in the future; the newest book is of 2026-11-20",
+        "Invalid Input Error: no book on or before 2026-01-01: see ops.snapshots and ops.gaps",
+        "Invalid Input Error: no book on or before NULL: see ops.snapshots and ops.gaps",
+    ]
+
+
+@pytest.fixture(scope="module")
+def gap(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Two books with two nights between them that nobody took."""
+    layout = Layout(tmp_path_factory.mktemp("gap"))
+    nights = [night("20261117T021500Z", [Amount("1")]), night(TONIGHT, [Amount("3")])]
+    published(layout, nights, "a")
+    return layout
 
 
 def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:

@@ -36,8 +36,9 @@ NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
 # The other macros ask the nights of one organisation: in its own warehouse.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
-    "select coalesce(book_date, cast('no book on or before ' || day::date || ': see ops.nights' "
-    "as date)) from (select max(snapshot_date) as book_date from ops.nights "
+    "select coalesce(book_date, error('no book on or before ' "
+    "|| coalesce(day::date::varchar, 'NULL') || ': see ops.nights')) from "
+    "(select max(snapshot_date) as book_date from ops.nights "
     "where is_in_book and snapshot_date <= day::date)"
 )
 

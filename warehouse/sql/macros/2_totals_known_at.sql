@@ -23,16 +23,15 @@ readable_book as (
     select
         known_book.snapshot_date,
         known_book.snapshot_id,
-        -- A cast that fails with words, as in exact_total.
         case
             when known_book.snapshot_id is null
-                then cast('no book was known then: see ops.decisions' as date)
+                then error('no book was known then: see ops.decisions')
             when (
                 select count(*)
                 from ops.control_totals as totals
                 where totals.snapshot_id = known_book.snapshot_id
             ) = 0
-                then cast(known_book.snapshot_id || ' was the book then and is pruned' as date)
+                then error(known_book.snapshot_id || ' was the book then and is pruned')
         end as failure
     from known_book
 ),

@@ -29,10 +29,9 @@ with newest as (
 book as (
     select
         snapshot_id,
-        -- A cast that fails with words, as in exact_total.
         coalesce(
             snapshot_date,
-            cast('no book on or before that day: see ops.snapshots and ops.gaps' as date)
+            error('no book on or before that day: see ops.snapshots and ops.gaps')
         ) as snapshot_date
     from newest
 )

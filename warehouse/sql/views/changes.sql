@@ -20,6 +20,8 @@
 -- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
 --     API states none.
 -- venue_name: The venue's name for people; NULL where the list of venues does not have it.
+-- before_date: Business date of the book before; NULL when there is none or it is empty.
+-- after_date: Business date of this book; NULL when it is empty.
 -- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
 --     from changes group by all
 
@@ -114,7 +116,9 @@ select
     parts[3].amount as delta,
     parts[3].text as delta_text,
     coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
-    venues.display_name as venue_name
+    venues.display_name as venue_name,
+    (select max(snapshot_date) from portfolios_before) as before_date,
+    (select max(snapshot_date) from portfolios) as after_date
 from sums
 left join portfolios
     on portfolios.portfolio_id = sums.portfolio_id
