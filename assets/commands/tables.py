@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assets.console.invocation import command_for
 from assets.console.rows import print_rows
-from assets.console.terminal import width
+from assets.console.terminal import is_terminal, width
 from assets.nightbook import Nightbook
 from warehouse.query.read import Description, tables
 from warehouse.sql.dictionary import dbt_sources
@@ -93,8 +93,9 @@ def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) 
 def _line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
     signature = _signature(table)
-    summary = textwrap.shorten(first, width() - max(NAMES, len(signature)) - 3, placeholder=" …")
-    print(f"  {signature:<{NAMES}} {summary}")
+    if is_terminal():  # a program that reads the lines gets them whole
+        first = textwrap.shorten(first, width() - max(NAMES, len(signature)) - 3, placeholder=" …")
+    print(f"  {signature:<{NAMES}} {first}")
 
 
 def _comment(table: Description) -> str:

@@ -146,7 +146,7 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
         call=f"{macro}(day)",
         comment=f"`{name}` as it was on a day. {meaning}",
         parameters={"day": f"{_DAY}{_SINCE}"},
-        example=f"select * from {macro}('2026-11-20') limit 10",
+        example=f"select * from {macro}((select max(snapshot_date) from portfolios)) limit 10",
         sql=f"create or replace macro {macro}(day) as table\n{body}",
         is_table=True,
     )
@@ -161,7 +161,10 @@ def _between(view: SqlFile) -> Macro:
         call=f"{macro}(day1, day2)",
         comment=f"`{view.name}` between any two days. {view.notes}",
         parameters={"day1": f"The earlier one. {about}", "day2": f"The later one. {about}"},
-        example=f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
+        example=f"select * from {macro}(\n"
+        "    (select min(snapshot_date) from history.portfolios),\n"
+        "    (select max(snapshot_date) from portfolios)\n"
+        ") limit 10",
         sql=f"create or replace macro {macro}(day1, day2) as table\n{body}",
         is_table=True,
     )

@@ -37,7 +37,7 @@ where kind = 'money_without_integration' order by all;
 
 -- auditor: How much was there of each asset on a day in the past?
 select snapshot_date, asset_id, is_custom_asset, total_text
-from holdings_by_asset_as_of('2026-11-20') order by all;
+from holdings_by_asset_as_of((select max(snapshot_date) from portfolios)) order by all;
 
 -- auditor: Which nights are missing, and why?
 select snapshot_date, reason from ops.gaps order by all;
@@ -86,4 +86,8 @@ where asset_id = 'BTC' and not is_custom_asset group by all order by all;
 -- analyst: How did each asset get from its opening to its closing amount between two days?
 select asset_id, is_custom_asset, opening_text, new_accounts_text, gone_accounts_text,
     increased_text, decreased_text, closing_text
-from roll_forward_between('2026-11-19', '2026-11-20') order by all;
+from roll_forward_between(
+    (select max(snapshot_date) from history.portfolios
+        where snapshot_date < (select max(snapshot_date) from portfolios)),
+    (select max(snapshot_date) from portfolios)
+) order by all;

@@ -1,16 +1,19 @@
 """The dictionary: fresh, complete, and every query in it answers."""
 
+import re
 from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
 
 import duckdb
 import pytest
 
-from tests.support.books import Amount, night, published
+from tests.support.books import Amount, night, published, published_once
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.query.connect import open_database
-from warehouse.query.read import Description, run, tables
+from warehouse.query.read import Description, keep_open, run, tables
 from warehouse.sql.catalog import BEFORE, macros, views
 from warehouse.sql.dictionary.render import FILE, examples, render
 from warehouse.sql.header import SqlFile
@@ -47,6 +50,22 @@ def test_the_committed_dictionary_is_fresh() -> None:
 def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
     """Each example can be pasted, in the hardened reader of the command line."""
     assert run(layout.database, sql).columns, name
+
+
+@pytest.mark.parametrize("first", [date(2024, 2, 28), date(2025, 12, 30)], ids=str)
+def test_every_printed_statement_answers_on_any_date(tmp_path: Path, first: date) -> None:
+    """What the dictionary prints can be pasted into a demo of any day."""
+    nights = [
+        night(f"{first + timedelta(number):%Y%m%d}T021500Z", [Amount("1.5"), Amount(text, "p2")])
+        for number, text in enumerate(("1", "2", "3"))
+    ]
+    layout = Layout(tmp_path)
+    published_once(layout, nights, "a")
+    statements = re.findall(r"```sql\n(.*?)```", FILE.read_text("utf-8"), re.DOTALL)
+    assert len(statements) >= 70
+    with keep_open(layout.database):
+        for sql in statements:
+            assert run(layout.database, sql).columns, sql
 
 
 @pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
