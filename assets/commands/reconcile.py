@@ -177,7 +177,7 @@ def _notice(notice: Notice) -> str:
 
 def _break(break_: Break) -> str:
     """Return a break on one line: its id, status, result, place and difference."""
-    what = f"{break_.result_words}  {break_.place}  {break_.difference}"
+    what = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
     return f"{break_.id}  {break_.status}  {what}"
 
 

@@ -229,7 +229,7 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 
 
 def _break_line(break_: Break) -> str:
-    return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference}"
+    return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference_words}"
 
 
 def _count_are(number: int, noun: str) -> str:

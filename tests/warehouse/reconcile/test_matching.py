@@ -12,6 +12,7 @@ from tests.support.books import Amount, make_macros, night
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
 from warehouse.exact import exact
 from warehouse.query import book as export_source
+from warehouse.reconcile import service
 from warehouse.reconcile.ledger.cells.amounts import Amount as Read
 from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
@@ -373,7 +374,47 @@ def test_one_amount_under_two_names_is_suggested_as_an_alias(desk: Desk) -> None
     desk.publish([Amount("12.5", account="cold-1")])
     desk.put(HEAD + line("12.5", account="Vault"))
     desk.run()
-    assert all('"Vault" = "cold-1"' in one["cause"] for one in desk.breaks())
+    assert all("under two names? See the sheet" in one["cause"] for one in desk.breaks())
+
+
+def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> None:
+    assert not [one for one in desk.breaks() if "See the sheet Mapping" not in one["cause"]]
+    desk.publish([Amount("12.5"), Amount("1", portfolio="p2", asset="ETH")])
+    desk.put(HEAD + "p2;BTC;v1;main;12.5\np2;ETH;v1;main;1\n")
+    told = desk.run().notices
+    for one in desk.breaks():
+        assert one["cause"].startswith(
+            "Booked under another portfolio? 'Portfolio p2' in the ledger"
+        )
+    assert not [notice for notice in told if "alias" in notice.words]
+
+
+def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> None:
+    """An alias of a name that the book has is never followed."""
+    desk.publish([Amount("12.5", account="cold"), Amount("1", venue="v2", account="hot")])
+    desk.put(HEAD + "p1;BTC;v1;hot;12.5\np1;BTC;v2;hot;1\n")
+    told = desk.run().notices
+    assert {one["cause"].partition("?")[0] for one in desk.breaks()} == {
+        "Booked under another account"
+    }
+    assert not [notice for notice in told if "alias" in notice.words]
+
+
+@pytest.mark.usefixtures("workbook")
+def test_a_break_of_a_rejected_row_says_where_it_is_and_shows_no_amount(desk: Desk) -> None:
+    """What was not read is no zero: its cells are blank, and the row and its text are named."""
+    desk.publish([Amount("3"), Amount("1", asset="ETH")])
+    desk.put(HEAD + line("TBC") + line("1", asset="ETH"))
+    done = desk.run()
+    (found,) = desk.breaks()
+    assert (found["result"], found["source"]) == ("Rejected", "ledger.csv:2")
+    assert found["note"] == "'TBC' in ledger.csv:2 was not read"
+    rows = list(openpyxl.load_workbook(done.files[0])["Breaks"].iter_rows(min_row=2))
+    cells = {head.value: cell.value or "" for head, cell in zip(*rows, strict=True)}
+    blank = ("Ledger", "Difference", "Ledger, exact", "Difference, exact")
+    assert [cells[title] for title in blank] == [""] * 4
+    assert (cells["Book"], cells["Ledger source"]) == (3, "ledger.csv:2")
+    assert service.verify(desk.folder.root, done.files[0]).is_whole
 
 
 def test_a_late_ledger_is_a_notice(desk: Desk) -> None:

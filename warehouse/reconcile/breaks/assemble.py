@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -12,12 +12,14 @@ from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.causes import Case
 from warehouse.reconcile.breaks.identity import Key, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.model import Ledger, LedgerRow, RejectedRow
 from warehouse.reconcile.matching import levels, snapshot
 from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.store.records import Break, RunResult
 from warehouse.reconcile.terms.notices import Notice
+
+_UNREAD = 3  # amounts that a note lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,9 @@ def assemble_break(
     if history.may_open(id_):
         decided = comments.decision(id_)
         status, note = status_now(decided, age.episode, difference, history.day, accept_days)
-    venue_note = _venue_note(pair.key, ledger.fields, reference)
+    notes = (note, _venue_note(pair.key, ledger.fields, reference), *_unread(case, ledger))
+    rows: list[LedgerRow | RejectedRow] = [*case.rejected]
+    rows += (ledger.lines[line] for line in pair.lines)
     return Break(
         id=case.id,
         key=pair.key,
@@ -124,11 +128,11 @@ def assemble_break(
         snapshot=pair.snapshot,
         difference=difference,
         rows=pair.rows,
-        source=", ".join(ledger.place(ledger.lines[line]) for line in pair.lines[:5]),
+        source=", ".join(ledger.place(row) for row in rows[:5]),
         rule=case.pair.rule,
         placement=case.pair.placement,
         cause=cause,
-        note="; ".join(filter(None, (note, venue_note))),
+        note="; ".join(filter(None, notes)),
         episode=age.episode,
         first_seen=age.first_seen,
         ever_seen=age.ever_seen,
@@ -140,6 +144,12 @@ def assemble_break(
         comment=comments.of(id_, "comment"),
         accepted=comments.decision(id_).accepted,
     )
+
+
+def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
+    """Yield the amounts that could not be read, so that no zero is taken for one of them."""
+    for row in case.rejected[:_UNREAD]:
+        yield f"{row.raw[:60]!r} in {ledger.place(row)} was not read"
 
 
 def _venue_note(key: Key, fields: Key, reference: Reference) -> str:

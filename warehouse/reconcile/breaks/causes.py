@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, plain
+from warehouse.reconcile.ledger.model import RejectedRow
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias, is_unmapped
@@ -22,7 +23,7 @@ class Case:
     """One break before it is assembled; `earlier` is the same one in the run before.
 
     `snapshot_before` is the amount of its key in the book before, `rounding` what its whole file
-    explains it by.
+    explains it by. `rejected` are the rows of its key that could not be read.
     """
 
     pair: ClassifiedPair
@@ -31,6 +32,7 @@ class Case:
     earlier: Break | None = None
     snapshot_before: str | None = None
     rounding: str = ""
+    rejected: Sequence[RejectedRow] = ()
 
     @property
     def ledger(self) -> Decimal:

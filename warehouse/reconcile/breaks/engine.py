@@ -21,7 +21,7 @@ from warehouse.reconcile.breaks.causes import Case, pair_names, suggest_aliases,
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
 from warehouse.reconcile.breaks.too_many import classify_few
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.model import Ledger, RejectedRow
 from warehouse.reconcile.matching import join, key_resolution, levels, mass_precision, snapshot
 from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules
 from warehouse.reconcile.matching.join import Result
@@ -88,6 +88,7 @@ class _Matches:
     notices: tuple[Notice, ...]
     rounding: Rounding
     scope: Scope
+    rejected: Mapping[Key, Sequence[RejectedRow]]
     uncovered: int
     ledger: Ledger
 
@@ -251,6 +252,7 @@ def _match(
         notices=(*notices, *resolution.notices, *unnamed),
         rounding=find_rounding(connection, classified, ledger, rules),
         scope=scope,
+        rejected=resolution.rejected,
         uncovered=uncovered,
         ledger=ledger,
     )
@@ -280,6 +282,7 @@ def _cases(
             earlier=earlier.get(id_),
             snapshot_before=before.get(pair.pair.key),
             rounding=matches.rounding.causes.get(pair.pair.no, ""),
+            rejected=matches.rejected.get(pair.pair.key, ()),
         )
         for id_, pair in broken.items()
     ]

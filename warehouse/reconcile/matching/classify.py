@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import Enum
@@ -71,7 +71,7 @@ class MatchRules:
     config: Config
     delivered: frozenset[str]
     portfolios: Mapping[str, object]
-    rejected: frozenset[tuple[str, ...]]
+    rejected: Collection[tuple[str, ...]]
     kept: KeptDigits
     totals: Mapping[str, Decimal] = field(default_factory=dict)
     settled: Mapping[str, "Forgiven"] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -55,10 +55,10 @@ def alias_line(alias: Alias) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyResolution:
-    """What became of the names: those not as written, keys of rejected rows, and notices."""
+    """What became of the names: those not as written, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
-    rejected: frozenset[tuple[str, ...]]
+    rejected: Mapping[tuple[str, ...], Sequence[RejectedRow]]
     notices: tuple[Notice, ...]
 
 
@@ -87,7 +87,9 @@ def make_ledger_side(
     if outside:
         _name_rows(connection, ledger.fields, others, without=outside)
     _add_up_rows(connection, ledger.fields)
-    rejected = frozenset(_rejections(ledger, resolved))
+    rejected: dict[tuple[str, ...], list[RejectedRow]] = {}
+    for key, row in _rejections(ledger, resolved):
+        rejected.setdefault(key, []).append(row)
     return KeyResolution(tuple(aliases), rejected, (*notices, *_notices(ledger, aliases)))
 
 
@@ -273,14 +275,15 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Non
 
 def _rejections(
     ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolution]]
-) -> Iterable[tuple[str, ...]]:
+) -> Iterator[tuple[tuple[str, ...], RejectedRow]]:
     for row in ledger.rejected:
         if row.names:
             written = {name: _written_name(ledger, row, name) for name in ledger.fields}
-            yield tuple(
+            key = tuple(
                 _key(text, resolved[name].get(text, Resolution(text, "as written")))
                 for name, text in written.items()
             )
+            yield key, row
 
 
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:

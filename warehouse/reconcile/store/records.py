@@ -83,6 +83,16 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
         return Result(self.result).words
 
     @property
+    def is_unread(self) -> bool:
+        """Whether the ledger's amount could not be read, so that no difference is known."""
+        return self.ledger is None and self.result == Result.REJECTED.value
+
+    @property
+    def difference_words(self) -> str:
+        """The difference as people see it."""
+        return "amount not read" if self.is_unread else self.difference
+
+    @property
     def ordered_names(self) -> dict[str, str]:
         """The names of the position, in the order of the fields; JSON has them in another one."""
         return {name: self.names[name] for name in FIELDS if name in self.names}

@@ -104,11 +104,11 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
 
 def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bool) -> None:
     row = on.row + 1
-    ledger, snapshot = fixed_point(break_.ledger), fixed_point(break_.snapshot)
+    ledger, snapshot, exact_difference = exact_amounts(break_)
     # Three columns are formulas, so that a reader can follow them; their values stand beside them
     # for programs that do not calculate.
-    difference_: object = break_.difference
-    if is_live and can_be_live(ledger, snapshot):
+    difference_: object = exact_difference or None
+    if is_live and ledger and can_be_live(ledger, snapshot):
         formula = _DIFFERENCE.replace("#", str(row))
         difference_ = Formula(formula, float(break_.difference), break_.difference)
     is_equal = "yes" if ledger == snapshot else "no"
@@ -119,12 +119,20 @@ def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bo
             Formula(f"as_of-Q{row}", break_.age_days),
             "; ".join(filter(None, (break_.note, break_.cause))),
             *(break_.status, break_.owner, break_.root_cause, break_.comment),
-            *(break_.first_seen, break_.change, ledger, snapshot, break_.difference),
+            *(break_.first_seen, break_.change, ledger, snapshot, exact_difference),
             Formula(f'IF(EXACT(S{row},T{row}),"yes","no")', is_equal),
             *(_digits(break_), break_.source, break_.rule, break_.accepted),
             *(break_.ever_seen, break_.episode, *_ids(break_, fields)),
         ]
     )
+
+
+def exact_amounts(break_: Break) -> tuple[str, str, str]:
+    """Return the exact texts of ledger, book and difference; blank if no amount was read."""
+    ledger, book = fixed_point(break_.ledger), fixed_point(break_.snapshot)
+    if break_.is_unread:
+        return "", book, ""
+    return ledger, book, break_.difference
 
 
 def _ids(break_: Break, fields: Sequence[str]) -> list[str | None]:

@@ -16,6 +16,7 @@ from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.dimensions import FIELDS, TOTALLED, display_asset
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import positions
+from warehouse.reconcile.workbook.breaks import exact_amounts
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback.read_tables import SheetTable, TableRows
 from warehouse.spreadsheet.reading.text import as_text
@@ -51,6 +52,7 @@ _ROLLED = SheetTable(
     mark="Adds up",
 )
 WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
+_WITH_BLANKS = 3  # the wording from which an amount that was not read is blank, not zero
 # Titles of the first wording by those of today.
 _FIRST_TITLES = {
     "Level": "Per",
@@ -147,7 +149,9 @@ def _result_words(code: str, wording: int) -> str:
 
 def _break(break_: Break, wording: int) -> list[str]:
     names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
-    exact = [fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference]
+    exact = exact_amounts(break_)
+    if wording < _WITH_BLANKS:
+        exact = fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference
     return [break_.id, _result_words(break_.result, wording), *names, *exact]
 
 
