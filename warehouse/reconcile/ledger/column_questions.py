@@ -3,8 +3,10 @@
 The proposed lines follow from the values of a column. A person who pastes a line confirms it.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from warehouse.exact import exact, plain
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -15,7 +17,7 @@ from warehouse.reconcile.ledger.unread import LedgerBody, UnknownColumn, is_fact
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import heading, quote, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms.errors import CHOICE, Ambiguous, choices
 from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.text import fold
 
@@ -36,6 +38,8 @@ _PAIRS = {
 }
 _DAYS = 1.5  # dates that a key has at least in a ledger of several days, on average
 _MOST_WORDS = 40  # of a column that a setting may list
+_WHOLE = re.compile("-?[0-9]{1,80}")
+_MANY = 12  # decimals of an asset whose smallest unit is far below any whole coin
 _DIMENSIONS = ("portfolio", "venue", "account")
 _NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
 
@@ -62,6 +66,58 @@ def ask_for_scope(
                 f"{heading('file', name_pattern(file))}\n{setting(dimension, name)}"
                 f'   # or "*", where it covers every {dimension}',
             )
+
+
+def ask_for_asset(body: LedgerBody, where: str) -> None:
+    """Raise `Ambiguous` if the column of the assets seems to be the currency of their prices."""
+    head, words = body.head, body.head.words
+    place = head.columns.get("asset")
+    if place is None or "asset" in head.shape.columns:
+        return
+    currencies = [value for value in body.counts(place)[0] if value]
+    if not currencies or not all(map(words.is_currency, currencies)):
+        return
+    unused = {*map(fold, head.shape.unused)}
+    others = [
+        other
+        for other, title in enumerate(head.titles)
+        if other not in head.places and fold(title) not in unused and _is_finer(body, other, place)
+    ]
+    shares = {other: _share_of_assets(body, other) for other in others}
+    names = [
+        other
+        for other, title in enumerate(head.titles)
+        if other in shares and (shares[other] > _MOST or words.is_description(title))
+    ]
+    if not names:
+        return
+    best = max(names, key=lambda other: shares[other])
+    asset, currency = head.title_of(best), head.title_of(place)
+    titles = [title for title in head.shape.unused if fold(title) != fold(asset)]
+    lines = [setting("asset", asset), f"{UNUSED} = {_list(dict.fromkeys([*titles, currency]))}"]
+    has_price = any(words.is_figure(title) for title in head.titles)
+    message = (
+        f"{where}: the column {currency!r} has only currencies ({', '.join(currencies[:4])}), and "
+        f"one of them has several values of {asset!r}. So {currency!r} may be the currency of a "
+        f"price, and {asset!r} the asset."
+    )
+    if shares[best] > _MOST or has_price:
+        raise Ambiguous(message, "\n".join([head.table, *lines]))
+    raise Ambiguous(message, choices(head.table, lines[0], setting("asset", currency)))
+
+
+def _is_finer(body: LedgerBody, place: int, asset: int) -> bool:
+    """Return whether one asset has several texts of a column."""
+    pairs = [(of, value) for value, of in body.pairs(place, asset) if value]
+    texts = {value for _, value in pairs}
+    is_text = any(any(map(str.isalpha, value)) for value in texts)
+    return is_text and len(pairs) > len({of for of, _ in pairs}) and len(texts) > 1
+
+
+def _share_of_assets(body: LedgerBody, place: int) -> float:
+    """Return which part of the different values of a column are assets of the book."""
+    values = [value for value in body.counts(place)[0] if value]
+    return sum(body.known.has("asset", value) for value in values) / max(len(values), 1)
 
 
 @dataclass(slots=True)
@@ -138,6 +194,8 @@ def _settlement_of(
             rows[column.title] = [w for w in _words_of(column) if w not in voids], voids
         elif not name and not signs and not units:
             answer.unused.append(column.title)
+        elif units and units[0].startswith(CHOICE):
+            answer.lines.append(f"{CHOICE}{UNUSED} = {_list([*head.shape.unused, column.title])}")
         answer.meanings.append(" ".join([shown, " and ".join(meanings)]).strip())
     answer.lines += _row_lines(rows, head)
     if answer.unused:
@@ -203,6 +261,8 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
 def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
     """Return the lines for a column that says the unit of each amount, or nothing."""
     words = body.head.words
+    if words.is_decimals(body.head.titles[column.place]):
+        return _lines_of_decimals(column, body)
     factors = {word: words.factor_of(word) for word in _words_of(column)}
     is_price = words.is_figure(body.head.titles[column.place])
     is_number = column.kind == "number" and not is_price
@@ -217,6 +277,25 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
         if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
     }
     return [setting("unit_column", column.title), _unit_words(listed)]
+
+
+def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
+    """Return the lines for a column that says how many decimals the smallest unit of an asset has.
+
+    There are none if some amount has a fraction, because then no amount is in smallest units.
+    """
+    pairs = body.pairs(column.place, body.head.columns["amount"])
+    if not pairs or not all(_WHOLE.fullmatch(text) for pair in pairs for text in pair if text):
+        return []
+    amounts = [(int(places or 0), len(amount.strip("-"))) for places, amount in pairs]
+    # Nobody holds a million million coins of an asset with so many decimals.
+    is_native = any(places >= _MANY and digits > places - 6 for places, digits in amounts)
+    lines = [setting("unit_column", column.title), _unit_words(_factors_of_decimals(column.counts))]
+    return lines if is_native else [f"{CHOICE}{lines[0]}"]
+
+
+def _factors_of_decimals(places: Collection[str]) -> dict[str, str]:
+    return {text: plain(Decimal(1).scaleb(-int(text))) for text in places if _WHOLE.fullmatch(text)}
 
 
 def _unit_words(factors: Mapping[str, str]) -> str:
@@ -350,7 +429,10 @@ def _ask_for_units(body: LedgerBody, place: int, where: str) -> None:
     if not unknown:
         return
     factors = {word: plain(factor) for word, factor in head.shape.unit_words.items()}
-    factors |= {word: head.words.factor_of(word) or "1" for word in unknown[:_MOST_WORDS]}
+    if head.words.is_decimals(head.titles[place]):
+        factors |= _factors_of_decimals(unknown[:_MOST_WORDS])
+    else:
+        factors |= {word: head.words.factor_of(word) or "1" for word in unknown[:_MOST_WORDS]}
     raise Ambiguous(
         f"{where}: recon.toml does not say by what these units of the column "
         f"{head.title_of(place)!r} multiply an amount: "

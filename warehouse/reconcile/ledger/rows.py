@@ -7,6 +7,7 @@ from itertools import islice
 
 from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
 from warehouse.reconcile.ledger.column_questions import (
+    ask_for_asset,
     ask_for_scope,
     ask_for_words,
     question_of_columns,
@@ -99,6 +100,7 @@ def _start_reading(
     unused = list(rows_above(grid, head, place))
     labels = row_labels(grid, head, context.known, where)
     body = LedgerBody(grid, head, context.known)
+    ask_for_asset(body, place)
     columns, asked = unused_columns(body, lacking, place)
     if asked:
         raise question_of_columns(asked, body, lacking, context, file=name, where=place)
@@ -110,7 +112,7 @@ def _start_reading(
     chosen = _day_of_rows(days, context.day)
     unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
     _remember(head, context)
-    unit, unit_notices = unit_of(grid, head, place)
+    unit, unit_notices = unit_of(grid, body, place)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
     notices = [Notice("low", words_, name) for words_ in file.notices]
     return SheetReading(

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount
+from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount, add_up
 from warehouse.reconcile.ledger.cells.fast_rows import Whole, plain_rows
 from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -156,8 +157,11 @@ def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
         return
     asset = names[_ASSET]
     if amount.unit and fold(amount.unit) != fold(asset):
-        words_ = f"the amount is written in {amount.unit} in a row of {asset}; it was used"
+        factor = reading.head.words.factor_of(amount.unit)
+        words_ = f"the amount is written in {amount.unit} in a row of {asset}; it was "
+        words_ += f"multiplied by {factor}" if factor not in ("", "1") else "used"
         reading.notices.append(Notice("medium", words_, f"{reading.place}:{line}", raw))
+        amount = add_up([amount], Decimal(factor)) if factor else amount
     reading.lines.add(names, amount, reading.number, line)
     reading.used += 1
 

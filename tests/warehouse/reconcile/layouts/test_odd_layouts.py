@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.books import Amount
 from tests.support.ledger_samples import BOOK
 from tests.support.pasted_answers import (
     AMOUNTS,
@@ -191,3 +192,142 @@ def test_columns_that_are_not_proven_are_settled_by_one_line(folder: AnswerFolde
     ]
     assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (3, len(AMOUNTS))
     assert any("row 18" in notice.words for notice in ran.summary.notices)
+
+
+PRICED = [[*key, text, "1.00"] for key, text in zip(KEYS, AMOUNTS, strict=True)]
+STATEMENTS = {
+    "a German custody statement": (
+        ("Depot", "Bezeichnung", "Lagerstelle", "Konto", "Bestand", "Kurs", "Währung"),
+        ("EUR",),
+    ),
+    "security and CCY": (
+        ("Portfolio", "Security", "Venue", "Account", "Quantity", "Price", "CCY"),
+        ("USD", "EUR"),
+    ),
+    "a French statement": (
+        ("Portefeuille id", "Titre", "Dépositaire", "Compte", "Quantité", "Cours", "Devise"),
+        ("CHF",),
+    ),
+    "a Spanish statement, without a price": (
+        ("Cartera", "Denominación", "Custodio", "Cuenta", "Cantidad", "Nr", "Divisa"),
+        ("EUR", "USD", "GBP"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", some_daily(STATEMENTS, 2))
+def test_the_currency_of_a_price_is_not_taken_for_the_asset(
+    folder: AnswerFolder, name: str
+) -> None:
+    """One question names both columns, and its lines read the assets."""
+    titles, currencies = STATEMENTS[name]
+    body = [[*row, currencies[at % len(currencies)]] for at, row in enumerate(PRICED)]
+    folder.put(csv([titles, *body], ";"), "statement.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert f'asset = "{titles[1]}"' in ran.asked[0].line
+
+
+def test_a_currency_that_is_the_asset_stays_it(folder: AnswerFolder) -> None:
+    """A column with an asset that is not a currency of prices is no currency of prices."""
+    body = [
+        [*key, text, f"Lot {at}"] for at, (key, text) in enumerate(zip(KEYS, AMOUNTS, strict=True))
+    ]
+    folder.put(
+        csv([["Portfolio", "Currency", "Venue", "Account", "Quantity", "Name"], *body]), "a.csv"
+    )
+    ran = folder.paste()
+    assert_right(ran)
+    assert not any("only currencies" in question.words for question in ran.asked)
+
+
+COINS = [
+    Amount("1.5", asset="ETH"),
+    Amount("0.000000000000000001", asset="ETH", account="cold"),
+    Amount("2.00000001"),
+    Amount("3.123456789", asset="SOL"),
+    Amount("7", asset="USDC"),
+]
+PLACES = {"ETH": 18, "BTC": 8, "SOL": 9, "USDC": 6}
+KEY = ("portfolio", "asset", "venue", "account")
+
+
+def smallest(coins: Sequence[Amount]) -> list[list[str]]:
+    """These amounts in the smallest units of their assets."""
+    units = [Decimal(coin.text).scaleb(PLACES[coin.asset]) for coin in coins]
+    return [
+        [*(getattr(coin, name) for name in KEY), f"{unit:.0f}"]
+        for coin, unit in zip(coins, units, strict=True)
+    ]
+
+
+UNITS = {
+    "BTC": ("Balance (satoshis)", "balance_sats", "Satoshis", "Saldo in sat"),
+    "ETH": ("Balance (wei)", "balanceWei", "wei", "Quantity [wei]"),
+    "SOL": ("Balance in lamports", "lamports", "Amount lamports"),
+}
+
+
+@pytest.mark.parametrize("asset", UNITS)
+def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, asset: str) -> None:
+    """The amounts are divided exactly, and a notice says so with the line that prevents it."""
+    coins = [coin for coin in COINS if coin.asset == asset]
+    desk = Desk(tmp_path)
+    desk.publish(coins)
+    for title in UNITS[asset]:
+        desk.put(csv([[*KEY, title], *smallest(coins)]))
+        summary = desk.run()
+        assert (summary.exit_code, summary.counts["Matched"]) == (0, len(coins)), title
+        assert any('unit = "one"' in notice.words for notice in summary.notices)
+
+
+def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
+    """Amounts in wei, satoshis and lamports are divided by their own power of ten."""
+    desk = Desk(tmp_path)
+    desk.publish(COINS)
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    decimals = [[*row, str(PLACES[str(row[1])])] for row in smallest(COINS)]
+    folder.put(csv([[*KEY, "Amount", "Decimals"], *decimals]), "ledger.csv")
+    ran = folder.paste()
+    assert ran.summary is not None
+    assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (0, len(COINS))
+    assert len(ran.asked) == 1
+
+
+def test_whole_coins_beside_decimals_are_a_choice(tmp_path: Path) -> None:
+    """7 USDC in whole coins and 7 millionths look alike: pasting the lines settles nothing."""
+    desk = Desk(tmp_path)
+    coins = [Amount("7000000", asset="USDC"), Amount("3")]
+    desk.publish(coins)
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    body = [
+        [*(getattr(coin, name) for name in KEY), coin.text, PLACES[coin.asset]] for coin in coins
+    ]
+    folder.put(csv([[*KEY, "Amount", "Decimals"], *body]), "ledger.csv")
+    assert folder.paste().summary is None
+    ran = folder.paste(2)
+    assert ran.summary is not None
+    assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (0, 2)
+
+
+def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> None:
+    """Wei of ETH and of a token with six decimals are different units."""
+    desk = Desk(tmp_path)
+    desk.publish(COINS)
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    folder.put(csv([[*KEY, "Balance (wei)"], *smallest(COINS)]), "ledger.csv")
+    ran = folder.paste()
+    assert ran.summary is None
+    assert "the smallest unit of one asset" in ran.asked[0].words
+
+
+def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> None:
+    """`200000001 sats` is 2.00000001 BTC, and a notice says so."""
+    desk = Desk(tmp_path)
+    coins = [coin for coin in COINS if coin.asset == "BTC"]
+    desk.publish(coins)
+    body = [[*row[:4], f"{row[4]} sats"] for row in smallest(coins)]
+    desk.put(csv([[*KEY, "Amount"], *body]))
+    summary = desk.run()
+    assert (summary.exit_code, summary.counts["Matched"]) == (0, 1)
+    assert any("multiplied by 0.00000001" in notice.words for notice in summary.notices)

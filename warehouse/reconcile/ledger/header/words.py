@@ -58,14 +58,15 @@ class Words:
 
     def field_of(self, title: str) -> str:
         """Return the field that a title names in one of the known languages, or nothing."""
-        return self._field(title, self.fields) if not _is_valued(title) else ""
+        is_other = _is_valued(title) or self.native_factor(title)
+        return "" if is_other else self._field(title, self.fields)
 
     def also_field_of(self, title: str) -> str:
         """Return the field that a title names where no other column names it better, or nothing."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
         # `Sum of Quantity`, as pivot tables call the column that they add up.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
-        summed = summed if summed == "amount" else ""
+        summed = "amount" if summed == "amount" or self.native_factor(title) else ""
         return self._field(title, self.second) or valued or summed
 
     def _field(self, title: str, words: Mapping[str, str]) -> str:
@@ -106,6 +107,22 @@ class Words:
         kind = self.cells.get(_key(cell), "")
         return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
 
+    def is_currency(self, cell: str) -> bool:
+        """Return whether a cell is a currency of prices and values, like EUR."""
+        return self.cells.get(_key(cell)) == "currency"
+
+    def native_factor(self, title: str) -> str:
+        """Return the factor of a unit like wei in the title of amounts, or an empty string."""
+        return self._native(title)[0]
+
+    def _native(self, title: str) -> tuple[str, str]:
+        """Return the factor of a native unit in a title, and the title without the unit."""
+        words = re.findall(r"[^\W_]+", _HUMP.sub(" ", title))
+        units = [word for word in words if self.factors.get(_key(word), "1").startswith("0.")]
+        rest = " ".join(word for word in words if word not in units and fold(word) != "in")
+        is_amount = len(units) == 1 and (not rest or self.fields.get(_key(rest)) == "amount")
+        return (self.factors[_key(units[0])], rest) if is_amount else ("", title)
+
     def is_void(self, cell: str) -> bool:
         """Return whether a cell says that its row does not count (yet), like `VOID`."""
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
@@ -139,6 +156,18 @@ class Words:
             or self.is_asset_name(title)
             or any(self.columns.get(_key(written)) == "of_asset" for written in _spellings(title))
         )
+
+    def is_description(self, title: str) -> bool:
+        """Return whether a column with this title may name the assets in words."""
+        return (
+            "asset" in (self.field_of(title), self.also_field_of(title))
+            or self.is_asset_name(title)
+            or self._has(title, "description")
+        )
+
+    def is_decimals(self, title: str) -> bool:
+        """Return whether a title speaks of the decimals that the smallest unit of an asset has."""
+        return self._has(title, "decimals")
 
     def is_asset_name(self, title: str) -> bool:
         """Return whether a title speaks of another name of the asset."""

@@ -1,19 +1,30 @@
-"""Amounts in thousands: what a title says of them, or recon.toml."""
+"""Amounts in thousands, or in wei: the unit that a title or recon.toml says."""
 
 from decimal import Decimal
 from itertools import islice
 
+from warehouse.exact import plain
 from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.unread import LedgerBody
 from warehouse.reconcile.settings.shape import UNITS
 from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.errors import Ambiguous, choices
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text
 
+_CENTS = Decimal("0.01")
 
-def unit_of(grid: Grid, head: Header, place: str) -> tuple[Decimal, list[Notice]]:
-    """Return by what the amounts of a sheet are multiplied, and what to say of it."""
+
+def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
+    """Return by what the amounts of a sheet are multiplied, and what to say of it.
+
+    Raises `Ambiguous` if a title says the smallest unit of one asset, and the sheet has several.
+    """
+    head = body.head
     unit, source = _stated_unit(grid, head)
+    if head.shape.unit is None and 0 < unit < 1:
+        _ask_for_unit(body, unit, source, place)
     return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
 
 
@@ -26,13 +37,29 @@ def _stated_unit(grid: Grid, head: Header) -> tuple[Decimal, str]:
     for text in (*titles, *above):
         if word := head.words.unit_of(text):
             return UNITS[word], repr(text[:60])
+    for title in titles:
+        if factor := head.words.native_factor(title):
+            return Decimal(factor), repr(title[:60])
     return Decimal(1), ""
+
+
+def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> None:
+    head = body.head
+    at = head.columns.get("asset")
+    assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
+    is_cents = unit == _CENTS and all(map(head.words.is_currency, assets))
+    if len(assets) > 1 and not is_cents:
+        raise Ambiguous(
+            f"{place}: {source} says the smallest unit of one asset, and the amounts are of "
+            f"several ({', '.join(assets[:4])}).",
+            choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
+        )
 
 
 def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
     return Notice(
         "medium",
-        f"each amount was multiplied by {unit:,}, as {source} says; where that is wrong, write "
+        f"each amount was multiplied by {unit:,f}, as {source} says; where that is wrong, write "
         f"{setting('unit', 'one')} under {head.table} in recon.toml",
         place,
     )
