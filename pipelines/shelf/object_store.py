@@ -27,6 +27,19 @@ ERRORS = (OSError, ValueError, NotImplementedError)
 _QUERY = re.compile(r"\?\S+")
 SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
 LEAST_SECRET = 6
+_SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
+_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
+_ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
+_CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
+# Where a library looks for the role of a machine in a cloud, if no keys are given.
+_METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
+KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+KEYS_OF_AZURE = (
+    "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+)
 
 
 class StoreFailed(Exception):
@@ -181,15 +194,30 @@ class ObjectStore:
         try:
             yield
         except (self.library.exceptions.BaseError, *ERRORS) as error:
-            why = str(error).partition("\n")[0].strip() or type(error).__name__
-            raise self._failure(doing, why) from None
+            raise self._failure(doing, str(error) or type(error).__name__) from None
 
-    def _failure(self, doing: str, why: str) -> StoreFailed:
-        why = _QUERY.sub("?...", why)
+    def _failure(self, doing: str, said: str) -> StoreFailed:
+        why = _reason(said, self.address.url)
         for name, value in {**os.environ, **self.address.options}.items():
             if SECRET.search(name) and len(value) >= LEAST_SECRET:
                 why = why.replace(value, "...")
         return StoreFailed(self.address.url, doing, why[:LONGEST])
+
+
+def _reason(said: str, url: str) -> str:
+    """Return why a store failed, from what a library says: its reason is last, or in the answer."""
+    text, _, details = said.partition("\n\nDebug source:")
+    text = _QUERY.sub("?...", " ".join(text.split()))
+    if _METADATA.search(text):
+        keys = KEYS.get(url.partition(":")[0], KEYS_OF_AZURE)
+        return f"no keys are set, and this machine has no role that the store knows; set {keys}"
+    reasons = [found[1] for found in [_STATUS.search(text)] if found]
+    reasons += [" ".join(content.split()) for _, content in _ELEMENT.findall(said)[:2]]
+    reasons += [] if reasons else _CAUSE.findall(details)[-1:]
+    server = _SERVER.search(text)
+    if server is None or not reasons:
+        return text
+    return f"{server[1]} says {': '.join(reason.strip() for reason in reasons)}"
 
 
 def open_store(address: StoreAddress) -> ObjectStore:
@@ -211,6 +239,6 @@ def open_store(address: StoreAddress) -> ObjectStore:
             retry_config={"max_retries": RETRIES},
         )
     except (library.exceptions.BaseError, ValueError) as error:
-        why = _QUERY.sub("?...", str(error).partition("\n")[0])[:LONGEST]
+        why = _reason(str(error), address.url)[:LONGEST]
         raise StoreFailed(address.url, "open", why) from None
     return ObjectStore(address, client, library)

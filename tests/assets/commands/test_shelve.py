@@ -4,9 +4,11 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
 
@@ -107,6 +109,39 @@ def test_two_machines_decide_about_one_night(
         assert machine.ask(f"select state, machine, reason {rows}")[1:] == expected
     assert first.ask(rows) == second.ask(rows)
     assert first("verify").code == first("verify", "--shelf").code == second("verify").code == 0
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A store that knows no key, and says so on several lines."""
+
+    def do_GET(self) -> None:
+        body = b"<?xml?>\n<Error>\n<Code>InvalidAccessKeyId</Code>\n<Message>No such key</Message>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_PUT = do_GET  # noqa: N815 - its name
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        """Say nothing."""
+
+
+def test_doctor_says_why_a_store_refuses(first: Keeper) -> None:
+    """The store's own reason is in the line, whole, and no key."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = {
+            "NIGHTBOOK_LAKE": "s3://bucket/book",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "canary-id",
+            "AWS_SECRET_ACCESS_KEY": "canary-secret",
+        }
+        said = Keeper(first.home, first.sandbox, place)("doctor").out
+        server.shutdown()
+    assert "403 Forbidden: InvalidAccessKeyId: No such key." in said
+    assert "canary" not in said
 
 
 def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:

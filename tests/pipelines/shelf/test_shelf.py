@@ -15,11 +15,12 @@ from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_s
 from pipelines.maintenance.verify import BodiesAway, require_landing, verify_landing
 from pipelines.maintenance.verify_shelf import verify_shelf
 from pipelines.shelf import shelf_list, shelving
+from pipelines.shelf.address import StoreAddress
 from pipelines.shelf.fetching import fetch
 from pipelines.shelf.merging import FollowedNight
 from pipelines.shelf.night_manifest import decode
 from pipelines.shelf.object_keys import LATEST, manifest_key
-from pipelines.shelf.object_store import StoreFailed
+from pipelines.shelf.object_store import ObjectStore, StoreFailed
 from pipelines.shelf.probe import BreaksItsWord
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from tests.crash import nights
@@ -289,6 +290,62 @@ def test_a_list_without_the_newest_night_is_not_believed(home: Path) -> None:
     shelf.library.delete(memory.client, shelf_list.newest_manifests(shelf)[SECOND])
     with pytest.raises(Damaged, match=SECOND):
         fetch(Layout(home), shelf)
+
+
+SENDING = (
+    "Generic S3 error: Error performing GET https://s3.example.com/b/x/LATEST?sig=canary in 2ms"
+)
+ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/token in 4ms - no"
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "why"),
+    [
+        (
+            "s3://b/x",
+            (
+                f"{SENDING}, after 5 retries - HTTP error: error sending request\n\n"
+                'Debug source:\nGeneric {\n inner: Os { message: "Connection refused" } }'
+            ),
+            "https://s3.example.com says Connection refused",
+        ),
+        (
+            "s3://b/x",
+            (
+                f"{SENDING}, {'after many retries, ' * 40} - HTTP error: error sending request\n\n"
+                'Debug source:\nCustom { error: "failed to lookup address information" }'
+            ),
+            "https://s3.example.com says failed to lookup address information",
+        ),
+        (
+            "s3://b/x",
+            (
+                f"{SENDING} - Server returned non-2xx status code: 403 Forbidden: <?xml?>\n"
+                "<Error>\n<Code>InvalidAccessKeyId</Code>\n"
+                "<Message>The key does not\n exist.</Message></Error>"
+            ),
+            "403 Forbidden: InvalidAccessKeyId: The key does not exist.",
+        ),
+        ("s3://b/x", ROLE.format("S3"), "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("az://c/x", ROLE.format("MicrosoftAzure"), "set AZURE_STORAGE_ACCOUNT_KEY"),
+        ("gs://b/x", ROLE.format("GCS"), "set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("s3://b/x", "Something else entirely", "Something else entirely"),
+    ],
+)
+def test_a_store_that_fails_is_told_with_its_reason(url: str, said: str, why: str) -> None:
+    """The reason is whole, however long the rest is, and names no address of a cloud's own."""
+
+    class Library:
+        exceptions = Calls().exceptions
+
+        def get(self, *_words: object) -> None:
+            raise OSError(said)
+
+    with pytest.raises(StoreFailed) as caught:
+        ObjectStore(StoreAddress(url), None, Library()).get("LATEST")
+    assert why in str(caught.value)
+    assert "canary" not in str(caught.value)
+    assert "169.254" not in str(caught.value)
 
 
 def test_what_a_store_says_shows_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
