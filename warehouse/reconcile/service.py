@@ -127,7 +127,7 @@ def run(
             now,
             pause,
             by=by,
-            before_writing=restating(store, source.day, who=by, why=restate, now=now),
+            before_writing=restating(store, source.day, config.close, who=by, why=restate, now=now),
         )
         left = reconciliation.run(source, store, config, inputs)
     return summary_of(source.day, left)

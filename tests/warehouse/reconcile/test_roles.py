@@ -1,6 +1,8 @@
 """Who signs is somebody, in a role that recon.toml gives them, and what was read is kept."""
 
 import hashlib
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import openpyxl
@@ -9,10 +11,13 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.input_archive import archived_path
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
 
+DAY, ACCEPTED = date(2026, 11, 20), "Explained - accepted"
 ROLES = '[roles]\npreparer = ["ada"]\nreviewer = ["grace"]\napprover = ["margaret", "ada"]\n'
 
 
@@ -60,6 +65,116 @@ def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
     assert signature.source == "signed.xlsx"
     assert signature.sha256 == hashlib.sha256(copy.read_bytes()).hexdigest()
     assert any("ada is no reviewer" in notice.words for notice in again.notices)
+
+
+def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: str) -> RunSummary:
+    """The run after a person wrote beside the break, or beside roles, and saved the workbook."""
+    book = desk.folder.day_files(DAY).workbook
+    (break_,) = desk.breaks()
+    copy = desk.edit(book, {break_["id"]: cells}, desk.folder.out / name)
+    made = openpyxl.load_workbook(copy)
+    for row in made["Summary"].iter_rows(max_col=2):
+        role = str(row[0].value).partition(" ")[0].lower()
+        if role in names and str(row[0].value).endswith(" by"):
+            row[1].value = names[role]
+    made.properties.lastModifiedBy = author
+    made.save(copy)
+    return run_by(desk, "ada")
+
+
+def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") -> RunSummary:
+    """A run by somebody, perhaps of a closed day."""
+    return service.run(
+        desk.layout.database,
+        desk.folder.root,
+        as_of=as_of,
+        program_version="0.0.0",
+        now=NOW,
+        pause=lambda: None,
+        by=who,
+        restate=why,
+    )
+
+
+def told(ran: RunSummary) -> str:
+    """The words of the notices that are high."""
+    return "; ".join(notice.words for notice in ran.notices if notice.severity == "high")
+
+
+def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:
+    """Without a reason a break stays open and the exit code is 3; the reason cannot be deleted."""
+    run_by(desk, "ada")
+    ran = saved(desk, "Grace", "1.xlsx", {"Status": ACCEPTED, "Comment": " - "})
+    assert (ran.exit_code, desk.breaks()[0]["status"]) == (3, "Open")
+    assert "was not accepted. An acceptance needs a reason" in told(ran)
+    ran = saved(desk, "Grace", "2.xlsx", {"Status": ACCEPTED, "Root cause": "Timing"})
+    assert (ran.exit_code, desk.breaks()[0]["status"]) == (0, ACCEPTED)
+    ran = saved(desk, "Grace", "3.xlsx", {"Root cause": "", "Comment": ""})
+    assert (ran.exit_code, desk.breaks()[0]["root_cause"]) == (0, "Timing")
+    assert "was not deleted" in told(ran)
+    ran = saved(desk, "Grace", "4.xlsx", {"Status": "Open", "Root cause": ""})
+    assert (ran.exit_code, desk.breaks()[0]["root_cause"]) == (3, "")
+
+
+@pytest.mark.parametrize(
+    ("author", "words"),
+    [
+        ("Ada", "Ada compared this result"),
+        ("openpyxl", "does not say who saved it"),
+        ("Olga", "Olga is not a reviewer or approver under [roles]"),
+        ("Grace", ""),
+    ],
+)
+def test_with_an_approver_another_person_accepts(desk: Desk, author: str, words: str) -> None:
+    """Who ran the comparison cannot accept its breaks, nor can somebody unknown."""
+    desk.settle(ROLES + "[close]\napprover = true\n")
+    run_by(desk, "ada")
+    ran = saved(desk, author, "b.xlsx", {"Status": ACCEPTED, "Comment": "a known fee"})
+    assert words in told(ran)
+    assert desk.breaks()[0]["status"] == ("Open" if words else ACCEPTED)
+
+
+@pytest.mark.parametrize(("author", "taken"), [("Olga Ops", ["preparer"]), ("openpyxl", [])])
+def test_one_person_cannot_enter_two_signatures_in_a_workbook(
+    desk: Desk, author: str, taken: list[str]
+) -> None:
+    """Of two names in one saved workbook the second is refused; without an author both are."""
+    run_by(desk, "ada")
+    ran = saved(desk, author, "signed.xlsx", {}, prepared="ada", reviewed="grace")
+    assert [signature.role for signature in desk.folder.signatures] == taken
+    assert ("nobody takes part in two signatures" in told(ran)) == bool(taken)
+    assert ("does not say who saved it" in told(ran)) == (not taken)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("ada", "ada"), ("ops", "ops"), ("grace", "grace"), ("ops", "Ada")]
+)
+def test_one_person_cannot_enter_two_signatures_at_a_terminal(
+    desk: Desk, first: str, second: str
+) -> None:
+    """Whoever typed or gave one signature of a result cannot type another; a third person can."""
+    run_by(desk, "ada")
+    root = desk.folder.root
+    service.sign(root, role="preparer", who="ada", now=NOW, entered_by=first)
+    with pytest.raises(NotReconciled, match="nobody takes part in two signatures"):
+        service.sign(root, role="reviewer", who="grace", now=NOW, entered_by=second)
+    service.sign(root, role="approver", who="margaret", now=NOW, entered_by="third")
+    assert len(list(desk.folder.signatures)) == 2
+
+
+def test_only_the_highest_role_closes_and_restates(desk: Desk) -> None:
+    """With roles, who may not approve can neither close a month nor run a closed day again."""
+    run_by(desk, "ada")
+    inputs = CloseInputs(month="2026-11", who="grace", now=NOW, program_version="0.0.0")
+    with pytest.raises(NotClosed, match="grace is not approver"):
+        close(desk.layout.database, desk.folder.root, inputs)
+    assert not (desk.folder.root / "packs").exists()
+    close(desk.layout.database, desk.folder.root, replace(inputs, who="Margaret"))
+    with pytest.raises(NotReconciled, match="closed and was not restated: grace is not approver"):
+        run_by(desk, "grace", as_of=DAY, why="the custodian corrected its file")
+    assert list(desk.folder.restatements) == []
+    run_by(desk, "margaret", as_of=DAY, why="the custodian corrected its file")
+    assert len(list(desk.folder.restatements)) == 1
 
 
 def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:

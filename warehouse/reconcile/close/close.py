@@ -60,6 +60,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     """
     store = Store(folder)
     settings = read_config(store.config).close
+    _require_role(settings, inputs)
     _read_what_people_wrote(store, settings)
     first, last = months.first_and_last(inputs.month)
     month = months.read_month(
@@ -100,6 +101,15 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         changes=facts.changes,
         is_new=True,
     )
+
+
+def _require_role(settings: CloseSettings, inputs: CloseInputs) -> None:
+    """Raise `NotClosed` if a person may not close a month."""
+    if refusal := settings.why_not_close(inputs.who):
+        raise NotClosed(
+            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Let the "
+            f"{settings.closing_role} close it."
+        )
 
 
 def _archived_ledgers(store: Store, month: Month) -> frozenset[str]:

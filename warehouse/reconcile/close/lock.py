@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from datetime import date, datetime
 
+from warehouse.reconcile.settings.closing import CloseSettings
 from warehouse.reconcile.store.closings import Closing, Restatement
 from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import DayClosed
+from warehouse.reconcile.terms.errors import DayClosed, NotReconciled
 
 
 def closings_of(store: Store, month: str) -> list[Closing]:
@@ -19,10 +20,13 @@ def closing_of(store: Store, day: date) -> Closing | None:
     return closings[-1] if closings else None
 
 
-def restating(store: Store, day: date, *, who: str, why: str, now: datetime) -> Callable[[], None]:
+def restating(
+    store: Store, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
+) -> Callable[[], None]:
     """Return what stores that a closed day is run again; nothing is stored for an open one.
 
-    Raises `DayClosed` where the day is closed and no reason is given.
+    Raises `DayClosed` if the day is closed and no reason is given, `NotReconciled` if that person
+    may not restate it.
     """
     closing, reason = closing_of(store, day), " ".join(why.split())
     if closing is None:
@@ -33,6 +37,11 @@ def restating(store: Store, day: date, *, who: str, why: str, now: datetime) -> 
             "If it has to be corrected, say why; the old pack stays, and the next "
             f"`nightbook reconcile close {closing.month}` writes another beside it:\n"
             f'nightbook reconcile run --as-of {day} --restate "why"'
+        )
+    if refusal := settings.why_not_close(who):
+        raise NotReconciled(
+            f"{day} is closed and was not restated: {refusal}. Nothing was reconciled and nothing "
+            f"was changed. Let the {settings.closing_role} run it."
         )
     before = store.result(day)
     restatement = Restatement(

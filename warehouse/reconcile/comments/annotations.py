@@ -17,6 +17,7 @@ from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 ENGINE = "nightbook"
+REASONS = ("root_cause", "comment")  # the fields that give the reason for an acceptance
 _CUT = 30_000
 _ALSO = "\n-- also: "
 
@@ -117,11 +118,12 @@ def in_cell(text: str) -> str:
 
 
 def merge_edits(
-    edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break]
+    edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break], cannot_accept: str = ""
 ) -> tuple[list[Entry], list[Notice]]:
-    """Return what a workbook says that was not known: entries, and notices for its reader.
+    """Return the entries of a workbook that were not known, and notices for its reader.
 
     `breaks` are those of the run that the workbook shows, whose differences are accepted.
+    `cannot_accept` says why whoever saved the workbook may not accept a break.
     """
     entries: list[Entry] = []
     notices: list[Notice] = []
@@ -133,6 +135,9 @@ def merge_edits(
             _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
         written = [change for change in merged if isinstance(change, Entry)]
+        written, refusal = _require_reason(written, break_id, states.current, cannot_accept)
+        if refusal:
+            notices.append(Notice("high", refusal, edited.name, break_id))
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
@@ -142,6 +147,37 @@ def merge_edits(
             ]
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
+
+
+def _require_reason(
+    written: list[Entry], break_id: str, current: State, cannot_accept: str
+) -> tuple[list[Entry], str]:
+    """Return the entries that may be taken, and why an acceptance among them may not."""
+    after = {field: current.of(break_id, field) for field in SAID}
+    after |= {entry.field: entry.value for entry in written}
+    accepted = [entry for entry in written if (entry.field, entry.value) == ("status", ACCEPTED)]
+    has_reason = any(_is_reason(after[field]) for field in REASONS)
+    if after["status"] != ACCEPTED or not written or (has_reason and not accepted):
+        return written, ""
+    if accepted and has_reason and not cannot_accept:
+        return written, ""
+    others = [entry for entry in written if entry not in accepted]
+    if accepted:
+        why = cannot_accept or "An acceptance needs a reason: write it into Root cause or Comment"
+        status = current.of(break_id, "status")
+        return others, f"{break_id} was not accepted. {why}. The status is still {status}"
+    cleared = [entry for entry in others if entry.field in REASONS]
+    if not cleared:
+        return written, ""
+    return [entry for entry in others if entry not in cleared], (
+        f"The reason for accepting {break_id} was not deleted. An accepted break needs a reason: "
+        "set another status first"
+    )
+
+
+def _is_reason(text: str) -> bool:
+    """Return whether a text says anything, besides what conflicts added to it."""
+    return any(letter.isalnum() for letter in text.partition(_ALSO.strip())[0])
 
 
 def _conflict_words(

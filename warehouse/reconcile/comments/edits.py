@@ -59,6 +59,11 @@ class WorkbookEdits:
         """The name of the file."""
         return self.path.name
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the file does not say which person saved it."""
+        return self.who == self.name
+
 
 @reading_files()
 def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:

@@ -45,8 +45,9 @@ def read_comments(
             base=state(store, workbook.base_revision, without=day),
             current=state(store, without=day),
         )
-        breaks = breaks_by_id(store.result_of(workbook.run_id))
-        entries, notices = merge_edits(workbook, states, breaks)
+        result = store.result_of(workbook.run_id)
+        refusal = signoff.why_not_accept(store, workbook, result, settings)
+        entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
         notices += signoff.take_signatures(store, workbook, settings)
         if entries or notices:
             store.annotations.add(

@@ -38,7 +38,8 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
     """Sign a result.
 
     Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
-    compared, or the same person signed in another role, however they write their name.
+    compared, or the same person signed in another role, however they write their name. With roles,
+    the same person cannot enter two signatures either.
     """
     role, who = signing.role, " ".join(signing.who.split())
     if role not in ROLES or not fold(who):
@@ -63,6 +64,8 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
                 f"{who} has already signed run {result.run_id} as {signed.role}: the {role} must "
                 f"differ from the {signed.role}. Nothing was signed."
             )
+    if settings.roles:
+        _require_other_people(store, result, signing, who)
     signature = Signature(
         role=role,
         who=who,
@@ -78,6 +81,50 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
     )
     store.signatures.add(signature)
     return signature
+
+
+def _require_other_people(store: Store, result: RunResult, signing: Signing, who: str) -> None:
+    """Raise `NotReconciled` if one person would sign, or enter, the signatures of two roles."""
+    if signing.source and signing.entered_by == signing.source:
+        raise NotReconciled(
+            f"{signing.source} does not say who saved it. With [roles] in recon.toml, the "
+            f"signature of {who} in such a file is not taken. Nothing was signed. Enter your name "
+            "in the settings of the program and save again, or use nightbook reconcile sign."
+        )
+    people = {fold(who), fold(signing.entered_by)}
+    for signed in valid(store, result.digest).values():
+        others = {fold(signed.who), fold(signed.entered_by or signed.who)}
+        if signed.role != signing.role and people & others:
+            raise NotReconciled(
+                f"{signing.entered_by} cannot enter the signature of {who} as {signing.role}, "
+                f"because the result is already {signed.words}. With [roles] in recon.toml, "
+                "nobody takes part in two signatures of one result. Nothing was signed. Let "
+                f"{who} sign."
+            )
+
+
+def why_not_accept(
+    store: Store, workbook: WorkbookEdits, result: RunResult | None, settings: CloseSettings
+) -> str:
+    """Return why whoever saved a workbook may not accept its breaks; nothing if they may.
+
+    With an approver it takes another person than the one who ran and prepared the result.
+    """
+    if not settings.needs_approver:
+        return ""
+    rule = "with [close] approver = true it takes another person than the one who compared"
+    if workbook.is_anonymous:
+        return f"{workbook.name} does not say who saved it, and {rule}"
+    compared = {fold(result.by)} if result else set()
+    prepared = valid(store, result.digest).get("preparer") if result else None
+    if prepared:
+        compared |= {fold(prepared.who), fold(prepared.entered_by or prepared.who)}
+    if fold(workbook.who) in compared:
+        return f"{workbook.who} compared this result, and {rule}"
+    may = [role for role in ("reviewer", "approver") if role in settings.roles]
+    if may and not any(settings.may_sign(role, workbook.who) for role in may):
+        return f"{workbook.who} is not a {' or '.join(may)} under [roles], and {rule}"
+    return ""
 
 
 def take_signatures(store: Store, workbook: WorkbookEdits, settings: CloseSettings) -> list[Notice]:

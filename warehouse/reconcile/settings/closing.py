@@ -14,6 +14,7 @@ class CloseSettings:
     """What `close` does with unsigned days and open breaks: `list` them, or `refuse`.
 
     `roles` has the names of those who may sign, by role; a role that is not there is anybody's.
+    Only who has the highest of them may close a month or restate a closed day.
     Where an `approver` is needed, the last day of the month must be signed by one. Ledgers of
     closed months are kept for `keep_days`, and in the packs for ever.
     """
@@ -28,6 +29,21 @@ class CloseSettings:
         """Return whether a person has a role, however the name is written."""
         names = self.roles.get(role)
         return names is None or fold(who) in map(fold, names)
+
+    @property
+    def closing_role(self) -> str:
+        """The role that closes months and restates days: the highest of those in recon.toml."""
+        return next((role for role in reversed(ROLES) if role in self.roles), "")
+
+    def why_not_close(self, who: str) -> str:
+        """Return why a person may not close or restate; nothing if they may."""
+        role = self.closing_role
+        if not role or self.may_sign(role, who):
+            return ""
+        names = ", ".join(self.roles[role]) or "nobody"
+        return (
+            f"{who or 'somebody unknown'} is not {role}; under [roles] in recon.toml it is {names}"
+        )
 
     def roles_of(self, who: str) -> list[str]:
         """Return the roles that a person has."""

@@ -51,7 +51,7 @@ relative = "0"
 [inbox]
 # "statement_*.pdf" = "unused"  # or "ledger", of one that is read beside another of its name
 
-# [roles]                       # who may sign; without this table anybody may
+# [roles]                       # who may sign; only the highest of these roles closes and restates
 # preparer = ["ada"]            # user names of this machine, or names as they are typed
 # reviewer = ["grace"]
 # approver = ["margaret"]
@@ -59,7 +59,7 @@ relative = "0"
 # [close]
 # unsigned = "list"             # or "refuse": a month with unsigned days is not closed
 # open_breaks = "list"          # or "refuse": nor one whose last day has open breaks
-# approver = true               # its last day must be signed by an approver
+# approver = true               # an approver signs its last day; a second person accepts breaks
 # keep_days = 400               # of ledgers that a pack has; the packs stay
 
 [alias.asset]
