@@ -12,7 +12,7 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import HEAD, NOW, Desk
+from tests.support.reconciliation_home import HEAD, NOW, Desk, ledger
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.comments.trail import history_lines
@@ -49,9 +49,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         f"p1;BTC;v1;main;1523.123456789012345678\np1;ETH;v1;main;5\n{same}",
         f"p1;BTC;v1;main;12\np1;ETH;v1;main;5\n{same}",
     )
-    for day, ledger in zip(DAYS, ledgers, strict=True):
+    for day, lines in zip(DAYS, ledgers, strict=True):
         made.publish(rows, f"{day}T021500Z")
-        made.put(HEAD + ledger)
+        made.put(HEAD + lines)
         made.run()
     inputs = CloseInputs(month="2026-11", who="Cy", now=NOW, program_version="0.0.0")
     close(made.layout.database, made.folder.root, inputs)
@@ -222,6 +222,54 @@ def test_the_figures_of_a_line_have_one_scale_and_rounded_ones_are_marked(tmp_pa
             ]
             scales = {shown(cell)[0] for cell in amounts if "E+" not in cell.number_format}
             assert len(scales) <= 1, (name, row[0].value)
+
+
+def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
+    """It is not read back, and a notice and the audit trail name it with its cell."""
+    made = Desk(tmp_path)
+    made.publish([Amount("1"), Amount("2", asset="ETH")])
+    made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2\n")
+    first = made.run().files[0]
+    book: Any = openpyxl.load_workbook(first)
+    book["Breaks"]["L3"] = "not a unit, a fee"
+    book["Breaks"]["AH3"] = "ask the custodian"
+    book["Breaks"]["P9"] = "below the breaks"
+    book["Breaks"]["P3"] = "read back"
+    book["Summary"]["G2"] = "beside the date"
+    book.create_sheet("My notes")["A1"] = "my own sheet"
+    book.save(made.folder.out / "copy.xlsx")
+    told = [notice for notice in made.run().notices if "outside the yellow" in notice.words]
+    assert {(notice.where, notice.raw) for notice in told} == {
+        ("copy.xlsx!Breaks!L3", "not a unit, a fee"),
+        ("copy.xlsx!Breaks!AH3", "ask the custodian"),
+        ("copy.xlsx!Breaks!P9", "below the breaks"),
+        ("copy.xlsx!Summary!G2", "beside the date"),
+    }
+    assert [one["comment"] for one in made.breaks()] == ["read back"]
+    made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2.5\n")
+    untouched = made.run().files[0]
+    openpyxl.load_workbook(untouched).save(made.folder.out / "again.xlsx")
+    later = [notice for notice in made.run().notices if notice.where.startswith("again.xlsx")]
+    assert later == []
+
+
+def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:
+    """Yesterday's file under today's name is one notice before all others, on Summary too."""
+    made = Desk(tmp_path)
+    before = [Amount(f"{n}.5", account=f"{n}") for n in range(10, 30)]
+    now = [Amount(f"{n + n % 2}.5", account=f"{n}") for n in range(10, 30)]
+    made.publish(before, f"{DAYS[0]}T021500Z")
+    made.publish(now, f"{DAYS[1]}T021500Z")
+    made.put(ledger(before), "ledger_2026-11-20.csv")
+    done = made.run()
+    words = "these are the balances of 2026-11-19, not of 2026-11-20: 10 of 10 positions"
+    assert done.notices[0].words.startswith(words)
+    assert done.notices[0].severity == "high"
+    shown = [text for place, text in texts(done.files[0]) if place.startswith("Summary!A")]
+    assert any(words in text for text in shown)
+    late = [Amount(a.text, account=a.account) for a in now[:-2]] + before[-2:]
+    made.put(ledger(late), "ledger_2026-11-20.csv")
+    assert not [one for one in made.run().notices if "these are the balances" in one.words]
 
 
 EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")

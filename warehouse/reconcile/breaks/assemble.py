@@ -12,14 +12,14 @@ from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.causes import Case
 from warehouse.reconcile.breaks.identity import Key, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
-from warehouse.reconcile.ledger.model import Ledger, LedgerRow, RejectedRow
+from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import levels, snapshot
 from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.store.records import Break, RunResult
 from warehouse.reconcile.terms.notices import Notice
 
-_UNREAD = 3  # amounts that a note lists
+_SOURCES, _UNREAD = 5, 3  # rows that a break names, and amounts that its note lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def amounts_before(
     source: OpenBook, fields: Key, assets: Collection[str] | None = None
 ) -> dict[Key, str]:
     """Return the amounts of the book before by key, of some assets or all."""
-    day = _day_before(source)
+    day = day_before(source)
     return {} if day is None else snapshot.amounts_of(source.connection, day, fields, assets)
 
 
@@ -66,7 +66,7 @@ def amounts_before_at_levels(
     source: OpenBook, ledger: Ledger, scope: Scope, assets: Collection[str]
 ) -> dict[Key, str]:
     """Return the amounts of the book before by key, each at the level of tonight's files."""
-    day = _day_before(source)
+    day = day_before(source)
     if day is None:
         return {}
     snapshot.make_book_side(source.connection, day, ledger.fields)
@@ -76,7 +76,7 @@ def amounts_before_at_levels(
 
 def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
     """Return by asset what the book before has of all that is compared; None without a book."""
-    day = _day_before(source)
+    day = day_before(source)
     if day is None:
         return None
     snapshot.make_book_side(source.connection, day, ("asset",) if scope.is_whole else fields)
@@ -88,7 +88,8 @@ def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str]
     )
 
 
-def _day_before(source: OpenBook) -> date | None:
+def day_before(source: OpenBook) -> date | None:
+    """Return the day of the book before, or None without one."""
     day = literal(source.day.isoformat())
     newest = source.connection.execute(
         f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
@@ -117,8 +118,6 @@ def assemble_break(
         decided = comments.decision(id_)
         status, note = status_now(decided, age.episode, difference, history.day, accept_days)
     notes = (note, _venue_note(pair.key, ledger.fields, reference), *_unread(case, ledger))
-    rows: list[LedgerRow | RejectedRow] = [*case.rejected]
-    rows += (ledger.lines[line] for line in pair.lines)
     return Break(
         id=case.id,
         key=pair.key,
@@ -128,7 +127,7 @@ def assemble_break(
         snapshot=pair.snapshot,
         difference=difference,
         rows=pair.rows,
-        source=", ".join(ledger.place(row) for row in rows[:5]),
+        source=", ".join(_places(case, ledger)),
         rule=case.pair.rule,
         placement=case.pair.placement,
         cause=cause,
@@ -144,6 +143,13 @@ def assemble_break(
         comment=comments.of(id_, "comment"),
         accepted=comments.decision(id_).accepted,
     )
+
+
+def _places(case: Case, ledger: Ledger) -> list[str]:
+    """Return where the rows of a break are, those that could not be read first."""
+    places = [ledger.place(row) for row in case.rejected]
+    places += (ledger.place(ledger.lines[line]) for line in case.pair.pair.lines[:_SOURCES])
+    return places[:_SOURCES]
 
 
 def _unread(case: Case, ledger: Ledger) -> Iterator[str]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, plain
-from warehouse.reconcile.ledger.model import RejectedRow
+from warehouse.reconcile.ledger.model import Ledger, RejectedRow
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias, is_unmapped
 from warehouse.reconcile.store.records import Break
 
 _ROUNDING = Context(prec=EXACT.prec)
+_FEWEST_BEHIND = 3  # positions: fewer are alike by chance, or are booked late
 _DIGITS = 3  # fewer significant digits are alike by chance
 _POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # of ten, by which units of amounts differ
 _TWO = 2
@@ -150,11 +151,32 @@ def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]
     return causes
 
 
+def is_day_behind(case: Case) -> bool:
+    """Return whether the ledger has the amount of the book before, and not that of this one."""
+    before = case.snapshot_before
+    has_both = case.pair.pair.ledger is not None and before is not None
+    is_another = case.ledger not in (0, case.snapshot)
+    return has_both and is_another and case.ledger == exact(before or "0")
+
+
+def files_behind(cases: Sequence[Case], ledger: Ledger) -> Iterator[tuple[str, int, int]]:
+    """Yield the files that have the balances of the book before, most of what differs in them.
+
+    Each comes with how many of its positions that differ are so, and of how many.
+    """
+    counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
+    for case in cases:
+        for file in {ledger.lines[line].file for line in case.pair.pair.lines}:
+            counts[file][is_day_behind(case)] += 1
+    for file, found in sorted(counts.items()):
+        # Some of the others may be real errors. A file of today has few that are behind.
+        if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
+            yield ledger.sources[file].place_name, found[True], found.total()
+
+
 def _cause_of_one(case: Case) -> str:
     """Return the first cause that one break alone shows."""
-    pair, before = case.pair.pair, case.snapshot_before
-    has_both = pair.ledger is not None and before is not None
-    if has_both and case.ledger not in (0, case.snapshot) and case.ledger == exact(before or "0"):
+    if is_day_behind(case):
         return "A day behind: the ledger has the amount of the previous book"
     if case.pair.result is not Result.DIFFERS:
         return ""

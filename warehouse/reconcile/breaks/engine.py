@@ -14,10 +14,17 @@ from warehouse.reconcile.breaks.assemble import (
     History,
     amounts_before_at_levels,
     assemble_break,
+    day_before,
     earlier_breaks,
     totals_before,
 )
-from warehouse.reconcile.breaks.causes import Case, pair_names, suggest_aliases, suggest_causes
+from warehouse.reconcile.breaks.causes import (
+    Case,
+    files_behind,
+    pair_names,
+    suggest_aliases,
+    suggest_causes,
+)
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
 from warehouse.reconcile.breaks.too_many import classify_few
@@ -146,7 +153,7 @@ def reconcile(
         settled=_settlements(matches, history),
         not_compared=tuple(followed.not_compared.values()),
         opening=None if history.prior else totals_before(source, fields, matches.scope),
-        proposals=matches.rounding.proposals,
+        proposals=(*_behind_notices(source, cases, ledger), *matches.rounding.proposals),
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
 
@@ -165,6 +172,18 @@ def _accounts_of_both(
         [list(written)],
     ).fetchall()
     return frozenset(row[0] for row in rows)
+
+
+def _behind_notices(source: OpenBook, cases: Sequence[Case], ledger: Ledger) -> Iterator[Notice]:
+    """Yield a headline for each file that has the balances of the book before."""
+    for place, behind, number in files_behind(cases, ledger):
+        yield Notice(
+            "high",
+            f"these are the balances of {day_before(source)}, not of {source.day}: {behind:,} of "
+            f"{count_of(number, 'position')} that differ have the amount of that book. Put the "
+            f"ledger of {source.day} into the inbox in its place, and run again",
+            place,
+        )
 
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:

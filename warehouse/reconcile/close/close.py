@@ -21,7 +21,7 @@ from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
 from warehouse.reconcile.workbook.content import WORDING
-from warehouse.reconcile.workbook.readback.verification import verify_workbook
+from warehouse.reconcile.workbook.readback.verification import stray_notices, verify_workbook
 from warehouse.storage.layout import json_bytes, written_aside
 
 _NAMED = 5
@@ -122,7 +122,8 @@ def _read_what_people_wrote(store: Store, settings: CloseSettings) -> None:
     """Take comments and signatures since the last run, so that no pack is without them."""
     workbooks, _ = intake.find_workbooks(store)
     if workbooks and store.days():
-        intake.read_comments(store, workbooks, store.days()[-1], settings)
+        day = store.days()[-1]
+        intake.read_comments(store, workbooks, day, settings, notices_of=stray_notices)
 
 
 def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSummary:

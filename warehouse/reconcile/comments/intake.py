@@ -1,7 +1,7 @@
 """Take in the workbooks that people wrote into, wherever they saved them."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -36,9 +36,17 @@ def find_workbooks(store: Store) -> tuple[list[WorkbookEdits], frozenset[Path]]:
 
 
 def read_comments(
-    store: Store, workbooks: list[WorkbookEdits], day: date, settings: CloseSettings
+    store: Store,
+    workbooks: list[WorkbookEdits],
+    day: date,
+    settings: CloseSettings,
+    *,
+    notices_of: Callable[[Store, WorkbookEdits], Iterable[Notice]],
 ) -> None:
-    """Store what people wrote, once for each version of each file, and what is to say of it."""
+    """Store what people wrote, once for each version of each file, and what is to say of it.
+
+    `notices_of` says of a workbook what people wrote where it is not read back.
+    """
     for workbook in workbooks:
         states = MergeStates(
             shown=state(store, workbook.base_revision),
@@ -49,6 +57,7 @@ def read_comments(
         refusal = signoff.why_not_accept(store, workbook, result, settings)
         entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
         notices += signoff.take_signatures(store, workbook, settings)
+        notices += notices_of(store, workbook)
         if entries or notices:
             store.annotations.add(
                 Annotation(

@@ -36,6 +36,7 @@ from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent, left_out
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
+from warehouse.reconcile.workbook.readback.verification import stray_notices
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
@@ -66,7 +67,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
     archive_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
-    intake.read_comments(store, workbooks, day, config.close)
+    intake.read_comments(store, workbooks, day, config.close, notices_of=stray_notices)
     unused = tuple(worst_first(ledger.unused))
     del contents  # the cells of a large ledger, which are not needed any more
     # Comments are read before the breaks are made, so that this very workbook shows them.

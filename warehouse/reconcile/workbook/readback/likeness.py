@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xlsxwriter.utility import xl_rowcol_to_cell
+
 from warehouse.reconcile.comments.edits import ROLES
 from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.matching.totals import STEPPED
@@ -29,7 +31,7 @@ from warehouse.reconcile.workbook.readback.imprint import (
     with_cells,
 )
 from warehouse.reconcile.workbook.readback.read_tables import SheetTable, is_same_number
-from warehouse.reconcile.workbook.readback.recount import counted_again
+from warehouse.reconcile.workbook.readback.recount import counted_again, is_counted
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT
 
@@ -88,6 +90,32 @@ def likeness(
         differences += _compare(name, ours, theirs, left.get(name))
     paired = set(pairs.values())
     return Likeness(tuple(differences), tuple(name for name in copy if name not in paired))
+
+
+def stray_texts(
+    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
+) -> Iterator[tuple[str, str]]:
+    """Yield each text that a person typed where it is not read back, after its sheet and cell.
+
+    Sheets that a person added are that person's own.
+    """
+    # Rows and columns may have been moved, so a text is known by itself, not by its cell.
+    known = {cell for sheet in written.values() for row in sheet.rows for cell in row}
+    ours = set(_pairs(written, copy).values())
+    for name, sheet in ((name, copy[name]) for name in copy if name in ours):
+        fields: frozenset[int] = frozenset()
+        id_ = 0
+        for number, row in enumerate(sheet.rows):
+            titles = [fold(cell) for cell in row]
+            if fold("BreakID") in titles and "comment" in titles:
+                places = (titles.index(fold(title)) for title in _PEOPLE if fold(title) in titles)
+                fields, id_ = frozenset(places), titles.index(fold("BreakID"))
+            is_break = bool(fields) and re.fullmatch("B-[0-9A-F]{8,64}", row[id_])
+            read = fields if is_break else frozenset((1, 2)) if row and _role(row[0]) else ()
+            for place, cell in enumerate(row):
+                is_ours = cell in known or is_counted(cell) or (number, place) in sheet.formulas
+                if place not in read and not is_ours and re.search(r"[^\W\d_]{2}", cell):
+                    yield f"{name}!{xl_rowcol_to_cell(number, place)}", cell_text(cell)
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:

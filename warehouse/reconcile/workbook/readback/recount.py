@@ -21,6 +21,11 @@ def counted_again(
     return [again.get(row, row) for row in theirs]
 
 
+def is_counted(cell: str) -> bool:
+    """Return whether a text is what a formula of Summary comes to."""
+    return bool(_BANNER.fullmatch(cell)) or cell.startswith("REVIEWERMUSTDIFFER")
+
+
 def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     """Return a row of Summary as a spreadsheet counts it from what people say now."""
     label = row[0] if row else ""

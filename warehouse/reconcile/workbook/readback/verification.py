@@ -13,14 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import python_calamine
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS
 from warehouse.reconcile.workbook.readback import imprint
-from warehouse.reconcile.workbook.readback.likeness import likeness
+from warehouse.reconcile.workbook.readback.likeness import likeness, stray_texts
 from warehouse.reconcile.workbook.readback.read_tables import (
     SheetTable,
     TableRows,
@@ -36,7 +38,7 @@ from warehouse.reconcile.workbook.readback.stored_tables import (
 )
 
 TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
-_LONGEST = 60
+_LONGEST, _STRAY = 60, 10
 _Row = tuple[dict[str, str], tuple[int, int]]
 
 
@@ -94,6 +96,25 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
             "verified. Take the workbook from where it was written, or from the backup."
         ) from error
+
+
+def stray_notices(store: Store, edits: WorkbookEdits) -> Iterator[Notice]:
+    """Yield a notice for each text outside the fields for people, which nobody reads back."""
+    written = imprint.read_imprint(store, edits.written)
+    if written is None:
+        return
+    try:
+        copy = imprint.read(edits.path.read_bytes())
+    except python_calamine.CalamineError:
+        return  # what people wrote was read by another reader, and verify tells the damage
+    texts = list(stray_texts(written, copy))
+    for place, text in texts[:_STRAY]:
+        words = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
+        words += "under Status, Owner, Root cause or Comment of a break"
+        yield Notice("medium", words, f"{edits.name}!{place}", text[:1000])
+    if len(texts) > _STRAY:
+        words = f"{count_of(len(texts) - _STRAY, 'more text')} outside the yellow cells"
+        yield Notice("medium", words, edits.name)
 
 
 def _compare_workbook(
