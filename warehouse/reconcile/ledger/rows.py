@@ -19,6 +19,7 @@ from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.labels import row_labels
 from warehouse.reconcile.ledger.layout.merged_cells import merged_cells
 from warehouse.reconcile.ledger.layout.source_column import with_sources
+from warehouse.reconcile.ledger.layout.spellings import ask_for_spellings, renames_of
 from warehouse.reconcile.ledger.layout.units import unit_of
 from warehouse.reconcile.ledger.model import (
     Ledger,
@@ -101,6 +102,7 @@ def _start_reading(
     labels = row_labels(grid, head, context.known, where)
     body = LedgerBody(grid, head, context.known)
     ask_for_asset(body, place)
+    ask_for_spellings(body, place)
     columns, asked = unused_columns(body, lacking, place)
     if asked:
         raise question_of_columns(asked, body, lacking, context, file=name, where=place)
@@ -129,6 +131,7 @@ def _start_reading(
         context=context,
         place=place,
         lines=LedgerRows(),
+        renames=renames_of(head, context.known),
         headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
         notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
         unused=unused,

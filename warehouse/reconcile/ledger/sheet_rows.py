@@ -1,7 +1,7 @@
 """Read the rows of one sheet: each is used, skipped or rejected, and counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -21,6 +21,7 @@ from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.controls import SumLine, check_totals
 from warehouse.reconcile.ledger.layout.labels import RowLabels
 from warehouse.reconcile.ledger.layout.merged_cells import MergedCells
+from warehouse.reconcile.ledger.layout.spellings import Rename, rename_all
 from warehouse.reconcile.ledger.model import (
     FilePart,
     LedgerRows,
@@ -45,7 +46,8 @@ class SheetReading:
 
     `labels` are the names that rows take from above, `totals` the lines that add up others;
     `seen_names` are all names in its cells, folded, once such a line asks for them. `headings` are
-    the rows above its header, which are repeated on every page.
+    the rows above its header, which are repeated on every page. `renames` take by field the names
+    out of the text around them.
     """
 
     number: int
@@ -67,6 +69,7 @@ class SheetReading:
     totals: list[SumLine] = field(default_factory=list)
     seen_names: set[str] = field(default_factory=set)
     headings: frozenset[str] = frozenset()
+    renames: Mapping[str, Rename] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
 
@@ -123,6 +126,8 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
         is_name=lambda text: _is_name(text, head.words),
     )
     places = pc.add(rows, reading.grid.line(0))
+    for name, rename in reading.renames.items():
+        cells[name] = rename_all(cells[name], rename)
     file = pa.repeat(reading.number, len(rows))
     reading.lines.add_all(cells | {"file": file, "line": places})
     reading.used += len(rows)
@@ -199,9 +204,7 @@ def _names(
         return (), reason
     head = reading.head
     stated = {**head.names, **layer.names, **reading.labels.names.get(row, {})}
-    names = tuple(
-        stated.get(name) or _name(reading, row, cells, head.columns.get(name)) for name in FIELDS
-    )
+    names = tuple(stated.get(name) or _name_of(reading, row, cells, name) for name in FIELDS)
     if _is_total(reading, cells):
         return names, "total line"
     if _is_of_page(reading, cells, layer, names[_ASSET]):
@@ -304,6 +307,13 @@ def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str
         return text
     top = reading.merged.top_of(row, place)
     return as_text(reading.grid.rows[top[0]][top[1]]) if top else ""
+
+
+def _name_of(reading: SheetReading, row: int, cells: Row, name: str) -> str:
+    """Return the name of a field in a row, without the text that is spelled around it."""
+    text = _name(reading, row, cells, reading.head.columns.get(name))
+    rename = reading.renames.get(name)
+    return rename(text) if rename is not None and text else text
 
 
 def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Layer) -> Amount | str:

@@ -25,8 +25,10 @@ NEGATIVE_WORDS = (
 LAYOUT = (
     "amount as_of decimal sheet negative_word positive_word dates unused sign unit unit_column "
     "unit_words keep_rows skip_rows fill_down groups columns_are label_columns header_rows keeps "
-    "footnotes column_starts"
+    "footnotes column_starts portfolio_spelling asset_spelling venue_spelling account_spelling"
 )
+SPELLED = ("portfolio", "asset", "venue", "account")
+NAME, ANY = "{}", "*"  # in a spelling: the name, and any other text
 _MARKS = ("CR", "DR")
 _JOINED = ("unused", "positive_words")  # questions add to them, wherever the others are written
 
@@ -52,7 +54,8 @@ class Shape:
     `label_columns` which of them.
     `keeps` is how much of each amount is kept. `footnotes` are the marks behind amounts and names
     that only refer to footnotes. `column_starts` is where the columns of a table in columns made of
-    spaces begin, counted from 1. None is what nobody said anything about.
+    spaces begin, counted from 1. `spellings` are by field the texts around its names. None is what
+    nobody said anything about.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class Shape:
     keeps: Precision | None = None
     footnotes: tuple[str, ...] = ()
     column_starts: tuple[int, ...] = ()
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ class Shape:
         answers["keep_rows"] = _join_words(other.keep_rows, self.keep_rows, self.skip_rows)
         answers["skip_rows"] = _join_words(other.skip_rows, self.skip_rows, self.keep_rows)
         answers["columns"] = {**other.columns, **self.columns}
+        answers["spellings"] = {**other.spellings, **self.spellings}
         answers["unit_words"] = {**other.unit_words, **self.unit_words}
         return replace(other, **answers)
 
@@ -164,7 +169,19 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         keeps=precision_of(table, "keeps"),
         footnotes=table.texts("footnotes") or (),
         column_starts=table.counts("column_starts"),
+        spellings=_spellings(table),
     )
+
+
+def _spellings(table: TomlTable) -> Mapping[str, str]:
+    """Return by field how its names are spelled, like `{} Curncy`."""
+    texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
+    wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
+    table.complaints.extend(
+        f"{table.place} {name}_spelling is {texts[name]!r}, expected one {NAME} for the name"
+        for name in wrong
+    )
+    return {name: text for name, text in texts.items() if text and name not in wrong}
 
 
 def _negative_words(table: TomlTable) -> tuple[str, ...]:

@@ -331,3 +331,57 @@ def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> Non
     summary = desk.run()
     assert (summary.exit_code, summary.counts["Matched"]) == (0, 1)
     assert any("multiplied by 0.00000001" in notice.words for notice in summary.notices)
+
+
+WORDS = {"BTC": "Bitcoin", "ETH": "Ether", "SOL": "Solana", "USDC": "USD Coin"}
+SPELLINGS = {
+    "{asset} Curncy": "{} Curncy",
+    "{word} ({asset})": "* ({})",
+    "X:{asset}": "X:{}",
+    "{asset} - {word}": "{} - *",
+    "{asset}/EUR": "{}/EUR",
+}
+
+
+@pytest.mark.parametrize("written", some_daily(SPELLINGS, 2))
+def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
+    folder: AnswerFolder, written: str
+) -> None:
+    """The question shows the spelling with {} for the name, and no alias is needed."""
+    assets = [
+        written.format(asset=row.asset, word=WORDS.get(row.asset, f"Money of {row.asset.lower()}"))
+        for row in BOOK
+    ]
+    keys = [(key[0], asset, *key[2:]) for key, asset in zip(KEYS, assets, strict=True)]
+    table = [[*key, text] for key, text in zip(keys, AMOUNTS, strict=True)]
+    folder.put(csv([[*FIELDS, "Quantity"], *table], ";"), "ledger.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert [question.line.split("\n")[1] for question in ran.asked] == [
+        f'asset_spelling = "{SPELLINGS[written]}"'
+    ]
+
+
+def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder) -> None:
+    """BTC-PERP is not BTC: its rows are unknown assets, and no line takes the suffix off."""
+    keys = [(key[0], f"{key[1]}-PERP", *key[2:]) for key in KEYS]
+    table = [[*key, text] for key, text in zip(keys, AMOUNTS, strict=True)]
+    folder.put(csv([[*FIELDS, "Quantity"], *table]), "ledger.csv")
+    ran = folder.paste()
+    assert ran.summary is not None
+    assert not ran.asked
+    assert ran.summary.counts["Unmapped"] == len(BOOK)
+
+
+def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
+    folder: AnswerFolder,
+) -> None:
+    """`ETH (1)` is ETH once the mark is settled; a name that has the mark in the book keeps it."""
+    table = [
+        [key[0], f"{key[1]} (1)" if number % 4 == 0 else key[1], *key[2:], text]
+        for number, (key, text) in enumerate(zip(KEYS, AMOUNTS, strict=True))
+    ]
+    folder.put(csv([[*FIELDS, "Quantity"], *table]), "ledger.csv")
+    ran = folder.paste()
+    assert_right(ran)
+    assert 'footnotes = ["(1)"]' in ran.asked[0].line

@@ -146,6 +146,12 @@ def _is_amount(text: str) -> bool:
     return apart == NEEDS_WORD or (isinstance(apart, Numeral) and bool(readings(apart.digits)))
 
 
+def split_footnote(text: str) -> tuple[str, str]:
+    """Return a text without the mark of a footnote at its end, and the mark."""
+    match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    return (match["number"], match["mark"]) if match is not None else (text, "")
+
+
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
     """Return a text without the mark of a footnote at its end, if it has one of these marks."""
     match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
