@@ -31,7 +31,9 @@ DEFAULTS: Final = {
     "NIGHTBOOK_VERSIONS_GB": "20",
     "NIGHTBOOK_CATALOG_NAMESPACE": "nightbook",
 }
-OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE CATALOG"
+OTHERS: Final = (
+    "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE CATALOG PINNED_ASSETS"
+)
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
@@ -68,8 +70,9 @@ class Settings:
     `native_nights` newest nights the warehouse holds the rows itself (of all where it is None), and
     its older versions are kept within `versions_gb`. `shelf` is the object store of
     `NIGHTBOOK_LAKE`, None where nights stay on this machine, and `catalog` where its files are
-    registered as Iceberg tables. Addresses of alerts, heartbeat and catalog may hold secrets, so
-    neither a repr nor a complaint shows them.
+    registered as Iceberg tables. The report shows `pinned_assets` first.
+    Addresses of alerts, heartbeat and catalog may hold secrets, so neither a repr nor a complaint
+    shows them.
     """
 
     home: Path
@@ -84,6 +87,7 @@ class Settings:
     heartbeat: str | None = field(default=None, repr=False)
     shelf: StoreAddress | None = None
     catalog: CatalogAddress | None = None
+    pinned_assets: tuple[str, ...] = ()
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -147,6 +151,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         heartbeat=_heartbeat(variables, complaints),
         shelf=shelf,
         catalog=read_catalog(variables, shelf, complaints),
+        pinned_assets=_pinned_assets(variables),
     )
     if complaints:
         raise SettingsWrong(tuple(complaints))
@@ -227,6 +232,11 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
                 "mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
             )
     return addresses
+
+
+def _pinned_assets(variables: Mapping[str, str]) -> tuple[str, ...]:
+    names = variables.get("NIGHTBOOK_PINNED_ASSETS", "").split(",")
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:

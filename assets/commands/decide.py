@@ -97,11 +97,17 @@ def _ask_shelf(nightbook: Nightbook, name: str) -> Exception | None:
 
 def _renew_report(nightbook: Nightbook) -> None:
     """Write this morning's report again, if there is one: it still asks for the decision."""
-    layout, now = nightbook.layout, nightbook.now().astimezone(nightbook.settings().timezone)
+    layout, settings = nightbook.layout, nightbook.settings()
     if not (layout.reports / LATEST).exists():
         return
     try:
-        file = report(layout.database, layout.reports, now=now, program_version=program_version())
+        file = report(
+            layout.database,
+            layout.reports,
+            now=nightbook.now().astimezone(settings.timezone),
+            program_version=program_version(),
+            pinned=settings.pinned_assets,
+        )
     except (OSError, ReportFailed) as error:
         print(f"The report could not be written again: {error} The decision stands.")
         return

@@ -12,7 +12,13 @@ def run(nightbook: Nightbook) -> int:
     """Write the report of this morning and name the file."""
     settings, layout = nightbook.settings(), nightbook.layout
     now = nightbook.now().astimezone(settings.timezone)
-    file = report(layout.database, layout.reports, now=now, program_version=program_version())
+    file = report(
+        layout.database,
+        layout.reports,
+        now=now,
+        program_version=program_version(),
+        pinned=settings.pinned_assets,
+    )
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
     print(file)

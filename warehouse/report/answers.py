@@ -4,7 +4,7 @@ Every figure on the page is an `Answered`, so that the query shown beside it is 
 asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any
 
 import duckdb
 from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal
 
 SNAPSHOTS = "select * from ops.snapshots order by snapshot_id"
 GAPS = "select * from ops.gaps order by snapshot_date desc"
@@ -42,13 +44,24 @@ class QueryRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nights:
-    """All that was taken: `last` is the newest snapshot, `book` and `before` the newest books."""
+    """All that was taken: `last` is the newest snapshot, `book` and `before` the newest books.
+
+    `pinned` are the assets that are shown first, in this order.
+    """
 
     all: tuple[Record, ...]
     gaps: tuple[Record, ...]
     last: Record | None
     book: Record | None
     before: Record | None
+    pinned: tuple[str, ...] = ()
+
+    @property
+    def pinned_first(self) -> str:
+        """The SQL that orders assets by their place among the pinned ones, which come first."""
+        names = ", ".join(map(literal, self.pinned))
+        pinned = f"list_position([{names}]::varchar[], asset_id)"
+        return f"case when not is_custom_asset then {pinned} end nulls last"
 
     @property
     def book_day(self) -> date | None:
@@ -80,7 +93,7 @@ def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> Qu
     return QueryRows(query, rows, count)
 
 
-def nights(connection: DuckDBPyConnection) -> Nights:
+def nights(connection: DuckDBPyConnection, pinned: Sequence[str] = ()) -> Nights:
     """Return every snapshot, and which of them the report is about."""
     snapshots = ask(connection, SNAPSHOTS).rows
     books = sorted(
@@ -94,4 +107,5 @@ def nights(connection: DuckDBPyConnection) -> Nights:
         last=snapshots[-1] if snapshots else None,
         book=books[0] if books else None,
         before=books[1] if len(books) > 1 else None,
+        pinned=tuple(pinned),
     )

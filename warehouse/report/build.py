@@ -7,7 +7,7 @@ through the escaping could not run, load or send.
 import base64
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,12 +62,12 @@ class ReportData:
         return markdown(self.headline, self.warnings, (*self.first, *self.sections))
 
 
-def ask_all(database: Path, now: datetime) -> ReportData:
-    """Ask the warehouse for everything; raises as `report` does."""
+def ask_all(database: Path, now: datetime, pinned: Sequence[str] = ()) -> ReportData:
+    """Ask the warehouse for everything, `pinned` assets first; raises as `report` does."""
     with contextlib.closing(open_database(database)) as connection:
         if has_sources(connection):
             return _of_firm(connection, now)
-        dates = nights(connection)
+        dates = nights(connection, pinned)
         moves = changes.by_asset(connection, dates)
         news = findings.news(connection, dates)
         first = tuple(morning.panels(connection, dates, moves, news))
@@ -108,14 +108,21 @@ def _build(connection: DuckDBPyConnection) -> Record | None:
     return next(iter(ask(connection, "select * from ops.build").rows), None)
 
 
-def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:
+def report(
+    database: Path,
+    folder: Path,
+    *,
+    now: datetime,
+    program_version: str,
+    pinned: Sequence[str] = (),
+) -> Path:
     """Write the report of this morning to `folder`, and the same as `latest.html`.
 
     The file is named for the date of `now` in the zone that `now` has. Raises `FileNotFoundError`
     where no warehouse is published, `ReportFailed` where the file is no warehouse of ours; then
     nothing is written.
     """
-    return write(ask_all(database, now), folder, program_version=program_version)
+    return write(ask_all(database, now, pinned), folder, program_version=program_version)
 
 
 def write(data: ReportData, folder: Path, *, program_version: str) -> Path:
@@ -128,9 +135,9 @@ def write(data: ReportData, folder: Path, *, program_version: str) -> Path:
     return file
 
 
-def page(database: Path, *, now: datetime, program_version: str) -> str:
+def page(database: Path, *, now: datetime, program_version: str, pinned: Sequence[str] = ()) -> str:
     """Return the report as HTML."""
-    return _page(ask_all(database, now), program_version)
+    return _page(ask_all(database, now, pinned), program_version)
 
 
 def _page(data: ReportData, program_version: str) -> str:

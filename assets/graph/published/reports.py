@@ -39,9 +39,10 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
-            now = nightbook.now().astimezone(nightbook.settings().timezone)
+            settings = nightbook.settings()
+            now = nightbook.now().astimezone(settings.timezone)
             step.manifest()  # a night that was never landed has no report
-            morning = ask_all(step.layout.database, now)
+            morning = ask_all(step.layout.database, now, settings.pinned_assets)
             file = write(morning, step.layout.reports, program_version=program_version())
         return dg.MaterializeResult(
             metadata={

@@ -437,6 +437,11 @@ def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_pat
     text = shown(warehouse(tmp_path, nights)).text
     panel = text.partition("What moved 4 assets")[2]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:8] == [*MOVED, *MOVED]
+    database = Layout(tmp_path).database
+    pinned = page(database, now=NOW, program_version="0", pinned=["LP-GLM-USDC", "ETH"])
+    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("What moved") :])
+    order = ["LP-GLM-USDC", "ETH", "BTC", "AAA"]
+    assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:4] == order
     assert "Assets by accounts BTC" in text
     assert "Free and locked BTC" in text
 

@@ -15,6 +15,7 @@ from moved
 left join holdings_by_asset_as_of($before) as earlier using (asset_id, is_custom_asset)
 left join holdings_by_asset as later using (asset_id, is_custom_asset)
 order by
+    $pinned_first,
     coalesce(later.portfolios, earlier.portfolios) desc,
     coalesce(later.venues, earlier.venues) desc,
     coalesce(later.accounts, earlier.accounts) desc,

@@ -10,5 +10,5 @@ select
 from balances
 -- As the view locked_funds says it, which adds up by portfolio and venue first.
 where (state = 'locked' or state like '%.locked') and amount is distinct from 0
-group by all
-order by portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset, bucket
+group by asset_id, is_custom_asset, bucket
+order by $pinned_first, portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset, bucket

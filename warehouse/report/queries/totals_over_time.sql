@@ -3,7 +3,7 @@ with followed as (
         asset_id,
         is_custom_asset,
         row_number() over (
-            order by portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset
+            order by $pinned_first, portfolios desc, venues desc, accounts desc, asset_id, is_custom_asset
         ) as place
     from holdings_by_asset
     order by place

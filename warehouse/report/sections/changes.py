@@ -59,7 +59,8 @@ def by_asset(connection: DuckDBPyConnection, nights: Nights) -> QueryRows | None
     """Return how the total of each asset changed; None where there is no book before."""
     if nights.before_day is None:
         return None
-    return ask(connection, query("changes_by_asset", before=_day(nights.before_day)))
+    day = _day(nights.before_day)
+    return ask(connection, query("changes_by_asset", before=day, pinned_first=nights.pinned_first))
 
 
 def _day(before: date) -> str:

@@ -43,8 +43,8 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return holdings and locked funds of the newest book."""
     if nights.book_day is None:
         return sentence_section("holdings", "Holdings", "no book", "There is no book yet.")
-    assets = ask(connection, query("holdings"))
-    locked = ask(connection, query("locked_funds"), MOST)
+    assets = ask(connection, query("holdings", pinned_first=nights.pinned_first))
+    locked = ask(connection, query("locked_funds", pinned_first=nights.pinned_first), MOST)
     figure = count_of(assets.count, "asset")
     sentence = note(
         "{} in the book of {}. Amounts of different assets are never added up.",
@@ -125,7 +125,10 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     title = "Amounts over time"
     if nights.before_day is None:
         return sentence_section("time", title, "too early", "It takes two nights to show a change.")
-    answered = ask(connection, query("totals_over_time", followed=FOLLOWED))
+    answered = ask(
+        connection,
+        query("totals_over_time", followed=FOLLOWED, pinned_first=nights.pinned_first),
+    )
     days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
     drawn = tuple(
         _line_chart(list(rows), min(days), max(days), answered.sql)
