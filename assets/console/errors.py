@@ -16,13 +16,13 @@ from pipelines.edge.errors import (
     OriginRefused,
     RedirectRefused,
 )
-from pipelines.landing.lock import WriterBusy
+from pipelines.landing.lock import PullUnderWay
 from pipelines.landing.owner import name_of
 from pipelines.settings import SettingsWrong
 from warehouse.query.printable import printable_lines
 
 BUSY = "status"
-"""The command after an error that only says that another run is at work."""
+"""The command after an error that only says that another run is taking the night."""
 _OF_SETTINGS = (
     *(AccessRefused, ClockRefused, CredentialRefused, KeyRefused, OriginRefused),
     *(RedirectRefused, SettingsWrong),
@@ -73,7 +73,7 @@ def helping_command(error: BaseException) -> str:
     numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
     if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
         return "prune"
-    if isinstance(error, WriterBusy):
+    if isinstance(error, PullUnderWay):
         return BUSY
     return "doctor" if isinstance(error, _OF_SETTINGS) else "run"
 

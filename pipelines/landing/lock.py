@@ -33,6 +33,10 @@ class WriterBusy(Exception):
         )
 
 
+class PullUnderWay(WriterBusy):
+    """Another run is taking the night at this moment."""
+
+
 class HomeReadOnly(Exception):
     """A home in which nothing can be written."""
 
@@ -92,12 +96,17 @@ def only_one(
 ) -> Iterator[HomeLock]:
     """Hold one lock of a home while the `with` lasts.
 
-    Raises `WriterBusy` when patience is at its end, `NotTheOwner` in somebody else's home, and
-    `HomeReadOnly` where nobody could write here.
+    Raises `WriterBusy` after `patience` (`PullUnderWay` for the lock of pulls), `NotTheOwner` in
+    somebody else's home, and `HomeReadOnly` where nobody could write here.
     """
     descriptor = _open(layout, lock, doing)
     try:
-        _wait(layout, descriptor, patience)
+        try:
+            _wait(layout, descriptor, patience)
+        except WriterBusy as busy:
+            if lock == layout.pull_lock:
+                raise PullUnderWay(layout, busy.holder) from None
+            raise
         held = HomeLock(descriptor, now)
         held.note(doing)
         yield held

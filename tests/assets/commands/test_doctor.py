@@ -63,8 +63,11 @@ def test_a_file_that_older_clients_cannot_read_is_named_and_mended(
     with monkeypatch.context() as older:
         older.setitem(STORAGE_SETTINGS, "experimental_metadata_reuse", "true")
         assert copied("rebuild").code == 0
-        for decision in ("reject", "accept"):
+        # Which of the next versions breaks depends on the size of every table.
+        for decision in ("reject", "accept") * 6:
             assert copied(decision, f"{THIRD:%Y%m%d}T021500Z", "--why", "a test").code == 0
+            if decision == "accept" and _read_by_1_2(copied):
+                break
     assert "Failed to load metadata pointer" in _read_by_1_2(copied)
     doctor, verify = copied("doctor"), copied("verify")
     assert (doctor.code, verify.code) == (1, 1)

@@ -194,14 +194,16 @@ def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> Non
 
 
 def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
-    """A restore into a home with nights is refused and changes nothing."""
+    """A restore into a home with other nights is refused and changes nothing."""
     keeper = watched().keeper
     assert keeper("backup", str(tmp_path / "book.tar")).code == 0
+    rejected = f"{SECOND:%Y%m%d}T021500Z"
+    assert keeper("reject", rejected, "--why", "so that the nights differ").code == 0
     before = sorted(keeper.home.rglob("*"))
     said = keeper("restore", str(tmp_path / "book.tar"))
     assert said.code == 1
     assert "Nothing was changed" in said.err
-    assert "nightbook rebuild --from-landing" in said.err
+    assert "Use an empty folder" in said.err
     assert sorted(keeper.home.rglob("*")) == before
 
 
