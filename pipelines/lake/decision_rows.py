@@ -69,11 +69,12 @@ def _lesson(lesson: lessons.Lesson) -> Row:
 
 
 def _withdrawn(night: Snapshot) -> Iterator[Row]:
-    for decision in night.decisions:
-        for file in decision.withdrawn:
-            yield _of(night) | {
-                "file": file,
-                "rejected_by": decision.by,
-                "rejected_at": datetime.fromisoformat(decision.at),
-                "reason": "; ".join(decision.reasons),
-            }
+    # A night that was rejected twice may have withdrawn one file twice: the last time counts.
+    latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
+    for file, decision in latest.items():
+        yield _of(night) | {
+            "file": file,
+            "rejected_by": decision.by,
+            "rejected_at": datetime.fromisoformat(decision.at),
+            "reason": "; ".join(decision.reasons),
+        }

@@ -1,5 +1,6 @@
 """Homes that older nightbooks left are brought up by the first command that needs it."""
 
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -10,6 +11,7 @@ import pytest
 from pipelines.landing import snapshots
 from tests.homes.__main__ import BEFORE_THE_MOVE, COMMITS, HOMES
 from tests.homes.world import SmallWorld
+from tests.support import environments
 from tests.support.operator_home import Keeper, Sandbox, amounts_of, sandbox
 from tests.support.shared import some_daily
 from warehouse.contract import states
@@ -108,10 +110,40 @@ def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> N
     assert keeper("verify").code == 0
 
 
-def test_an_older_home_is_no_damage(older: Callable[[str], Keeper]) -> None:
-    """Before it is brought up every byte is as the older nightbook wrote it, and verify says so."""
+def test_a_file_that_older_clients_cannot_read_is_named_and_mended(
+    older: Callable[[str], Keeper],
+) -> None:
+    """`doctor` and `verify` name such a file of an older nightbook, and a rebuild mends it.
+
+    Every other byte of that home is as the older nightbook wrote it.
+    """
     keeper = older(OLDEST)
+    assert "Failed to load metadata pointer" in _read_by_1_2(keeper)
+    doctor, verify = keeper("doctor"), keeper("verify")
+    assert (doctor.code, verify.code) == (1, 1)
+    assert "✗ warehouse  DuckDB 1.2 and 1.3 cannot read the published file" in doctor.out
+    [line] = [line for line in verify.err.splitlines() if line.startswith("✗")]
+    assert "unreadable; DuckDB 1.2 and 1.3 cannot read all of it" in line
+    assert keeper("rebuild").code == 0
+    assert _read_by_1_2(keeper) == ""
     assert keeper("verify").code == 0
+
+
+def _read_by_1_2(keeper: Keeper) -> str:
+    """Return the error of DuckDB 1.2 when it reads the tables of the published file."""
+    script = """
+import duckdb, sys
+book = duckdb.connect(sys.argv[1], read_only=True)
+tables = book.execute("select schema_name || '.' || table_name from duckdb_tables()").fetchall()
+for (table,) in tables:
+    book.execute("select count(columns(*)) from " + table).fetchall()
+"""
+    return subprocess.run(
+        [environments.python("duckdb12"), "-c", script, keeper.layout.database],
+        capture_output=True,
+        check=False,
+        text=True,
+    ).stderr
 
 
 @pytest.mark.torture

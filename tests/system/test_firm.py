@@ -201,7 +201,7 @@ def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organi
     assert {each["result"] for each in told} == {"Amount differs"}
     assert len(told) == ERRORS
     assert {Decimal(each["difference"]) for each in told} <= {Decimal(1), Decimal(-1)}
-    assert "was not delivered" in said
+    assert "did not deliver" in said
     [workbook] = (home.layout.home / "reconcile" / "out").rglob("*.xlsx")
     code, said = _run(home, "reconcile", "verify", str(workbook))
     assert code == 0, said

@@ -192,11 +192,11 @@ def _book_of_pair(day: str, days: tuple[str, str]) -> str:
     """Return a query for the book of one of two days; it fails if these cannot be compared."""
     first, second = days
     problems = [
-        *(f"{book} is null then {_no_book(one)}" for one, book in zip(days, _PAIR, strict=True)),
+        *(f"{book} is null then {_no_book(day)}" for day, book in zip(days, _PAIR, strict=True)),
         *(
-            f"{one}::date > greatest(newest, current_date) then error({one}::date "
+            f"{day}::date > greatest(newest, current_date) then error({day}::date "
             "|| ' is in the future; the newest book is of ' || newest)"
-            for one in days
+            for day in days
         ),
     ]
     same = (

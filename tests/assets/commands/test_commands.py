@@ -330,11 +330,19 @@ def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
 
 
 def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tables, doctor and snapshots list at 80 columns stays within them."""
+    """The lists of tables and snapshots stay within the 80 columns of a terminal."""
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("assets.commands.tables.is_terminal", lambda: True)
     for words in (("tables",), ("tables", "balances"), ("snapshots",)):
         lines = [line for line in nights(*words).out.splitlines() if "-m assets.cli" not in line]
         assert max(map(len, lines)) <= 80
+
+
+def test_a_program_that_reads_the_list_of_tables_gets_whole_lines(nights: Keeper) -> None:
+    """In a pipe no line of `nightbook tables` is cut."""
+    said = nights("tables").out
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) > 80
 
 
 def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> None:

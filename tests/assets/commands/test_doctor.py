@@ -3,15 +3,11 @@
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from assets.publishing import publish
-from tests.support import environments
-from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper
-from warehouse.storage.layout import STORAGE_SETTINGS
+from tests.support.operator_home import FIRST, SECOND, Keeper
 
 
 @pytest.mark.parametrize(
@@ -54,45 +50,6 @@ def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
     assert "AUTHENTICATION_FAILED" in said.out
     assert "✓ reach" in said.out
     assert "not-the-secret" not in said.out
-
-
-def test_a_file_that_older_clients_cannot_read_is_named_and_mended(
-    copied: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`doctor` and `verify` name such a file of an older nightbook; the next publish mends it."""
-    with monkeypatch.context() as older:
-        older.setitem(STORAGE_SETTINGS, "experimental_metadata_reuse", "true")
-        assert copied("rebuild").code == 0
-        # Which of the next versions breaks depends on the size of every table.
-        for decision in ("reject", "accept") * 6:
-            assert copied(decision, f"{THIRD:%Y%m%d}T021500Z", "--why", "a test").code == 0
-            if decision == "accept" and _read_by_1_2(copied):
-                break
-    assert "Failed to load metadata pointer" in _read_by_1_2(copied)
-    doctor, verify = copied("doctor"), copied("verify")
-    assert (doctor.code, verify.code) == (1, 1)
-    assert "✗ warehouse  DuckDB 1.2 and 1.3 cannot read the published file" in doctor.out
-    assert f"{copied.layout.database}: unreadable; DuckDB 1.2 and 1.3 cannot" in verify.err
-    publish.refresh(copied.nightbook)
-    assert _read_by_1_2(copied) == ""
-    assert copied("doctor").code == copied("verify").code == 0
-
-
-def _read_by_1_2(keeper: Keeper) -> str:
-    """Return the error of DuckDB 1.2 when it reads the tables of the published file."""
-    script = """
-import duckdb, sys
-book = duckdb.connect(sys.argv[1], read_only=True)
-tables = book.execute("select schema_name || '.' || table_name from duckdb_tables()").fetchall()
-for (table,) in tables:
-    book.execute("select count(columns(*)) from " + table).fetchall()
-"""
-    return subprocess.run(
-        [environments.python("duckdb12"), "-c", script, keeper.layout.database],
-        capture_output=True,
-        check=False,
-        text=True,
-    ).stderr
 
 
 @pytest.mark.parametrize(("skew_ms", "side"), [(45_000, "behind"), (-45_000, "ahead of")])

@@ -107,17 +107,16 @@ def assemble_break(
     accept_days: int,
 ) -> Break:
     """Return one break of this run with its age, its status and its comments."""
-    pair = case.pair.pair
-    last_episode = history.prior.episodes.get(case.id) if history.prior else None
+    pair, prior = case.pair.pair, history.prior
+    last_episode = prior.episodes.get(case.id) if prior else None
     age = age_of(case.pair, history.day, case.earlier, last_episode)
     # Comments are kept under the id that a break had before its level changed.
     id_ = case.earlier.id if case.earlier else case.id
     comments, difference = history.comments, plain(case.pair.difference)
-    status, note = comments.of(id_, "status"), ""
+    decided, status, note = comments.decision(id_), comments.of(id_, "status"), ""
     if history.may_open(id_):
-        decided = comments.decision(id_)
         status, note = status_now(decided, age.episode, difference, history.day, accept_days)
-    notes = (note, _venue_note(pair.key, ledger.fields, reference), *_unread(case, ledger))
+    notes = note, _venue_note(pair.key, ledger.fields, reference), *_unread(case, ledger)
     return Break(
         id=case.id,
         key=pair.key,
@@ -141,7 +140,7 @@ def assemble_break(
         owner=comments.of(id_, "owner"),
         root_cause=comments.of(id_, "root_cause"),
         comment=comments.of(id_, "comment"),
-        accepted=comments.decision(id_).accepted,
+        accepted=decided.accepted,
     )
 
 

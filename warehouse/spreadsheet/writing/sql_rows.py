@@ -184,9 +184,17 @@ class _Statement:
 
     def _number(self, letter: str, column: SheetColumn) -> str:
         start, amount = f"'<c r=\"{letter}', row_no", _amount(column.source)
-        behind = f"strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount}))"
+        behind = _decimals(amount)
+        amounts = [
+            _amount(c.source) for c in self.query.columns if c.kind is SheetColumnKind.NUMBER
+        ]
+        # The figures of a line have one scale, so that a reader can compare and subtract them.
+        scale = f"greatest({', '.join(f'coalesce({_decimals(text)}, 0)' for text in amounts)})"
+        shown = (
+            f"case when {scale} <= {DECIMALS} then {scale} else greatest({DECIMALS}, {behind}) end"
+        )
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
-        place = f"greatest(0, least({DECIMALS + 1}, {behind}) - {FEWEST_DECIMALS}) + 1"
+        place = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
         # DuckDB 2.0.0 writes 2 to the 81st as twice of it, so that what it writes is read again.
         double = f"{amount}::double"
         number = (
@@ -244,3 +252,8 @@ def _height(texts: list[str]) -> str:
     several = " or ".join(f"contains({text}, chr(10))" for text in texts)
     height = f"least({LINE} * (1 + greatest({lines})), {HIGHEST})"
     return f"case when {several} then '\" ht=\"' || {height} || '\" customHeight=\"1' end"
+
+
+def _decimals(amount: str) -> str:
+    """Return the SQL of the number of digits after the decimal point of a text."""
+    return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"

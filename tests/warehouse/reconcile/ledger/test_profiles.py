@@ -188,7 +188,9 @@ def test_the_workbook_names_the_export_and_the_words(tmp_path: Path) -> None:
     workbook = next(path for path in result.files if path.suffix == ".xlsx")
     book = openpyxl.load_workbook(workbook)
     mapping = [list(row) for row in book["Mapping"].iter_rows(values_only=True)]
-    assert ["file", "gemini.csv", "Gemini balances", "columns", 3] in [row[:5] for row in mapping]
+    assert ["file", "gemini.csv", "Gemini balances", "its columns", 3] in [
+        row[:5] for row in mapping
+    ]
     evidence = dict(row[:2] for row in book["Evidence"].iter_rows(values_only=True))
     assert evidence["SHA-256 of words.toml"] == hashlib.sha256(own.read_bytes()).hexdigest()
     assert verify(desk.folder.root, workbook).is_whole
