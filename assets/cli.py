@@ -11,6 +11,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any, cast
 
@@ -20,13 +21,16 @@ from assets.commands.command_line import command_line
 from assets.console.color import choose_color
 from assets.console.declaration import FAILED, Invocation, Trait
 from assets.console.errors import report_error
-from assets.console.invocation import override_home
+from assets.console.invocation import override_home, program, spell_commands, spell_for
 from assets.console.streams import SafeStream
 from assets.console.version import program_version
-from assets.home.gate import require_firm_command, require_place
+from assets.home.gate import NoHome, misplaced_firm, require_firm_command, require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import SettingsWrong
+from warehouse.query.printable import printable
+from warehouse.storage.layout import private_files
 
+DATA = ("query", "api", "trace", "tables")
 MEGABYTE = 1024  # in the unit of getrusage
 
 
@@ -43,12 +47,17 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         override_home(typed.shared.home)
     choose_color(typed.shared.color or "auto")
     is_silent = typed.shared.is_quiet and not _is_answer(typed)
-    out, errors = SafeStream(None if is_silent else sys.stdout), SafeStream(sys.stderr)
+    chosen = replace(nightbook or Nightbook(), is_debug=typed.shared.is_debug)
+    spell = partial(_spell, chosen)
+    # The answer of a command may have these words from anywhere; sentences are our own.
+    is_data = typed.command in DATA or bool(typed.options.get("form"))
+    out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
+    errors = SafeStream(sys.stderr, spell)
     with (
+        private_files(),
         contextlib.redirect_stdout(cast("Any", out)),
         contextlib.redirect_stderr(cast("Any", errors)),
     ):
-        chosen = replace(nightbook or Nightbook(), is_debug=typed.shared.is_debug)
         began = chosen.now()
         code = _exit_code(typed, chosen)
         out.flush()
@@ -56,6 +65,16 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         if typed.shared.is_verbose:
             _print_cost(typed, code, (chosen.now() - began).total_seconds())
         return code
+
+
+def _spell(nightbook: Nightbook, text: str) -> str:
+    """Write each command in a message as it has to be typed for this home."""
+    if "nightbook " not in text:
+        return text
+    try:
+        return spell_for(nightbook.layout, text)
+    except (SettingsWrong, OSError, RuntimeError):  # the home itself is wrong
+        return spell_commands(text, program())
 
 
 def _is_answer(typed: Invocation) -> bool:
@@ -106,7 +125,7 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             require_place(nightbook.layout, typed)
         else:
             with contextlib.suppress(SettingsWrong):
-                require_firm_command(nightbook.layout, typed)
+                of_firm = require_firm_command(nightbook.layout, typed)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
         module = _import_command(name)
@@ -119,8 +138,18 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
     except Exception as error:
         if typed.shared.is_debug:
             raise
-        return report_error(error, nightbook)
+        code = report_error(error, nightbook)
+        _hint_at_firm(error, nightbook)
+        return code
     return code
+
+
+def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
+    """Say where firm.toml belongs, if a command found another home than its folder."""
+    is_other_home = isinstance(error, SettingsWrong | NoHome)
+    with contextlib.suppress(SettingsWrong, OSError):
+        if is_other_home and (hint := misplaced_firm(nightbook.layout)):
+            print(printable(hint), file=sys.stderr)
 
 
 def _import_command(name: str) -> ModuleType:

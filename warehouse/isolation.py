@@ -22,11 +22,12 @@ _BY_LIMIT = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLimits:
-    """Bounds of a child process: wall time, address space, and the threads that may use CPU."""
+    """Bounds of a child process: wall time, address space, threads that may use CPU, open files."""
 
     seconds: float
     memory_bytes: int
     threads: int = 1
+    open_files: int = OPEN_FILES
 
 
 class ChildStopped(Exception):
@@ -43,7 +44,7 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     The child can write no file and sees no environment variable. Raises `ChildTimedOut` where its
     time is over and `ChildStopped` where it ends without a result for any other reason.
     """
-    bounds = map(str, (limits.seconds, limits.memory_bytes, limits.threads))
+    bounds = map(str, (limits.seconds, limits.memory_bytes, limits.threads, limits.open_files))
     # -I: neither the working directory nor a variable decides which modules the child loads.
     command = [sys.executable, "-I", "-m", "warehouse.isolation", function, *bounds]
     with subprocess.Popen(
@@ -72,7 +73,7 @@ def _limit_process(limits: ChildLimits) -> None:
         (resource.RLIMIT_CPU, int(limits.seconds * limits.threads) + 1),
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_NOFILE, _at_most(resource.RLIMIT_NOFILE, limits.open_files)),
         (resource.RLIMIT_CORE, 0),
     ):
         with contextlib.suppress(ValueError, OSError):  # not every system knows every limit
@@ -81,13 +82,24 @@ def _limit_process(limits: ChildLimits) -> None:
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 
-def main(function: str, seconds: str, memory_bytes: str, threads: str) -> None:
+def _at_most(limit: int, value: int) -> int:
+    """Return a value within what this system allows, because a larger one would set no limit."""
+    _, allowed = resource.getrlimit(limit)
+    return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
+
+
+def main(function: str, seconds: str, memory_bytes: str, threads: str, open_files: str) -> None:
     """Answer the one request on standard input."""
     module, _, name = function.partition(":")
     answer = getattr(importlib.import_module(module), name)
     # After the import: what the libraries themselves need is not the stranger's doing.
     _limit_process(
-        ChildLimits(seconds=float(seconds), memory_bytes=int(memory_bytes), threads=int(threads))
+        ChildLimits(
+            seconds=float(seconds),
+            memory_bytes=int(memory_bytes),
+            threads=int(threads),
+            open_files=int(open_files),
+        )
     )
     sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
 

@@ -8,6 +8,16 @@ from typing import Any
 import click
 
 from assets.commands.reconcile_steps import RECONCILE
+from assets.console.completion import (
+    ACCOUNTS,
+    ASSETS,
+    HELD,
+    PORTFOLIOS,
+    SNAPSHOTS,
+    TABLES,
+    VENUES,
+    complete_from_book,
+)
 from assets.console.declaration import (
     AS_OF,
     DAY,
@@ -63,7 +73,7 @@ _ALL = (
             help="turn on the schedule and sensors that somebody turned off in Dagster",
         ),
         format_option(),
-        traits=ANSWERS | WITHOUT_HOME,
+        traits=ANSWERS | WITHOUT_HOME | OF_FIRM,
     ),
     command(
         "status",
@@ -94,23 +104,36 @@ _ALL = (
     command(
         "tables",
         "what is in the warehouse: tables, views, macros, and what each column means",
-        argument("name", "[NAME]", required=False),
+        argument("name", "[NAME]", required=False, shell_complete=complete_from_book(TABLES)),
         format_option("dbt", note="; dbt: a sources.yml"),
         traits=ANSWERS | IN_FIRM,
     ),
     command(
         "trace",
         "where a figure comes from: request, bytes, and each sum it is in",
-        option("--portfolio", required=True, help="its id or name"),
-        option("--asset", required=True, help="its id"),
+        option(
+            "--portfolio",
+            required=True,
+            help="its id or name",
+            shell_complete=complete_from_book(PORTFOLIOS),
+        ),
+        option("--asset", required=True, help="its id", shell_complete=complete_from_book(ASSETS)),
         option(
             "--custom/--no-custom",
             "is_custom",
             default=None,
             help="where the id is that of a custom asset and of another",
         ),
-        option("--venue", help="its id or name; all when not given"),
-        option("--account", help="its name; all when not given"),
+        option(
+            "--venue",
+            help="its id or name; all when not given",
+            shell_complete=complete_from_book(VENUES),
+        ),
+        option(
+            "--account",
+            help="its name; all when not given",
+            shell_complete=complete_from_book(ACCOUNTS),
+        ),
         AS_OF,
         option("--format", "form", type=Choice(("table", "json")), help="table when not given"),
         traits=ANSWERS,
@@ -125,7 +148,7 @@ _ALL = (
     command(
         "accept",
         "accept a held snapshot: the book of its date, and what held it holds no later one",
-        argument("snapshot_id", "ID"),
+        argument("snapshot_id", "ID", shell_complete=complete_from_book(HELD)),
         WHY,
         *dry_run_options(),
         run="decide.accept",
@@ -134,7 +157,7 @@ _ALL = (
     command(
         "reject",
         "reject a snapshot, also an accepted one (the last good book returns), or a lesson",
-        argument("name", "ID"),
+        argument("name", "ID", shell_complete=complete_from_book(SNAPSHOTS)),
         WHY,
         run="decide.reject",
         traits=WRITES,
@@ -212,6 +235,7 @@ _ALL = (
         "what cannot be made again, into one file: bodies, decisions, reconciliations",
         file_argument(),
         run="backup.write",
+        traits=IN_FIRM,
     ),
     command(
         "restore",
@@ -219,7 +243,7 @@ _ALL = (
         file_argument(),
         *dry_run_options(),
         run="backup.restore",
-        traits=WITHOUT_HOME | WRITES,
+        traits=WITHOUT_HOME | WRITES | IN_FIRM,
     ),
     command(
         "install",
@@ -231,7 +255,13 @@ _ALL = (
         "sandbox",
         "the API on this machine, with an invented world, faults and other readings to rehearse",
         option("--port", type=PORT, default=0, help="0 takes a free one"),
-        option("--fault", "faults", metavar="NAME[,SCOPE]", help="see --fault list", multiple=True),
+        option(
+            "--fault",
+            "faults",
+            metavar="NAME[,SCOPE]",
+            help="see --fault list, also for SCOPE",
+            multiple=True,
+        ),
         option(
             "--choice", "choices", metavar="NAME=VALUE", help="see --choice list", multiple=True
         ),

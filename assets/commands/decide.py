@@ -4,7 +4,7 @@ import re
 from datetime import date
 
 from assets.commands.dry_run import print_changes
-from assets.console.invocation import command_for
+from assets.console.invocation import command_for, full_command
 from assets.console.user import user_name
 from assets.console.version import program_version
 from assets.home.rehearsal import rehearsing
@@ -107,6 +107,7 @@ def _renew_report(nightbook: Nightbook) -> None:
             now=nightbook.now().astimezone(settings.timezone),
             program_version=program_version(),
             pinned=settings.pinned_assets,
+            command=full_command(layout),
         )
     except (OSError, ReportFailed) as error:
         print(f"The report could not be written again: {error} The decision stands.")

@@ -9,11 +9,10 @@ import time
 
 from assets.console.color import wants_color
 from assets.home.dagster_internals import DAEMON_MODULE
-from assets.home.instance import UMASK
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
 from warehouse.storage.home import HOME
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import UMASK, Layout
 
 LOOPBACK = "127.0.0.1"
 LAST = 65535

@@ -3,17 +3,18 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from assets.console.color import mark
-from assets.console.declaration import FAILED, WRONG_USAGE
+from assets.console.declaration import DONE, FAILED, WRONG_USAGE
 from assets.console.errors import disk_message, is_ours
-from assets.console.invocation import full_command
+from assets.console.invocation import full_command, spell_for
 from assets.console.rows import print_records
 from assets.home.demo import is_demo
+from assets.home.gate import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
 from assets.monitoring.switches import read_switches
@@ -26,17 +27,21 @@ from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import Settings, SettingsWrong, read
+from pipelines.shelf.local_record import read_record
 from pipelines.shelf.object_store import open_store
 from pipelines.shelf.probe import probe
 from pipelines.shelf.shelf_list import newest_manifests
 from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.database.versions import opens_in_older_clients
+from warehouse.query.printable import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
 WORRYING_SKEW_MS = 10_000
 LEAST_FREE = 1_000_000_000
+SETTINGS, API = "settings", "NIGHTBOOK_API_"
+READER = "no API is set, so this home reads the nights of the shelf and takes none itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,42 +63,90 @@ def _wrong(subject: str, message: str) -> Finding:
 
 def run(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
     """Print every finding. Return 2 if a setting is wrong, and 1 if anything else is."""
-    findings, code = [], 0
-    if turn_on:
-        findings += _findings("schedule", lambda: [_turned_on(nightbook)])
-    try:
-        settings: Settings | None = nightbook.settings(api=True)
-        findings.append(_well("settings", "all there"))
-    except SettingsWrong as wrong:
-        settings, code = None, WRONG_USAGE
-        findings += [_wrong("settings", complaint) for complaint in wrong.complaints]
-    findings += _all_findings(nightbook, settings, alert=alert)
+    turned = _findings("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
+    home = _without_api(nightbook)
+    hint = misplaced_firm(Layout(home.home)) if home else ""
+    found = [*_spell_commands(nightbook, turned), *findings_of(nightbook, alert=alert)]
+    return show([*found, *[_wrong("firm", hint)] * bool(hint)], form)
+
+
+def _spell_commands(nightbook: Nightbook, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a home, each command in them as a person types it for that home."""
+    home = _without_api(nightbook)
+    for found in findings:
+        message = spell_for(Layout(home.home), found.message) if home else found.message
+        yield replace(found, message=message)
+
+
+def show(findings: Sequence[Finding], form: str | None) -> int:
+    """Print findings, each on one line; returns the exit code."""
     if form:
         print_records(form, ("subject", "is_well", "message"), findings)
     for finding in findings if not form else ():
-        print(f"{mark(is_well=finding.is_well)} {finding.subject:<10} {finding.message}")
-    return code or (0 if all(finding.is_well for finding in findings) else FAILED)
+        line = f"{finding.subject:<10} {finding.message}"
+        print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
+    wrong = [finding.subject for finding in findings if not finding.is_well]
+    if any(subject.endswith(SETTINGS) for subject in wrong):
+        return WRONG_USAGE
+    return FAILED if wrong else DONE
 
 
-def _all_findings(
-    nightbook: Nightbook, settings: Settings | None, *, alert: bool
-) -> Iterator[Finding]:
-    """Yield every finding but those of the settings, as far as the settings are known."""
-    home = settings or _without_api(nightbook)
-    if home is not None:
+def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
+    """Yield every finding of a home, as far as its settings are known."""
+    return _spell_commands(nightbook, _findings_of(nightbook, alert=alert))
+
+
+def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
+    is_reader = _is_reader(nightbook)
+    try:
+        settings: Settings | None = nightbook.settings(api=not is_reader)
+        yield _well(SETTINGS, READER if is_reader else "all there")
+    except SettingsWrong as wrong:
+        settings = None
+        yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
+    if (home := settings or _without_api(nightbook)) is not None:
         yield from _findings("disk", lambda: [_disk(Layout(home.home))])
-    if settings is not None:
-        yield from _findings("reach", lambda: list(_service(nightbook, settings)))
-    if home is not None:
-        now = nightbook.now()
-        yield from _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
+        if settings is not None:  # without access, as in the home of a reader, nothing is asked
+            yield from _findings("reach", lambda: list(_service(nightbook, home)))
+        yield from _findings_at_home(nightbook, home, is_reader=is_reader)
+        yield from _channels(home) if alert else ()
+
+
+def _findings_at_home(
+    nightbook: Nightbook, home: Settings, *, is_reader: bool
+) -> Iterator[Finding]:
+    """Yield the findings on nights, schedule, shelf and catalog, which need no API."""
+    now, layout = nightbook.now(), Layout(home.home)
+    yield from _findings("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
+    if not is_reader:
         yield from _findings("schedule", lambda: [_schedule(home, now)])
-        if shelf.shelf_of(nightbook) is not None:
-            yield from _findings("shelf", lambda: [_shelf(nightbook)])
-        if open_tables.catalog_of(nightbook) is not None:
-            yield from _findings("catalog", lambda: [_well("catalog", open_tables.look(nightbook))])
-        if alert:
-            yield from _channels(home)
+    if shelf.shelf_of(nightbook) is not None:
+        yield from _findings("shelf", lambda: [_shelf(nightbook, is_reader=is_reader)])
+    if open_tables.catalog_of(nightbook) is not None:
+        yield from _findings("catalog", lambda: [_well("catalog", open_tables.look(nightbook))])
+
+
+def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
+    """Yield the findings of a home that takes no nights and has no shelf: that of a firm."""
+    try:
+        settings = nightbook.settings()
+    except SettingsWrong as wrong:
+        yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
+        return
+    yield _well(SETTINGS, "all there: this is the home of a firm")
+    yield from _findings("disk", lambda: [_disk(Layout(settings.home))])
+    yield from _channels(settings) if alert else ()
+
+
+def _is_reader(nightbook: Nightbook) -> bool:
+    """Return whether a home takes no nights: it has a shelf and no API, and no run was here."""
+    try:
+        variables, settings = nightbook.variables(), nightbook.settings()
+    except SettingsWrong:
+        return False
+    has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
+    is_taker = has_api or Layout(settings.home).dagster.exists()
+    return settings.shelf is not None and not is_taker
 
 
 def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
@@ -174,12 +227,11 @@ def _clock(check: ServiceCheck) -> Finding:
     )
 
 
-def _warehouse(layout: Layout, now: datetime) -> Finding:
+def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
+    bring = f"to bring the nights of the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
-        return _well(
-            "warehouse",
-            "none yet: nightbook run takes the first night (nightbook demo shows how it looks)",
-        )
+        first = "nightbook run takes the first night (nightbook demo shows how it looks)"
+        return _well("warehouse", f"none yet: {bring if is_reader else first}")
     ask(layout.database, "select 1")
     if not opens_in_older_clients(layout.database):
         return _wrong(
@@ -207,7 +259,8 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
     if is_demo(layout):
         return _well("warehouse", f"{message}, all invented: this is the demo")
     if hours > states.STALE_HOURS:
-        message += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
+        run = "the schedule has not run: is the daemon up? (nightbook run takes one now)"
+        message += f"; {bring if is_reader else run}"
     return Finding("warehouse", is_well=hours <= states.STALE_HOURS, message=message)
 
 
@@ -240,12 +293,18 @@ def _turned_on(nightbook: Nightbook) -> Finding:
     return _well("schedule", f"turned on in Dagster: {', '.join(names)}")
 
 
-def _shelf(nightbook: Nightbook) -> Finding:
-    """Probe the object store; raises in words where it is not reached, or breaks its word."""
+def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
+    """Probe the object store; raises in words where it is not reached, or breaks its word.
+
+    A reader may have no right to write there, so nothing is written for it.
+    """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)
-    probe(store, secrets.token_hex())
-    message = f"{address.url} keeps its word; {count_of(len(newest_manifests(store)), 'night')}"
+    count = len(newest_manifests(store, read_record(layout, address.url).shelved_nights))
+    if not is_reader:
+        probe(store, secrets.token_hex())
+    verb = "can be read" if is_reader else "keeps its word"
+    message = f"{address.url} {verb}; {count_of(count, 'night')}"
     waiting = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
     if waiting:
         message += f"; {count_of(len(waiting), 'night')} of this home not yet: nightbook shelve"

@@ -1,31 +1,39 @@
-"""`nightbook run`, `status` and `rebuild` in the home of a firm: the same of all organisations."""
+"""The commands of a firm: `nightbook run`, `status`, `doctor` and `rebuild` of all its homes."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import json
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from functools import partial
 
+from assets.commands import doctor as checkup
 from assets.console.color import GREEN, RED, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+from assets.console.invocation import command_for, program
 from assets.console.json_log import JsonLog
-from assets.console.rows import print_records
+from assets.console.rows import print_rows
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.home.gate import OfOneOrganisation
-from assets.home.source_nights import sources_of, take_nights
+from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import writing, writing_aloud
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
 from assets.publishing.rebuild import rebuild_on_spark
 from pipelines import night
+from pipelines.settings import environment
 from warehouse.contract.firm import NIGHTS
-from warehouse.contract.states import HELD
+from warehouse.contract.states import REMOVED
 from warehouse.contract.wording import count_of
-from warehouse.database.firm.gate import FirmNight, read_last_nights
 from warehouse.database.firm.publish import FirmBook
+from warehouse.query.firm_state import FirmState, read_state
 from warehouse.query.printable import printable
-from warehouse.storage.firm import Source, read_firm
-from warehouse.storage.home import HOME, merged_environment
+from warehouse.storage.firm import FIRM, OWNERS, Firm, Source, read_firm
+from warehouse.storage.home import HOME
+from warehouse.storage.layout import Layout
+
+_MORE = ("problem", "held_nights", "undecided_portfolios", "gone_since")
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
@@ -39,18 +47,22 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
             tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
         count = count_of(len(named.sources), "organisation")
         tell(f"Taking the book of {chosen} of {count} into {layout.home}", event=STARTED)
+        problems = find_problems(layout, named)
         ended = take_nights(
-            sources_of(named, None), named.at_once, day=day, unless_taken=unless_taken, tell=tell
+            sources_of(named, None),
+            named.at_once,
+            day=day,
+            unless_taken=unless_taken,
+            tell=tell,
+            problems=problems,
         )
+        failed = {firm_night.source: firm_night.words for firm_night in ended if firm_night.code}
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
-            book = firm.publish(
-                nightbook,
-                day=chosen,
-                notes={
-                    firm_night.source: firm_night.words for firm_night in ended if firm_night.code
-                },
-            )
-    return _tell(nightbook, book)
+            book = firm.publish(nightbook, day=chosen, notes=failed)
+    code = _tell(nightbook, book, named, problems)
+    # One that has its night already, and fails now, fails all the same.
+    codes = {firm_night.code for firm_night in ended}
+    return code or FAILED * bool(codes - {DONE, A_PERSON_MUST_DECIDE})
 
 
 def rebuild(
@@ -68,6 +80,8 @@ def rebuild(
     for option, is_given in (("--from-landing", from_landing), ("--dry-run", dry_run)):
         if is_given:
             raise OfOneOrganisation(nightbook.layout, f"rebuild {option}")
+    named = read_firm(nightbook.layout.home)
+    problems = find_problems(nightbook.layout, named)
     with (
         writing_aloud(nightbook, "rebuilding the firm's book") as heard,
         contextlib.ExitStack() as locks,
@@ -75,61 +89,161 @@ def rebuild(
         if engine is not None:
             keepers = [
                 replace(heard, variables=partial(_variables, source))
-                for source in read_firm(nightbook.layout.home).sources
-                if source.layout.landing.is_dir()  # one that never took a night has nothing
+                for source in named.sources
+                # One that never took a night, or is away, has nothing to make again.
+                if source.name not in problems and source.layout.landing.is_dir()
             ]
             for keeper in keepers:
                 locks.enter_context(writing(keeper, "rebuilding", heard.tell))
             if keepers:
                 rebuild_on_spark(keepers)
         book = firm.publish(heard, fresh=True)
-    return _tell(nightbook, book)
+    return _tell(nightbook, book, named, problems)
 
 
 def _variables(source: Source) -> Mapping[str, str]:
     """Return the settings of an organisation: those of its own folder, and its home."""
-    return merged_environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
+    return environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
 def status(nightbook: Nightbook, *, form: str | None) -> int:
-    """Print which organisations the newest night holds; 3 where one is held, 1 where one lacks."""
-    nights = read_last_nights(nightbook.layout.database)
+    """Print what the newest book lacks, and what waits for whom.
+
+    3 while a person must decide, 1 while an organisation is missing or its home is.
+    """
+    layout = nightbook.layout
+    state, named = read_state(layout.database), read_firm(layout.home)
+    problems = dict(state.problems) | find_problems(layout, named)
     if form:
-        print_records(form, NIGHTS.names, nights)
+        print_rows(form, (*NIGHTS.names, *_MORE), _rows(state, problems))
     else:
-        _print(nights)
-    return _code(nights)
+        _print(layout, named, state, problems)
+    return _code(state, problems)
 
 
-def _tell(nightbook: Nightbook, book: FirmBook) -> int:
+def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each organisation of the newest night, then one for each that was removed."""
+    for night_ in state.nights:
+        undecided = [
+            portfolio.portfolio_id
+            for portfolio in state.unsettled_portfolios
+            if night_.source in portfolio.sources
+        ]
+        _, waiting = state.waiting.get(night_.source, ("", 0))
+        own = (getattr(night_, name) for name in NIGHTS.names)
+        yield (*own, problems.get(night_.source), waiting, undecided, None)
+    for name, since in state.removed.items():
+        values = {"source": name, "is_in_book": False, "state": REMOVED, "reason": ""}
+        yield (*(values.get(name) for name in NIGHTS.names), None, 0, [], since)
+
+
+def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
+    """Print every finding of each organisation, and whether the firm's own home is well."""
+    if turn_on:
+        raise OfOneOrganisation(nightbook.layout, "doctor --turn-on")
+    findings = list(checkup.findings_of_place(nightbook, alert=alert))
+    named = read_firm(nightbook.layout.home)
+    problems = find_problems(nightbook.layout, named)
+    for source in named.sources:
+        if problem := problems.get(source.name):
+            found_home = checkup.Finding(f"{source.name} home", is_well=False, message=problem)
+            findings.append(found_home)
+        if source.problem:  # its settings cannot be read
+            continue
+        keeper = replace(nightbook, variables=partial(_variables, source))
+        found = checkup.findings_of(keeper, alert=alert)
+        findings += [
+            replace(finding, subject=f"{source.name} {finding.subject}") for finding in found
+        ]
+    return checkup.show(findings, form)
+
+
+def _tell(nightbook: Nightbook, book: FirmBook, named: Firm, problems: Mapping[str, str]) -> int:
     """Write workbook and report of the firm's book, and say what it holds."""
     files = firm.write_files(nightbook, book)
+    problems = dict(book.state.problems) | dict(problems)
     for change in book.changes:
         print(printable(change))
-    _print(book.nights)
+    _print(nightbook.layout, named, book.state, problems)
     for file in (book.database, *files):
         print(f"  {file}")
-    return _code(book.nights)
+    return _code(book.state, problems)
 
 
-def _print(nights: Sequence[FirmNight]) -> None:
-    """Print a line for the night, and one for each organisation that it lacks."""
+def _print(layout: Layout, named: Firm, state: FirmState, problems: Mapping[str, str]) -> None:
+    """Print a line for the night, and one for all that a person must know about it."""
+    nights = state.nights
     within = sum(firm_night.is_in_book for firm_night in nights)
     words = f"{within} of {count_of(len(nights), 'organisation')}"
     day = nights[0].snapshot_date if nights else "no night yet"
     print(f"book of {day}: {paint(words, GREEN if within == len(nights) else RED)}")
-    for firm_night in nights:
+    for line in (*_missing(state, problems), *_waiting(named, state), *_name_changes(named, state)):
+        print(printable(f"  {line}"))
+    for line in _to_settle(layout, named, state):
+        print(printable(f"  {line}"))
+
+
+def _to_settle(layout: Layout, named: Firm, state: FirmState) -> Iterator[str]:
+    """Yield what to write into firm.toml about portfolios that several organisations see."""
+    if not state.unsettled_portfolios:
+        return
+    count = count_of(len(state.unsettled_portfolios), "portfolio")
+    yield (
+        f"{count} in the books of several organisations: each counts once, as follows. Write for "
+        f"which organisation it counts into {layout.home / FIRM}, in the table [{OWNERS}], and "
+        f"type {command_for(layout)} rebuild:"
+    )
+    if not named.owners:
+        yield f"  [{OWNERS}]"
+    for portfolio in state.unsettled_portfolios:
+        pair = (portfolio.portfolio_id, portfolio.counted_for)
+        line = " = ".join(json.dumps(text, ensure_ascii=False) for text in pair)
+        differs = ", with different amounts" if portfolio.differs else ""
+        yield f"  {line}   # {portfolio.name}: seen by {', '.join(portfolio.sources)}{differs}"
+
+
+def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the book lacks, and each home that is not as the book knows it."""
+    for firm_night in state.nights:
+        name, problem = firm_night.source, problems.get(firm_night.source, "")
         if not firm_night.is_in_book:
             last = f"last book {firm_night.as_of}" if firm_night.as_of else "no book yet"
-            print(
-                printable(
-                    f"  {firm_night.source}: {firm_night.state} ({last}): {firm_night.reason}"
-                )
+            yield f"{name}: {firm_night.state} ({last}): {firm_night.reason}"
+        if problem and (firm_night.is_in_book or problem not in firm_night.reason):
+            yield f"{name}: {problem}"
+
+
+def _waiting(named: Firm, state: FirmState) -> Iterator[str]:
+    """Yield what waits for a person, and portfolios that are missing with their organisation."""
+    for source in named.sources:
+        if source.name in state.waiting:
+            snapshot_id, count = state.waiting[source.name]
+            verb = "waits" if count == 1 else "wait"
+            home = shlex.quote(str(source.layout.home))
+            yield (
+                f"{source.name}: {count_of(count, 'held night')} {verb} for a person, the newest "
+                f"is {snapshot_id}: {program()} --home {home} snapshots"
             )
+    missing = {firm_night.source for firm_night in state.nights if not firm_night.is_in_book}
+    for portfolio in state.shared:
+        if portfolio.is_settled and portfolio.counted_for in missing:
+            yield str(portfolio)
 
 
-def _code(nights: Sequence[FirmNight]) -> int:
-    if any(firm_night.state == HELD for firm_night in nights):
+def _name_changes(named: Firm, state: FirmState) -> Iterator[str]:
+    """Yield organisations that left, and what firm.toml says and the book does not show yet."""
+    names = {source.name for source in named.sources}
+    known = {firm_night.source for firm_night in state.nights}
+    for name, since in state.removed.items():
+        if name not in names:
+            yield f"{name}: not in {FIRM} since {since:%Y-%m-%d}; no table holds its nights"
+    for name in sorted(names - known):
+        yield f"{name}: new in {FIRM}, and not in the book until the next run or rebuild"
+    for name in sorted(known - names):
+        yield f"{name}: no longer in {FIRM}, but in the book until the next run or rebuild"
+
+
+def _code(state: FirmState, problems: Mapping[str, str]) -> int:
+    if state.waits:
         return A_PERSON_MUST_DECIDE
-    is_whole = nights and all(firm_night.is_in_book for firm_night in nights)
-    return DONE if is_whole else FAILED
+    return DONE if state.is_whole and not problems else FAILED

@@ -8,6 +8,8 @@ from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import open_tables, publish, shelf
+from assets.runs import retention
+from assets.runs.records import RecordAway
 from pipelines.lake import placement
 from pipelines.landing import leftovers
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
@@ -59,9 +61,10 @@ def run(
             at=now,
         )
         _print_result(result, verb)
+        _prune_files_and_runs(layout, result, verb, dry_run=dry_run)
         if is_unpublished or (result.snapshots and not dry_run):
             placement.settle(layout)
-            publish.refresh(nightbook)
+            _publish(nightbook)
         if address is not None:
             _prune_shelf(nightbook, address, result.snapshots, verb, dry_run=dry_run)
     print(f"Bodies and tables of the nights that stay take {result.left / 1e6:.1f} MB.")
@@ -98,13 +101,47 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
     """Remove old versions of the warehouse where the copy that a publish needs would not fit."""
     # They are all made again of the lake, and nights that are pruned publish a copy at the end.
     leftovers.sweep(layout)
-    needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
-    older = versions.older(layout) if shutil.disk_usage(layout.home).free < needed else []
+    is_full = layout.database.exists() and not _has_room(layout)
+    older = versions.older(layout) if is_full else []
     if older:
         count, size = count_of(len(older), "old version"), sum(map(versions.size_of, older))
         print(f"The disk is nearly full: {count} of the warehouse {verb}, {size / 1e6:.1f} MB.")
     for version in older if not dry_run else ():
         versions.remove(version)
+
+
+def _publish(nightbook: Nightbook) -> None:
+    """Publish what is left, if the disk has room for a copy; then it keeps no older version."""
+    layout = nightbook.layout
+    if layout.database.exists() and not _has_room(layout):
+        print(
+            "The warehouse was not published again, because that would use up the room that is "
+            "free now. It still shows the nights that went. Make more room, then: nightbook rebuild"
+        )
+        return
+    publish.refresh(nightbook)
+    _make_room(layout, "went", dry_run=False)
+
+
+def _has_room(layout: Layout) -> bool:
+    needed = COPIES * layout.database.stat().st_size
+    return shutil.disk_usage(layout.home).free >= needed
+
+
+def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
+    """Prune what was made from the nights that are gone: it follows from them, also later."""
+    files = retention.prune_files(layout, result.gone, dry_run=dry_run)
+    if files.count:
+        count = count_of(files.count, "file")
+        print(f"{count} of exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
+    try:
+        runs = retention.prune_record(layout, result.gone, dry_run=dry_run)
+    except RecordAway as away:
+        print(printable_lines(f"Dagster's runs stay until the next prune: {away.why}"))
+        return
+    if runs.count or runs.byte_count:
+        count = count_of(runs.count, "run")
+        print(f"{count} of Dagster's history {verb}, {runs.byte_count / 1e6:.1f} MB.")
 
 
 def _print_result(result: PruneResult, verb: str) -> None:

@@ -2,6 +2,7 @@
 
 import click
 
+from assets.console.completion import BREAKS, complete_from_book
 from assets.console.declaration import (
     AS_OF,
     Choice,
@@ -44,7 +45,7 @@ RECONCILE = InOrder(
         _step(
             "history",
             "what was done about a break, by its id",
-            argument("break_id", "ID", default=""),
+            argument("break_id", "ID", default="", shell_complete=complete_from_book(BREAKS)),
             format_option(),
             traits=ANSWERS,
         ),

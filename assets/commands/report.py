@@ -2,6 +2,7 @@
 
 import sys
 
+from assets.console.invocation import full_command
 from assets.console.version import program_version
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
@@ -18,6 +19,7 @@ def run(nightbook: Nightbook) -> int:
         now=now,
         program_version=program_version(),
         pinned=settings.pinned_assets,
+        command=full_command(layout),
     )
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)

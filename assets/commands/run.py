@@ -14,6 +14,7 @@ from assets.console.json_log import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
+from assets.home.gate import misplaced_firm
 from assets.monitoring.due import night_of
 from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
 from assets.runs.night import NightRun, run_night
@@ -43,6 +44,8 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     # Every complaint at once, as doctor has them: the API's are of use for tonight alone.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
+    if hint := misplaced_firm(nightbook.layout):
+        print(printable_lines(hint), file=sys.stderr)
     today = night.business_date(settings, nightbook.now())
     chosen = day or today
     if chosen == today:

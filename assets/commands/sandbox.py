@@ -72,3 +72,6 @@ def _list(form: str | None, *, is_choices: bool) -> None:
     else:
         for name, description in faults:
             print(f"{name:<32} {description}")
+        print(f"\nA fault may have a SCOPE, for example: --fault {catalog.EXAMPLE}")
+        for example, meaning in catalog.SCOPES.items():
+            print(f"  {example:<30} {meaning}")

@@ -1,6 +1,7 @@
 """The commands that are printed for a person to type, so that they find the same home."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -10,6 +11,14 @@ from pipelines import settings
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
+COMMANDS = (
+    *("demo", "run", "doctor", "status", "api", "query", "tables", "trace", "export", "report"),
+    *("reconcile", "snapshots", "accept", "reject", "verify", "prove", "shelve", "publish"),
+    *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev"),
+)
+"""The names of all commands, so that messages are spelled without loading a command."""
+_FOR_HOME = re.compile(rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)")
+_FOR_ANOTHER = re.compile(r"(?<![\w./-])nightbook (?=--home )")
 # What the next command finds, where `--home` took its place for this one.
 _overridden: list[str | None] = []
 
@@ -35,6 +44,26 @@ def command_for(layout: Layout) -> str:
     # Only the usual home goes without saying, and only where no setting leads to another one.
     is_usual = {layout.home, _default_home()} == {Path("data").absolute()}
     return program() if is_usual else f"{program()} --home {shlex.quote(str(layout.home))}"
+
+
+def spell_commands(text: str, start: str) -> str:
+    """Write each `nightbook COMMAND` of a message as it has to be typed, with `start` before it.
+
+    Most messages come from rooms that do not know how the program was called, or for which home. A
+    command that names its home keeps that home.
+    """
+    text = _FOR_ANOTHER.sub(lambda _: f"{program()} ", text)
+    return _FOR_HOME.sub(lambda _: f"{start} ", text)
+
+
+def spell_for(layout: Layout, text: str) -> str:
+    """Spell the commands of a message that a person reads in this folder."""
+    return spell_commands(text, command_for(layout))
+
+
+def spell_for_any_folder(layout: Layout, text: str) -> str:
+    """Spell the commands of a message that may be read in any folder: alerts, pages, logs."""
+    return spell_commands(text, full_command(layout))
 
 
 def program() -> str:

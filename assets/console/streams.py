@@ -2,15 +2,18 @@
 
 import io
 import os
+from collections.abc import Callable
 from typing import Any, TextIO
 
 
 class SafeStream:
     """A text stream in front of another: once that one fails, what is said is dropped."""
 
-    # `error` is why. A letter that the other cannot show is shown by its number.
+    # `error` is why. A letter that the other cannot show is shown by its number. `spell` is given
+    # each text first.
 
-    def __init__(self, out: TextIO | None) -> None:
+    def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
+        self._spell = spell
         # A process may be started with standard output closed.
         self._out: TextIO = out if out is not None else io.StringIO()
         self.error: OSError | ValueError | None = None
@@ -21,7 +24,7 @@ class SafeStream:
         """Write a text, where that is still possible."""
         if self.error is None:
             try:
-                self._out.write(text)
+                self._out.write(self._spell(text))
             except (OSError, ValueError) as error:
                 self.error = error
         return len(text)

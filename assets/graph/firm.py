@@ -4,7 +4,7 @@ Organisations are no assets and no partitions of their own: how many there are i
 alone, and a shard takes whichever are its.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -13,13 +13,13 @@ import dagster as dg
 from assets.graph.log import CONSOLE, console, run_config
 from assets.graph.partitions import nights
 from assets.graph.step import failing_in_words, log_teller
-from assets.home.source_nights import sources_of, take_nights
+from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import firm
 from pipelines import night
 from warehouse.contract.states import ACCEPTED, HELD
-from warehouse.database.firm.gate import FirmNight, read_last_nights
+from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.storage.firm import Firm, read_firm
 from warehouse.storage.layout import Layout
 
@@ -61,7 +61,8 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(
                 IN_BOOK,
                 asset=NIGHT,
-                description="The firm's book of the date holds every organisation of the shard.",
+                description="The firm's book of the date holds every organisation of the shard, "
+                "and firm.toml says whose each portfolio is that several can see.",
             )
         ],
         description="The firm's book of all its organisations, published again when those of a "
@@ -77,12 +78,14 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             named = read_firm(nightbook.layout.home)
             sources = sources_of(named, int(shard))
             today = night.business_date(nightbook.settings(), nightbook.now())
+            problems = find_problems(nightbook.layout, named)
             ended = take_nights(
                 sources,
                 named.at_once,
                 day=None if day == today else day,
                 unless_taken=day == today,
                 tell=tell,
+                problems=problems,
             )
             with RunLock() as lock:
                 lock.acquire(nightbook, f"publishing the firm's book of {day}", tell)
@@ -96,18 +99,29 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         own = {source.name for source in sources}
         rows = [source_night for source_night in book.nights if source_night.source in own]
         yield dg.MaterializeResult(metadata=_facts(rows, [book.database, *files]))
-        missing = [source_night for source_night in rows if not source_night.is_in_book]
-        yield dg.AssetCheckResult(
-            check_name=IN_BOOK,
-            passed=not missing,
-            severity=dg.AssetCheckSeverity.WARN,
-            metadata={
-                source_night.source: f"{source_night.state}: {source_night.reason}"
-                for source_night in missing
-            },
-        )
+        problems |= book.state.problems
+        own_problems = {name: why for name, why in problems.items() if name in own}
+        yield _check(rows, own_problems, book.state)
 
     return firm_night
+
+
+def _check(
+    rows: list[FirmNight], problems: Mapping[str, str], state: FirmState
+) -> dg.AssetCheckResult:
+    """Return what the firm's book lacks; an error if a home is not as the book knows it."""
+    wrong = {
+        source_night.source: f"{source_night.state}: {source_night.reason}"
+        for source_night in rows
+        if not source_night.is_in_book
+    }
+    wrong |= {portfolio.portfolio_id: str(portfolio) for portfolio in state.unsettled_portfolios}
+    return dg.AssetCheckResult(
+        check_name=IN_BOOK,
+        passed=not wrong and not problems,
+        severity=dg.AssetCheckSeverity.ERROR if problems else dg.AssetCheckSeverity.WARN,
+        metadata=wrong | dict(problems),
+    )
 
 
 def _facts(rows: list[FirmNight], files: list[object]) -> dict[str, Any]:
@@ -159,7 +173,7 @@ def _sources_with_night(layout: Layout, day: date) -> set[str]:
     """Return the organisations whose night of a date is taken, whatever became of it."""
     if not layout.database.exists():
         return set()
-    rows = read_last_nights(layout.database)
+    rows = read_state(layout.database).nights
     return {
         source_night.source
         for source_night in rows

@@ -12,7 +12,7 @@ import dagster as dg
 
 from assets.console.progress import progress_reporter
 from assets.console.version import program_version
-from assets.graph.step import NightStep, night_step
+from assets.graph.step import NightStep, name_snapshot, night_step
 from assets.home.demo import require_real
 from assets.home.writer_lock import RunLock
 from assets.nightbook import WARNING, Nightbook, Tell
@@ -96,6 +96,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     ) -> Iterator[dg.MaterializeResult]:
         with night_step(context, nightbook) as step:
             manifest, is_reused = _land(step, writing)
+        name_snapshot(context, manifest.snapshot_id)
         for name, (operation, _) in RESOURCES.items():
             key = dg.AssetKey(["landing", name])
             if key in context.selected_asset_keys:

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.console.errors import disk_message, helping_command, is_ours
+from assets.console.invocation import spell_for_any_folder
 from assets.nightbook import INFO, TOLD, Nightbook, Tell
 from pipelines import night
 from pipelines.landing.manifest import Manifest, load_manifest
@@ -20,6 +21,8 @@ DECIDE = "decide_night"
 """The job in which a person decides on a night."""
 COMMAND = "command"
 """The metadata of a failed step: the command of nightbook that helps."""
+SNAPSHOT = "nightbook/snapshot"
+"""The tag of a run that names the snapshot it made or decided on."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -92,6 +95,11 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
         )
 
 
+def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
+    """Write the snapshot's id into the tags of the run, where the list of runs shows it."""
+    context.instance.add_run_tags(context.run_id, {SNAPSHOT: snapshot_id})
+
+
 @contextlib.contextmanager
 def failing_in_words(home: Path) -> Iterator[None]:
     """Turn our own errors, and those of the disk of a home, into a failure without a trace."""
@@ -103,7 +111,7 @@ def failing_in_words(home: Path) -> Iterator[None]:
             raise
         # The client retries requests; a step that failed fails again until somebody reads why.
         raise dg.Failure(
-            description=message,
+            description=spell_for_any_folder(Layout(home), message),
             metadata={COMMAND: helping_command(error)},
             allow_retries=False,
         ) from None

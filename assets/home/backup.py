@@ -18,12 +18,13 @@ from pipelines.landing import night_folders
 from pipelines.maintenance import verify
 from pipelines.shelf.local_record import without_bodies
 from warehouse.contract.wording import and_more
+from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import FILE_MODE, Layout, json_bytes, written_aside
 
 DIGESTS = "digests.json"  # of a backup, its last entry: it lies beside no database
 LANDING, TOLD = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
-FILES = (TOLD, "demo.json")
+FILES = (TOLD, "demo.json", FIRM)
 LONGEST_LIST = 512 * 1024 * 1024
 CHUNK = 1024 * 1024
 NAMED = 3
@@ -121,7 +122,8 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     # It is read back before it takes the place of an older one.
     try:
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        _require_nights(layout)
+        if not is_firm(layout.home):  # the nights of a firm are in the homes of its organisations
+            _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
             file.flush()

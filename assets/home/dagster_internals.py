@@ -7,7 +7,7 @@ of a second to import, and no other process needs them.
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 # Ctrl-C in a step becomes a failure of that name, and nothing else tells it from others.
@@ -18,6 +18,9 @@ from dagster._core.instance.ref import InstanceRef
 
 # Whether a schedule or a sensor is on: public only as a query to a web server that is up.
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus
+
+# Deleting a run leaves the results of its checks, and nothing public deletes those.
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 
 # The daemon's own ticks, also in nights when clocks change; the public API gives none.
 from dagster._utils.schedules import schedule_execution_time_iterator
@@ -30,6 +33,7 @@ NO_CAPTURED_OUTPUT = {
         "class": "NoOpComputeLogManager",
     }
 }
+_AT_ONCE = 500  # values in one statement: databases have a limit
 # `dagster-daemon` is a script: only as a module is it surely that of this interpreter.
 DAEMON_MODULE = "dagster._daemon"
 # Where Dagster opens the files of its record; with a record on a server none of these is loaded.
@@ -49,9 +53,20 @@ __all__ = [
     "InstanceRef",
     "InstigatorState",
     "InstigatorStatus",
+    "forget_checks",
     "schedule_execution_time_iterator",
     "shared_engines",
 ]
+
+
+def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
+    """Delete the results of asset checks of runs; `delete_run` leaves them for ever."""
+    storage = instance.event_log_storage
+    with storage.index_connection() as connection:
+        for first in range(0, len(run_ids), _AT_ONCE):
+            chosen = run_ids[first : first + _AT_ONCE]
+            table = AssetCheckExecutionsTable
+            connection.execute(table.delete().where(table.c.run_id.in_(chosen)))
 
 
 @contextlib.contextmanager

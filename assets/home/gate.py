@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from assets.console.declaration import Invocation, Trait
+from assets.console.invocation import program
 from pipelines.landing.owner import require_owner
 from warehouse.contract.wording import and_more
 from warehouse.storage.firm import FIRM, is_firm
@@ -33,10 +34,21 @@ class OfOneOrganisation(Exception):
 
     def __init__(self, layout: Layout, command: str) -> None:
         super().__init__(
-            f"{layout.home} is the home of a firm ({FIRM}), and nightbook {command} is about the "
+            f"{layout.home} is the home of a firm ({FIRM}), and `{command}` is about the "
             "nights of one organisation. Nothing was done. Give it the home of that organisation: "
             f"nightbook --home DIR {command}"
         )
+
+
+def misplaced_firm(layout: Layout) -> str:
+    """Say that this folder has a firm.toml, which is not in the home and so not read."""
+    if is_firm(layout.home) or not is_firm(Path.cwd()):
+        return ""
+    return (
+        f"This folder has a {FIRM}, but it is not read, because the home is {layout.home}. "
+        f"{FIRM} belongs in the home of the firm. If that is this folder: {program()} --home . "
+        "run"
+    )
 
 
 def require_firm_command(layout: Layout, typed: Invocation) -> bool:

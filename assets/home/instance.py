@@ -18,11 +18,11 @@ from pathlib import Path
 import dagster as dg
 
 from assets.home.dagster_internals import InstanceRef, shared_engines
-from warehouse.storage.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
+from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_files
 
-PROCESS = "nightbook/process"
+PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
+"""The tag that names the lock of a run's process, hidden in the UI; older runs have the second."""
 DAEMON_LOCK = "daemon.lock"
-UMASK = 0o777 & ~DIRECTORY_MODE
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -48,12 +48,8 @@ def open_instance(
 ) -> Iterator[dg.DagsterInstance]:
     """Open the instance of a home in silence; `settings` go before those of its file."""
     # Dagster makes its files as the umask has it, and they say what a night was made of.
-    before = os.umask(UMASK)
-    try:
-        with _open(layout, settings) as instance:
-            yield instance
-    finally:
-        os.umask(before)
+    with private_files(), _open(layout, settings) as instance:
+        yield instance
 
 
 @contextlib.contextmanager
@@ -102,13 +98,17 @@ def close_dead_runs(
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
-        if (launched if (name := run.tags.get(PROCESS)) is None else not _is_held(layout, name))
+        if (launched if (name := _process_of(run)) is None else not _is_held(layout, name))
     ]
     for run in dead:
         instance.report_run_failed(run, DIED)
-        if name := run.tags.get(PROCESS):
+        if name := _process_of(run):
             _lock(layout, name).unlink(missing_ok=True)
     return dead
+
+
+def _process_of(run: dg.DagsterRun) -> str | None:
+    return run.tags.get(PROCESS) or run.tags.get(OLD_PROCESS)
 
 
 def is_daemon_locked(layout: Layout) -> bool | None:

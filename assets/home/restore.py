@@ -21,6 +21,7 @@ from assets.home.backup import (
     check_backup,
     open_entry,
 )
+from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import (
     Layout,
     digest_of,
@@ -50,15 +51,19 @@ def require_file(source: Path) -> None:
     problem = "is no ordinary file" if source.exists() else "is not there"
     problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
-        f"{source} {problem}, and a backup is one file, which nightbook backup wrote. Nothing was "
-        f"restored, and nothing was made. Name that file: {program()} --home NEW restore FILE"
+        f"{source} {problem}, and a backup is one file, which `nightbook backup FILE` wrote. "
+        "Nothing was restored, and nothing was made. Name that file: "
+        f"{program()} --home NEW restore FILE"
     )
 
 
-def require_restorable(layout: Layout, source: Path) -> None:
-    """Raise `NotRestored` where a backup could not be put into a home; nothing is written."""
+def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
+    """Return the digests of a backup that could be put into a home, by file; nothing is written.
+
+    Raises `NotRestored`.
+    """
     with _reading(layout, source) as file:
-        _require_all(layout, source, file)
+        return _require_all(layout, source, file)
 
 
 def restore(layout: Layout, source: Path) -> BackupSummary:
@@ -71,7 +76,11 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
     with _reading(layout, source) as file:
         digests = _require_all(layout, source, file)
         shutil.rmtree(aside, ignore_errors=True)
-        size = _unpack(file, digests, aside)
+        try:
+            size = _unpack(file, digests, aside)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
     for name in ORDER:
         _move(aside / name, layout.home / name)
     shutil.rmtree(aside, ignore_errors=True)
@@ -105,7 +114,7 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 
 
 def _require_nights(digests: Mapping[str, str]) -> None:
-    if not any(name.startswith(f"{LANDING}/") for name in digests):
+    if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
         raise NotWhole("no night is in it")
 
 

@@ -6,19 +6,27 @@ Nothing of one organisation's settings is known to the process of another, nor t
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
-from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE
+from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
+from assets.console.invocation import full_command
 from assets.nightbook import ERROR, INFO, WARNING, Tell
+from warehouse.contract.wording import and_more
+from warehouse.database.firm.load import lost_nights
+from warehouse.query.connect import QueryFailed
+from warehouse.query.firm_state import KnownSources, read_known_sources
 from warehouse.query.printable import printable
-from warehouse.storage.firm import Firm, Source
+from warehouse.storage.firm import FIRM, Firm, Source
+from warehouse.storage.layout import Layout
 
 LONGEST_REASON = 500
+SHOWN = 3
 # Of the firm's own process: what an organisation is to go by stands in its own `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
 LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
@@ -45,6 +53,48 @@ def sources_of(firm: Firm, shard: int | None) -> tuple[Source, ...]:
     return tuple(source for source in firm.sources if shard_of(source, firm.shards) == shard)
 
 
+def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
+    """Find each organisation whose home is not the one that the firm's book knows, and why."""
+    known: KnownSources | None = KnownSources({}, {})
+    if layout.database.exists():
+        try:
+            known = read_known_sources(layout.database)
+        except QueryFailed:
+            known = None
+    names = {source.name for source in firm.sources}
+    problems = {source.name: _problem(source, known, names) for source in firm.sources}
+    return {name: problem for name, problem in problems.items() if problem}
+
+
+def _problem(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
+    if source.problem:
+        return source.problem
+    if not source.folder.is_dir():
+        return f"its folder {source.folder} is not there"
+    try:
+        if known and (nights := known.nights.get(source.name)):
+            return lost_nights(source.layout, nights)
+        has_nights = any(source.layout.landing.glob("*/*"))
+    except OSError as error:
+        return f"{source.layout.home} cannot be read: {error.strerror}"
+    if has_nights or not (doubt := _doubt(source, known, names)):
+        return ""
+    return (
+        f"{source.layout.home} has no nights, and {doubt}. Is its disk mounted? Nothing was "
+        "started there. If this organisation is new, take its first night: "
+        f"cd {shlex.quote(str(source.folder))} && {full_command(source.layout, 'run')}"
+    )
+
+
+def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
+    """Say why a home without nights may be one that had some; empty if there is no reason."""
+    if known is None:
+        return "the firm's book, which knows whether it had some, cannot be read"
+    if left := known.left_since(source.name, names):
+        return f"{FIRM} no longer names {and_more(left, SHOWN)}, which may be its older name"
+    return ""
+
+
 def take_nights(
     sources: Iterable[Source],
     at_once: int,
@@ -52,13 +102,20 @@ def take_nights(
     day: date | None,
     unless_taken: bool,
     tell: Tell,
+    problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:
-    """Take the night of each, so many side by side; one that fails costs no other its night."""
+    """Take the night of each, so many side by side; one that fails costs no other its night.
+
+    An organisation of which `problems` tell is not started: its home would begin anew.
+    """
     options = [*(("--date", day.isoformat()) if day else ()), *(["--unless-taken"] * unless_taken)]
 
     def take(source: Source) -> SourceRun:
-        ended = _take([*command, *options], source)
+        if problem := (problems or {}).get(source.name):
+            ended = SourceRun(source.name, FAILED, problem)
+        else:
+            ended = _take([*command, *options], source)
         tell(
             printable(f"{source.name}: {ended.words}"),
             event="source",

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from apprise import Apprise
 
+from assets.console.invocation import spell_for_any_folder
 from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
-from warehouse.storage.layout import Layout, make_directory, read_json, write_json
+from warehouse.storage.layout import Layout, make_directory, private_files, read_json, write_json
 
 REMEMBERED = 2000
 LONGEST = 1500
@@ -115,6 +116,7 @@ def send_alerts(
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return SentAlerts()
+    alerts = spell_alerts(layout, alerts)
     with _memory(layout) as sent_causes:
         waiting, dropped = _stored_events(layout, sent_causes, now)
         fresh = {
@@ -130,6 +132,19 @@ def send_alerts(
             layout, {cause: entry for cause, entry in stored.items() if cause not in sent}
         )
     return replace(outcome, dropped=dropped)
+
+
+def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
+    """Return alerts whose commands can be typed in any folder."""
+    return [
+        replace(
+            alert,
+            title=spell_for_any_folder(layout, alert.title),
+            words=spell_for_any_folder(layout, alert.words),
+            see=spell_for_any_folder(layout, alert.see),
+        )
+        for alert in alerts
+    ]
 
 
 def _reminder(
@@ -170,6 +185,7 @@ def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
     layout, now = nightbook.layout, nightbook.now()
     if not alerts or not nightbook.settings().alerts or is_demo(layout):
         return
+    alerts = spell_alerts(layout, alerts)
     with _memory(layout) as sent_causes:
         waiting, _ = _stored_events(layout, sent_causes, now)
         new = [alert for alert in alerts if alert.cause not in sent_causes]
@@ -216,7 +232,7 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
     folder = layout.home / "alerts"
     make_directory(folder)
     # The command line, three sensors and the daemon's start may all look at the same moment.
-    with (folder / "lock").open("a") as lock:
+    with private_files(), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")
         before = dict(sent_causes)

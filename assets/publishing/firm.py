@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
+from assets.console.invocation import full_command
 from assets.console.progress import progress_reporter
 from assets.console.version import program_version
 from assets.nightbook import Nightbook
@@ -76,5 +77,11 @@ def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
     written = export(
         book.database, layout.exports, as_of=None, formats=("xlsx",), program_version=version
     )
-    page = report(book.database, layout.reports, now=now, program_version=version)
+    page = report(
+        book.database,
+        layout.reports,
+        now=now,
+        program_version=version,
+        command=full_command(layout),
+    )
     return [*written.files, page]

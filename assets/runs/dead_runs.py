@@ -15,14 +15,14 @@ from functools import partial
 from assets.console.errors import report_error
 from assets.graph.run_alerts import death_alert
 from assets.graph.sensors import look
-from assets.home.instance import DAEMON_LOCK, UMASK, close_dead_runs, open_instance
+from assets.home.instance import DAEMON_LOCK, close_dead_runs, open_instance
 from assets.monitoring.alerts import send_alerts
 from assets.monitoring.night_conditions import late_alert
 from assets.nightbook import Nightbook
 from assets.runs import records
 from assets.runs.records import RecordAway, reaching_record
 from pipelines.landing.owner import require_owner
-from warehouse.storage.layout import FILE_MODE, Layout, make_directory
+from warehouse.storage.layout import FILE_MODE, UMASK, Layout, make_directory
 
 
 class DaemonUp(Exception):

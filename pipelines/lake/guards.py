@@ -13,11 +13,12 @@ night that was accepted by hand no good night is held.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
-from pipelines.lake.facts import Facts, Findings, RejectGroup
+from pipelines.lake.facts import Facts, Findings, PortfolioChange, RejectGroup
 from pipelines.lake.measures import bases, drops, limit, moves
-from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
+from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, ROSE, SCALE, Slice
 from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
@@ -29,6 +30,7 @@ __all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
 
 MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
+IN_BOTH = "in the portfolios of both books"
 FATES = {
     REFUSED: "refused: access was taken away",
     DELETED: "not found: it was deleted",
@@ -46,7 +48,7 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
     # well against one of them is enough, so the checks are made for each and all of them must fail.
     night, compared = night or Findings(), bases(past)
     against = [
-        [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)]
+        _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])
         for base in compared
     ]
     return (
@@ -173,9 +175,51 @@ def _confirmation(window: Window, gone: set[str]) -> str:
     return words
 
 
-def _moves(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reason]:
+def _compare(
+    facts: Facts, before: Facts, past: Sequence[Facts], missing: list[Reason]
+) -> list[Reason]:
+    """Return why a night is suspicious against one book; empty if it is not.
+
+    A portfolio that only one of both books has moves every ratio, and its loss would be told once
+    for each. So the rest of the book is compared without it. That changes only the reasons, never
+    whether the night is held.
+    """
+    whole = [*missing, *_moves(facts, before, past, _slices_of(facts, before))]
+    change = facts.portfolio_changes.get(before.snapshot_id)
+    if change is None or not whole:
+        return whole
+    base = before.without(change.missing_share)
+    of_both = facts.without(change.new_share)
+    rest = [
+        reason if reason in whole else replace(reason, words=f"{IN_BOTH}: {reason.words}")
+        for reason in _moves(of_both, base, past, change.slices)
+    ]
+    known = {reason.key for reason in rest}
+    risen = [part for part in _slices_of(facts, before) if part.change == ROSE]
+    with_new = [reason for reason in _moves(facts, base, past, risen) if reason.key not in known]
+    return [*missing, *rest, *_new_portfolios(change, with_new)] or whole
+
+
+def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Reason]:
+    """Yield one reason for all that moved only because portfolios are new."""
+    if change.new and moved:
+        verb = "is" if len(change.new) == 1 else "are"
+        yield Reason(
+            "new: portfolios",
+            f"{count_of(len(change.new), 'portfolio')} {verb} new: {and_more(change.new, SHOWN)}; "
+            f"with them {'; '.join(reason.words for reason in moved)}",
+        )
+
+
+def _slices_of(facts: Facts, before: Facts) -> Sequence[Slice]:
+    return facts.slices.get(before.snapshot_id, ())
+
+
+def _moves(
+    facts: Facts, before: Facts, past: Sequence[Facts], slices: Sequence[Slice]
+) -> Iterator[Reason]:
     """Yield what moved by more than it may: slices, counts, and how many assets."""
-    for part in facts.slices.get(before.snapshot_id, ()):
+    for part in slices:
         if part.kind == PORTFOLIO and part.identity not in facts.money:
             continue  # it is told as missing
         if part.kind == KIND and not _is_established(part.identity, past):

@@ -5,6 +5,8 @@ and what was counted; it is written last, and proves itself.
 """
 
 import os
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -21,12 +23,13 @@ from pipelines.flatten import flatten
 from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
 from pipelines.lake import measures, repeated_accounts, slices, systemic_defects
-from pipelines.lake.facts import Facts
+from pipelines.lake.facts import Facts, PortfolioChange, Share
 from pipelines.landing import sealed_json, snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
 from pipelines.records import amounts
+from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
@@ -38,6 +41,7 @@ Row = dict[str, Any]
 REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
 _MOMENTS = ("sent_at", "received_at")
 _JSON = ".json"
+BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     compared = measures.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= {"slices": _slices(layout, manifest, compared)}
+    facts |= _portfolio_changes(layout, manifest, facts["money"], compared)
     content = {
         "snapshot_id": manifest.snapshot_id,
         "snapshot_date": manifest.snapshot_date.isoformat(),
@@ -185,22 +190,61 @@ def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
     """Return the slices that moved as one against each book that it is compared with."""
-    now = layout.staged_file("balances", manifest.snapshot_id)
+    now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
-        before = _balances(layout, base.snapshot_id)
+        before = _table_file(layout, BALANCES, base.snapshot_id)
         if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base
 
 
-def _balances(layout: Layout, snapshot_id: str) -> Path | None:
-    """Return where the balances of an accepted night lie."""
+def _portfolio_changes(
+    layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
+) -> dict[str, Row]:
+    """Return, for each base with other portfolios, what only one of both books has.
+
+    An empty portfolio that is gone has no part in any sum, so it stays in the comparison.
+    """
+    changes: dict[str, Row] = {}
+    now = layout.staged_file(BALANCES, manifest.snapshot_id)
+    held_now = layout.staged_file(PORTFOLIO_HOLDINGS, manifest.snapshot_id)
+    for base in compared:
+        missing = sorted(name for name, has in base.money.items() if has and name not in money)
+        new = sorted(money.keys() - base.money.keys())
+        before = _table_file(layout, BALANCES, base.snapshot_id)
+        held_before = _table_file(layout, PORTFOLIO_HOLDINGS, base.snapshot_id)
+        if not (missing or new) or before is None or held_before is None:
+            continue
+        of_both = [slices.without(slices.read(path), {*missing, *new}) for path in (before, now)]
+        change = PortfolioChange(
+            missing=missing,
+            new=new,
+            missing_share=_share(held_before, missing),
+            new_share=_share(held_now, new),
+            slices=slices.moves_between(*of_both),
+        )
+        changes[base.snapshot_id] = asdict(change)
+    return {"portfolio_changes": changes} if changes else {}
+
+
+def _share(holdings: Path, portfolios: list[str]) -> Share:
+    """Return the part of a book that these portfolios have."""
+    totals: dict[str, Decimal] = {}
+    accounts: Counter[str] = Counter()
+    columns = ["asset_id", "is_custom_asset", "accounts", "total_text"]
+    chosen = pc.field("portfolio_id").isin(pa.array(portfolios, pa.string()))
+    for row in pq.read_table(holdings, columns=columns, filters=chosen).to_pylist():
+        asset = _total_name(row["asset_id"], is_custom=row["is_custom_asset"])
+        totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), exact(row["total_text"]))
+        accounts[row["asset_id"]] += row["accounts"]
+    return Share({asset: plain(total) for asset, total in totals.items()}, dict(accounts))
+
+
+def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
+    """Return the file that has a table of an accepted night; None if it was pruned."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
-    places = (
-        layout.parquet("balances", day, snapshot_id),
-        layout.staged_file("balances", snapshot_id),
-    )
+    places = (layout.parquet(table, day, snapshot_id), layout.staged_file(table, snapshot_id))
     return next((path for path in places if path.is_file()), None)
 
 
@@ -217,7 +261,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:
     totals: dict[str, Decimal] = {}
     for total in parts.portfolios.totals:
         if total.measure == "sum":
-            asset = total.asset_id + (" (custom)" if total.is_custom_asset else "")
+            asset = _total_name(total.asset_id, is_custom=total.is_custom_asset)
             value = exact(total.in_lake)
             totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), value)
     return {
@@ -230,6 +274,10 @@ def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:
         "accounts": _accounts(layout, manifest.snapshot_id),
         "unread": sorted({*flatten.failed_venues(manifest), *parts.venues.stale_venues}),
     }
+
+
+def _total_name(asset_id: str, *, is_custom: bool) -> str:
+    return asset_id + (" (custom)" if is_custom else "")
 
 
 def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ out), roughly: totals are compared exactly, in `pipelines.lake.guards`. Half a m
 against half a million of the night before take 0.4 s.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -66,6 +67,12 @@ def read(path: Path) -> pa.Table:
     with pq.ParquetFile(path, read_dictionary=_TEXTS) as file:
         rows = file.read([*_TEXTS, "is_custom_asset", "amount"])
     return rows.drop_columns("amount").append_column("level", pa.array(_magnitudes(rows, path)))
+
+
+def without(rows: pa.Table, portfolios: Collection[str]) -> pa.Table:
+    """Return the rows of all portfolios but these."""
+    names = pa.array(sorted(portfolios), pa.string())
+    return rows.filter(pc.invert(pc.is_in(rows["portfolio_id"].cast(pa.string()), names)))
 
 
 def moves_between(before: pa.Table, now: pa.Table) -> list[Slice]:

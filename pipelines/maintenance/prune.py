@@ -8,8 +8,8 @@ A pruned night cannot be made again; the last five versions of the warehouse sti
 import contextlib
 import errno
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +55,18 @@ class NotPruned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class GoneDays:
+    """The dates of which no night is left, and all others up to `last`, unless a night stays."""
+
+    without_night: frozenset[date] = frozenset()
+    kept: frozenset[date] = frozenset()
+    last: date = date.min
+
+    def __contains__(self, day: date) -> bool:
+        return day in self.without_night or (day <= self.last and day not in self.kept)
+
+
+@dataclass(frozen=True, slots=True)
 class PruneResult:
     """What went, or with `dry_run` would go: snapshot ids, and the files with their bytes.
 
@@ -65,6 +77,7 @@ class PruneResult:
     files: tuple[Path, ...]
     byte_count: int
     left: int = 0
+    gone: GoneDays = field(default_factory=GoneDays, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,9 @@ def prune(
         files,
         _size(files),
         sum(sizes[snapshot] for snapshot in staying),
+        _gone_days(
+            gone + going, [each for each in nights if each.snapshot_id in staying], keep_days
+        ),
     )
     if not dry_run:
         for snapshot in going:
@@ -121,6 +137,14 @@ def prune(
             _let_go(layout, snapshot, at, why)
         _remove(layout, files)
     return done
+
+
+def _gone_days(gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None) -> GoneDays:
+    kept = frozenset(snapshot.snapshot_date for snapshot in staying)
+    books, last = snapshots.books(staying), date.min
+    if keep_days is not None and books:
+        last = max(books) - timedelta(days=keep_days)
+    return GoneDays(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
 
 
 def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:

@@ -1,12 +1,13 @@
 """A folder of the reconciliation over one book, and runs that paste the lines of each question."""
 
+import ast
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import openpyxl
 import pytest
@@ -17,8 +18,10 @@ from warehouse.reconcile import service
 from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.terms.errors import Ambiguous, take_choice
+from warehouse.reconcile.terms.errors import Ambiguous, choices_of, take_choice
 
+ROOT = Path(__file__).parents[2]
+_ROOM = "warehouse.reconcile."
 CellRows = Sequence[Sequence[object]]
 Content = str | CellRows | Mapping[str, CellRows]
 
@@ -38,6 +41,11 @@ def rows(titles: Sequence[object], *columns: Sequence[object]) -> CellRows:
 def csv(table: CellRows, delimiter: str = ",") -> str:
     """A table as text."""
     return "".join(f"{delimiter.join(map(str, row))}\n" for row in table)
+
+
+def answer(line: str, number: int = 1) -> str:
+    """The lines of a question as a person pastes them: of several choices, one without its #."""
+    return take_choice(line, number) if choices_of(line) else line
 
 
 @dataclass(slots=True)
@@ -121,16 +129,41 @@ class AnswerFolder:
         return list(map(to_json, service.status(self.root).breaks))
 
 
+def kinds_of_questions() -> dict[tuple[str, int], str]:
+    """Every place of the code that makes a question, by module and line, with a name for it.
+
+    The name is that of its function, and for a second question of the function has `#2` behind it.
+    """
+    kinds: dict[tuple[str, int], str] = {}
+    for path in sorted((ROOT / "warehouse" / "reconcile").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            lines = sorted(call.lineno for call in ast.walk(function) if _makes_question(call))
+            for number, line in enumerate(lines, 1):
+                count = f"#{number}" if number > 1 else ""
+                kinds[module, line] = f"{module.removeprefix(_ROOM)}.{function.name}{count}"
+    return kinds
+
+
+def _makes_question(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether a call makes a question: an exception of this class or of one made from it."""
+    names = {"Ambiguous", *(kind.__name__ for kind in Ambiguous.__subclasses__())}
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
 @contextmanager
-def questions_raised() -> Iterator[set[str]]:
-    """Collect the names of the functions that make questions, as `module.function`."""
-    raised: set[str] = set()
+def questions_raised() -> Iterator[list[str]]:
+    """Collect the kinds of the questions that are made, in their order."""
+    raised: list[str] = []
     made = Ambiguous.__init__
+    kinds = kinds_of_questions()
 
     def noted(question: Ambiguous, words: str, line: str) -> None:
         frame: FrameType | None = sys._getframe(1)
         assert frame is not None
-        raised.add(f"{frame.f_globals['__name__']}.{frame.f_code.co_name}")
+        raised.append(kinds[frame.f_globals["__name__"], frame.f_lineno])
         made(question, words, line)
 
     with pytest.MonkeyPatch.context() as patched:

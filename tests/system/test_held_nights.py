@@ -99,6 +99,10 @@ def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
         (DOWN, "accepted", True),
     ]
     assert all(reason for *_, reason in rows[:3])
+    of_missing = bad.keeper.ask(f"select words from ops.reasons where snapshot_date = '{VANISHED}'")
+    assert [words.split(": ")[0] for (words,) in of_missing] == [
+        "1 portfolios that held money are missing"
+    ]
     gaps = bad.keeper.ask("select snapshot_date, reason, book_before from ops.gaps order by all")
     assert gaps == [(day, "held", THIRD) for day in (EMPTY, VANISHED, BROKEN)]
 

@@ -7,7 +7,7 @@ the firm's tables are those of the contract with one column more, and two of its
 from dataclasses import replace
 from typing import Final
 
-from warehouse.contract.book import BOOK, SNAPSHOT_DATE
+from warehouse.contract.book import BOOK, PORTFOLIO_ID, SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import BUILD, OPS
 from warehouse.contract.ops_columns import day, flag, moment, ops_table, text
@@ -70,7 +70,30 @@ SOURCES = ops_table(
     ),
 )
 
-GATE: tuple[Table, ...] = (NIGHTS, SOURCES)
+SHARED = ops_table(
+    "shared_portfolios",
+    "One row per source, date and portfolio that several sources can see: it counts for one.",
+    key=(SOURCE.name, SNAPSHOT_DATE.name, PORTFOLIO_ID.name),
+    is_small=True,
+    columns=(
+        SOURCE,
+        SNAPSHOT_DATE,
+        PORTFOLIO_ID,
+        text(
+            "counted_for",
+            "The source for which it counts on that date. Tables and views leave out the rows of "
+            "all other sources. If ops.nights says that the book of the date does not hold this "
+            "source, no figure of the date holds the portfolio.",
+        ),
+        flag(
+            "is_settled",
+            "Whether firm.toml names that source for the portfolio. Otherwise it is the first "
+            "one by name, and a person must decide.",
+        ),
+    ),
+)
+
+GATE: tuple[Table, ...] = (NIGHTS, SOURCES, SHARED)
 # What the firm's file says of itself has no source: how it was built, and its own reconciliation.
 OF_SOURCES: tuple[Table, ...] = tuple(
     of_firm(table) for table in (*BOOK, *OPS) if table is not BUILD

@@ -22,7 +22,14 @@ from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
-from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day, stored_as
+from warehouse.database.ddl import (
+    comments_on,
+    create_table,
+    meanings_of,
+    rows_of_day,
+    stored_as,
+    union_all,
+)
 from warehouse.database.load import (
     TOGETHER,
     Book,
@@ -193,7 +200,7 @@ def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) ->
     """Make the view of all nights: the native ones, and those of each year."""
     sources = (native(table), *(_of_year(table, year) for year in years))
     names = ", ".join(map(quote_identifier, table.names))
-    rows = " union all ".join(f"select {names} from {source}" for source in sources)
+    rows = union_all([f"select {names} from {source}" for source in sources])
     connection.execute(f"create or replace view {stored_as(table)} as {rows}")
     _comment(connection, table)
 

@@ -24,7 +24,7 @@ _COMPRESSIONS["amount_text"] = "fsst"
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
-_COUNTS = ("accounts", "venues", "portfolios")
+_INTEGERS = ("accounts", "venues", "portfolios", "severity_rank")
 
 
 def compression(column: str) -> str:
@@ -50,7 +50,7 @@ def amounts_of(view: SqlFile) -> list[str]:
 def _kind(name: str, amounts: Sequence[str]) -> Kind:
     if name in amounts:
         return Kind.AMOUNT
-    if name in _COUNTS:
+    if name in _INTEGERS:
         return Kind.COUNT
     if name == "snapshot_date":
         return Kind.DAY

@@ -207,6 +207,17 @@ def older(layout: Layout) -> list[Path]:
     return sorted(path for path in versions if current is not None and path.name != current)
 
 
+def newest_whole(layout: Layout) -> Path | None:
+    """Return the newest database that is as it was published, the one that people see first."""
+    # Its blocks are hashed, so this is only for what is about to be built from nothing.
+    versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for folder in (layout.database.resolve().parent, *versions):
+        digests = read_digests(folder)
+        if digests is not None and digests.match(folder / DATABASE):
+            return folder / DATABASE
+    return None
+
+
 def size_of(version: Path) -> int:
     """Return the bytes of a version."""
     return sum(path.stat().st_size for path in version.glob("*"))

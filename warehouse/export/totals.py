@@ -5,15 +5,18 @@ Totals are per asset, in exact decimals; different assets are never added up.
 
 # ruff: noqa: S608 - names of tables are ours; values are parameters
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from warehouse.contract.book import BOOK, PORTFOLIO_ID
+from warehouse.contract.model import literal
 from warehouse.exact import EXACT, exact, plain
 from warehouse.export.staged_tables import count_rounded_rows
 from warehouse.query.book import EXHIBITS, Exhibit, OpenBook
 from warehouse.query.connect import records
+from warehouse.query.firm_state import shared_portfolios
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
@@ -67,10 +70,36 @@ def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalL
     """Return rows of the counted tables, then the total of every asset, by name."""
     query = f"select * from ops.control_totals where {source.of_snapshots} order by all"
     control_totals = records(source.connection, query)
+    if source.is_firm and shared_portfolios(source.connection, source.day):
+        control_totals += _set_aside(source)
     sums = _sums(promises, control_totals)
     if source.is_firm:
         sums = [replace(line, of=f"{line.of}{OF_ALL}") if line.is_custom else line for line in sums]
     return (*_counts(source, control_totals), *sums)
+
+
+def _set_aside(source: OpenBook) -> Iterator[dict[str, Any]]:
+    """Yield, negative, what control totals hold of portfolios that count for another source."""
+    counted = [table.name for table in BOOK if PORTFOLIO_ID.name in table.names]
+    queries = [
+        f"select {literal(name)} as table_name, 'rows' as measure, '' as asset_id, "
+        f"false as is_custom_asset, count(*)::varchar as total from internal.{name} as given "
+        "semi join internal.set_aside using (source, snapshot_date, portfolio_id) "
+        "where snapshot_date = $day"
+        for name in counted
+    ]
+    queries.append(
+        "select 'balances', 'sum', asset_id, is_custom_asset, exact_sum(amount_text) "
+        "from internal.balances as given "
+        "semi join internal.set_aside using (source, snapshot_date, portfolio_id) "
+        "where snapshot_date = $day group by asset_id, is_custom_asset"
+    )
+    for query in queries:
+        result = source.connection.execute(query, {"day": source.day})
+        for *key, total in result.fetchall():
+            negative = plain(exact(total).copy_negate())
+            names = ("table_name", "measure", "asset_id", "is_custom_asset")
+            yield dict(zip(names, key, strict=True)) | dict.fromkeys(_WITNESSES, negative)
 
 
 def _counts(source: OpenBook, control_totals: Sequence[Mapping[str, Any]]) -> list[TotalLine]:

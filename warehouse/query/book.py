@@ -20,7 +20,9 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.states import ACCEPTED, HELD
+from warehouse.contract.wording import and_more
 from warehouse.query.connect import QueryFailed, connect, records, scalar
+from warehouse.query.firm_state import has_sources, shared_portfolios
 
 Made = TypeVar("Made")
 SHOWN_DATES = 5
@@ -156,12 +158,6 @@ def _source(
     )
 
 
-def has_sources(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse is a firm's, in which every table has its source."""
-    query = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
-    return bool(scalar(connection, f"{query} and database_name = current_database()", "sources"))
-
-
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
     """Return how many accounts a book has: what the memory that it takes goes by."""
     return int(
@@ -278,7 +274,7 @@ def _waiting_nights(
 
 
 def _missing(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
-    """Yield the organisations of a firm that are not in its book of a day, and why."""
+    """Yield what a firm's book of a day lacks, and portfolios that several organisations see."""
     nights = records(
         connection,
         "select * from ops.nights where not is_in_book and snapshot_date = ? order by source",
@@ -289,4 +285,17 @@ def _missing(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
         yield (
             f"{row['source']} is not in these figures: {row['state']}, because "
             f"{row['reason'] or 'the guards stopped it'}; {last}."
+        )
+    away = {row["source"] for row in nights}
+    told = [
+        f"{portfolio.portfolio_id} (seen by {', '.join(portfolio.sources)}; counted for "
+        f"{portfolio.counted_for})"
+        for portfolio in shared_portfolios(connection, day)
+        if not portfolio.is_settled or portfolio.counted_for in away
+    ]
+    if told:
+        yield (
+            "Portfolios that several organisations see count once. Nobody said for which these "
+            f"count, or theirs is not in these figures: {and_more(told, SHOWN_DATES)}. See "
+            "firm_shared_portfolios."
         )

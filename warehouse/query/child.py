@@ -22,7 +22,8 @@ from warehouse.query.formats import Answer, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
 # As many threads as DuckDB is given: each may use CPU all the time.
-LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2)
+# A question about all nights keeps hundreds of files of the lake open at once.
+LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
 # Arrow gives these as something else: numbers wrapped, times without their zone, bits as bytes.
 _CHANGED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")

@@ -119,6 +119,7 @@ class ReadOnlyBook:
         [(portfolios, holdings)] = self._connection.execute(f"select {counts}").fetchall()
         notes = {
             f"{count_of(len(night['waiting']), 'newer night')} held": night["waiting"],
+            f"without {', '.join(night.get('missing_sources', ()))}": night.get("missing_sources"),
             "a newer version is published, open it again": night["is_replaced"],
         }
         tonights = "tonight's" if night["is_tonights"] else "not tonight's"
@@ -151,7 +152,7 @@ class ReadOnlyBook:
     def days(self) -> tuple[date, ...]:
         """The dates that have a book, oldest first."""
         rows = self._connection.execute(
-            "select snapshot_date from ops.snapshots where is_book order by all"
+            "select distinct snapshot_date from ops.snapshots where is_book order by all"
         )
         return tuple(day for (day,) in rows.fetchall())
 

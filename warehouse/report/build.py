@@ -14,10 +14,10 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from warehouse.query.book import has_sources
 from warehouse.query.connect import open_database
+from warehouse.query.firm_state import has_sources, state_of
 from warehouse.report.answers import Nights, QueryRows, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown
@@ -36,6 +36,7 @@ from warehouse.storage.layout import written_aside
 __all__ = ["LATEST", "ReportData", "ReportFailed", "ask_all", "page", "report", "write"]
 
 LATEST = "latest.html"
+PROGRAM = "nightbook"
 _HERE = Path(__file__).parent
 
 
@@ -88,15 +89,16 @@ def ask_all(database: Path, now: datetime, pinned: Sequence[str] = ()) -> Report
 
 def _of_firm(connection: DuckDBPyConnection, now: datetime) -> ReportData:
     """Ask a firm's book: which organisations it holds comes before all that they hold."""
-    answered = firm.sources(connection)
-    state, headline = firm.headline(answered, now)
+    answered, firm_state = firm.sources(connection), state_of(connection)
+    state, headline = firm.headline(answered, firm_state, now)
     return ReportData(
         now=now,
         state=state,
         headline=headline,
-        warnings=tuple(firm.warnings(answered)),
+        warnings=tuple(firm.warnings(answered, firm_state)),
         first=(firm.gate(answered),),
         sections=(
+            firm.shared_portfolios(connection, firm_state),
             *firm.sections(connection),
             *reconciliation.sections(connection, nights(connection)),
         ),
@@ -115,6 +117,7 @@ def report(
     now: datetime,
     program_version: str,
     pinned: Sequence[str] = (),
+    command: str = PROGRAM,
 ) -> Path:
     """Write the report of this morning to `folder`, and the same as `latest.html`.
 
@@ -122,12 +125,18 @@ def report(
     where no warehouse is published, `ReportFailed` where the file is no warehouse of ours; then
     nothing is written.
     """
-    return write(ask_all(database, now, pinned), folder, program_version=program_version)
+    data = ask_all(database, now, pinned)
+    return write(data, folder, program_version=program_version, command=command)
 
 
-def write(data: ReportData, folder: Path, *, program_version: str) -> Path:
-    """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
-    html = _page(data, program_version).encode()
+def write(data: ReportData, folder: Path, *, program_version: str, command: str = PROGRAM) -> Path:
+    """Write what was asked as the page of its date, and as `latest.html`; gives the former.
+
+    `command` is how a command for this home begins.
+    """
+    # What comes from the wire is escaped, so this mark is only before our own commands.
+    page = _page(data, program_version)
+    html = page.replace(f"<code>{PROGRAM} ", f"<code>{escape(command)} ").encode()
     file = folder / f"{data.day}.html"
     for path in (file, folder / LATEST):
         with written_aside(path) as out:

@@ -81,7 +81,7 @@ def firm_views() -> tuple[SqlFile, ...]:
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return which of these tables or views a query reads, by `from` and `join`."""
-    read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
+    read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_.]*)", sql)
     return tuple(sorted(names & set(read_names)))
 
 
@@ -221,7 +221,7 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
-    inner = _views_of(sql)
+    inner = views_of(sql)
     read_there = {name for text in (*inner.values(), sql) for name in tables_in(text, set(days))}
 
     def book(chosen: str) -> str:
@@ -235,7 +235,7 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
         f"    where snapshot_date = ({book(days[name][1])})"
         for name in sorted(read_there)
     }
-    return _reading(sql, stand_ins | inner)
+    return reading(sql, stand_ins | inner)
 
 
 def at_day_of_each(sql: str, sources: str) -> str:
@@ -248,14 +248,14 @@ def at_day_of_each(sql: str, sources: str) -> str:
     }
     return (
         f"select each_source.source, given.* from ({sources}) as each_source, "
-        f"lateral (\n{_reading(sql, stand_ins)}\n) as given"
+        f"lateral (\n{reading(sql, stand_ins)}\n) as given"
     )
 
 
-def _reading(sql: str, stand_ins: Mapping[str, str]) -> str:
+def reading(sql: str, stand_ins: Mapping[str, str]) -> str:
     """Return a query that reads others in the place of tables and views."""
     parts = ",\n".join(
-        f"in_place_of_{name} as (\n    {_rename(text, stand_ins)}\n)"
+        f"{_stand_in(name)} as (\n    {_rename(text, stand_ins)}\n)"
         for name, text in stand_ins.items()
     )
     return f"with {parts}\n\nselect * from (\n{_rename(sql, stand_ins)}\n)"
@@ -264,13 +264,18 @@ def _reading(sql: str, stand_ins: Mapping[str, str]) -> str:
 def _rename(sql: str, names: Iterable[str]) -> str:
     """Return a query that reads what stands in for these names, and calls it as before."""
     for name in names:
-        read_name = rf"\b(from|join)(\s+){name}\b(?!\.)"
-        sql = re.sub(rf"{read_name}(?=\s+as\b)", rf"\1\2in_place_of_{name}", sql)
-        sql = re.sub(read_name, rf"\1\2in_place_of_{name} as {name}", sql)
+        read_name = rf"\b(from|join)(\s+){re.escape(name)}\b(?!\.)"
+        _, _, alias = name.rpartition(".")
+        sql = re.sub(rf"{read_name}(?=\s+as\b)", rf"\1\2{_stand_in(name)}", sql)
+        sql = re.sub(read_name, rf"\1\2{_stand_in(name)} as {alias}", sql)
     return sql
 
 
-def _views_of(sql: str) -> dict[str, str]:
+def _stand_in(name: str) -> str:
+    return f"in_place_of_{name.replace('.', '_')}"
+
+
+def views_of(sql: str) -> dict[str, str]:
     """Return the views that a query reads, and those that they read, in order."""
     sql_of = {view.name: view.sql for view in views()}
     names: set[str] = set()

@@ -5,8 +5,8 @@ The firm's home has none of them.
 """
 
 import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from warehouse.storage.home import DEFAULTS, HOME, merged_environment
 from warehouse.storage.layout import Layout
 
 FIRM: Final = "firm.toml"
+OWNERS: Final = "portfolios"
 LONGEST_NAME: Final = 80
 _EXAMPLE: Final = """[sources]
 alpha = "../alpha"          # a folder with the .env of that organisation
@@ -34,22 +35,27 @@ class FirmWrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One organisation of a firm: its name, the folder of its `.env`, and its home."""
+    """One organisation of a firm: its name, the folder of its `.env`, and its home.
+
+    `problem` says why its `.env` cannot be read; then nothing of it is read or started.
+    """
 
     name: str
     folder: Path
     layout: Layout
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firm:
     """The organisations of a firm in the order of their names, and how their nights are taken.
 
-    `shards` are the parts in which Dagster takes them, `at_once` how many nights of a part are
-    taken side by side.
+    `owners` has the organisation of each portfolio that several of them can see. `shards` are the
+    parts in which Dagster takes them, `at_once` how many nights of a part are taken side by side.
     """
 
     sources: tuple[Source, ...]
+    owners: Mapping[str, str] = field(default_factory=dict)
     shards: int = 1
     at_once: int = 2
 
@@ -68,7 +74,7 @@ def read_firm(home: Path) -> Firm:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise FirmWrong(file, f"cannot be read: {why}") from None
-    if unknown := sorted(content.keys() - {"sources", "shards", "at_once"}):
+    if unknown := sorted(content.keys() - {"sources", OWNERS, "shards", "at_once"}):
         raise FirmWrong(file, f"has {', '.join(map(repr, unknown))}, which is no setting")
     folders = content.get("sources")
     if not isinstance(folders, dict) or not folders:
@@ -77,9 +83,25 @@ def read_firm(home: Path) -> Firm:
     _require_apart(file, sources)
     return Firm(
         sources=sources,
+        owners=_owners(file, content, {source.name for source in sources}),
         shards=_number(file, content, "shards", 1),
         at_once=_number(file, content, "at_once", 2),
     )
+
+
+def _owners(file: Path, content: Mapping[str, object], names: Collection[str]) -> dict[str, str]:
+    """Read for which organisation each portfolio counts that several of them can see."""
+    owners = content.get(OWNERS, {})
+    if not isinstance(owners, dict):
+        raise FirmWrong(file, f"has {OWNERS} = {owners!r}, which is not a table")
+    for portfolio, name in owners.items():
+        if not isinstance(name, str) or name not in names:
+            raise FirmWrong(
+                file,
+                f"gives portfolio {portfolio[:LONGEST_NAME]!r} to {str(name)[:LONGEST_NAME]!r}, "
+                f"which is none of its organisations ({', '.join(map(repr, sorted(names)))})",
+            )
+    return owners
 
 
 def _require_apart(file: Path, sources: Sequence[Source]) -> None:
@@ -116,13 +138,16 @@ def _source(file: Path, name: str, folder: object) -> Source:
             f"names a source {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} visible "
             "letters, without a space at either end and without a slash between spaces",
         )
-    if not isinstance(folder, str) or not folder.strip():
+    if not isinstance(folder, str) or not folder.strip() or not folder.isprintable():
         raise FirmWrong(file, f"gives no folder for {name!r}")
+    place = (file.parent / folder).absolute()
     try:
-        place = (file.parent / Path(folder).expanduser()).absolute()
+        place = (file.parent / Path(folder).expanduser()).resolve()
         variables = merged_environment(place, {})
         home = place / Path(variables.get(HOME, "").strip() or DEFAULTS[HOME]).expanduser()
-    except (OSError, ValueError, RuntimeError):
-        problem = f"names {folder!r} for {name!r}, whose .env cannot be read"
-        raise FirmWrong(file, problem) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        # The other organisations have their night all the same.
+        why = getattr(error, "strerror", None) or str(error)
+        problem = f"the .env of its folder {place} cannot be read: {why}"
+        return Source(name, place, Layout(place / DEFAULTS[HOME]), problem)
     return Source(name, place, Layout(home))

@@ -20,6 +20,7 @@ import msgspec
 DIRECTORY_MODE = 0o750
 FILE_MODE = 0o640
 PUBLISHED_MODE = 0o440
+UMASK = 0o777 & ~DIRECTORY_MODE
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
 STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB that can read the database
@@ -142,6 +143,16 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def private_files() -> Iterator[None]:
+    """Let new files be 0640 and folders 0750 whoever makes them: DuckDB, SQLite, Dagster, us."""
+    before = os.umask(UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextlib.contextmanager

@@ -3,19 +3,21 @@
 The job `decide_night` makes it, and then all that follows: warehouse, workbook, report, checks.
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import dagster as dg
 
 from assets.graph.published.warehouse import DECISION, decision_metadata
-from assets.graph.step import DECIDE, NightStep, night_step
+from assets.graph.step import DECIDE, NightStep, name_snapshot, night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import decision as deciding
 from assets.publishing.shelf import ask_shelf
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import Snapshot
+from pipelines.landing.snapshots import NoSuchSnapshot, NotToBeDecided, NoWhy, Snapshot
 from warehouse.contract import states
 
 LEAVE = "leave"
@@ -52,8 +54,9 @@ class NothingDecided(Exception):
 
     def __init__(self, missing: str) -> None:
         super().__init__(
-            f"Nothing was decided: {missing}. Start {DECIDE} again from its Launchpad, with the "
-            "night as partition, `decision: accept` or `decision: reject`, `by:` your name and "
+            f"Nothing was decided: {missing}. Start {DECIDE} again: on the page of the job, open "
+            "the arrow next to 'Materialize all', then 'Open launchpad'. Choose the night as "
+            "partition, and write `decision: accept` or `decision: reject`, `by:` your name and "
             "`why:` your reason; `snapshot:` only for another than the night's held one."
         )
 
@@ -80,18 +83,44 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
             if config.decision != LEAVE:
                 writing.acquire(nightbook, f"deciding on {step.day}", step.tell)
                 ask_shelf(dataclasses.replace(nightbook, tell=step.tell))
-            before = _snapshot(step, config.snapshot)
-            if config.decision != LEAVE:
-                snapshot = _decide(step, writing, before, config)
-            elif step.is_decision:
-                raise NothingDecided("the job was not told to accept or to reject")
-            else:
+            with _canceled_by_mistakes(context):
+                before = _snapshot(step, config.snapshot)
+                _require_decision(step, before, config)
+            if config.decision == LEAVE:
                 snapshot = before
+            else:
+                snapshot = _decide(step, writing, before, config)
+        name_snapshot(context, snapshot.snapshot_id)
         return dg.MaterializeResult(
             metadata=decision_metadata(snapshot) | {"state before": before.state}
         )
 
     return decision
+
+
+@contextlib.contextmanager
+def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
+    """Cancel the run of a person who filled in something wrong; nothing was decided.
+
+    If the run failed, Dagster would show every view of the night as failed, although all of them
+    are as they were.
+    """
+    try:
+        yield
+    except (NothingDecided, NotToBeDecided, NoSuchSnapshot, NoWhy) as error:
+        # Without this Dagster would take an interruption for a failure.
+        context.instance.report_run_canceling(context.run, str(error))
+        raise dg.DagsterExecutionInterruptedError(str(error)) from None
+
+
+def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -> None:
+    """Raise if the job was not told what to decide, or who does, or if that is not possible."""
+    if config.decision != LEAVE:
+        if not config.by.strip():
+            raise NothingDecided("it was not said who decides")
+        snapshots.require_decidable(before, STATES[config.decision], why=config.why)
+    elif step.is_decision:
+        raise NothingDecided("the job was not told to accept or to reject")
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
@@ -115,8 +144,6 @@ def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
 
 
 def _decide(step: NightStep, lock: RunLock, before: Snapshot, config: DecisionForm) -> Snapshot:
-    if not config.by.strip():
-        raise NothingDecided("it was not said who decides")
     nightbook, name = step.nightbook, before.snapshot_id
     state = STATES[config.decision]
     is_new = snapshots.require_decidable(before, state, why=config.why)

@@ -4,6 +4,7 @@ from datetime import date, datetime
 
 import dagster as dg
 
+from assets.console.invocation import full_command, spell_commands
 from assets.console.user import user_name
 from assets.console.version import program_version
 from assets.graph.published.warehouse import WAREHOUSE
@@ -43,10 +44,13 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
             now = nightbook.now().astimezone(settings.timezone)
             step.manifest()  # a night that was never landed has no report
             morning = ask_all(step.layout.database, now, settings.pinned_assets)
-            file = write(morning, step.layout.reports, program_version=program_version())
+            command = full_command(step.layout)
+            file = write(
+                morning, step.layout.reports, program_version=program_version(), command=command
+            )
         return dg.MaterializeResult(
             metadata={
-                "report": dg.MetadataValue.md(morning.markdown),
+                "report": dg.MetadataValue.md(spell_commands(morning.markdown, command)),
                 "told as of": f"{now:%Y-%m-%d %H:%M}, of the newest night",
                 "path": file,
                 "bytes": file.stat().st_size,

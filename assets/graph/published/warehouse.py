@@ -57,7 +57,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
                 asset=WAREHOUSE,
                 description="The night passed the guards (or a person accepted it) and is the "
                 "book. A held night leaves the last book in place: decide in the job decide_night, "
-                "or by nightbook accept and nightbook reject.",
+                "or by `nightbook accept ID` and `nightbook reject ID`.",
                 partitions_def=partitions,
             )
         ],

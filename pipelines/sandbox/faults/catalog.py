@@ -49,6 +49,18 @@ _SCOPES: Mapping[str, Callable[[str], object]] = {
     "seconds": float,
     "mib": int,
 }
+EXAMPLE = "internal-error,path=/venues/*,count=2"
+SCOPES: Mapping[str, str] = {
+    "path=/venues/*": "only requests for such a path, as it is sent after the prefix",
+    "venue=ID": "only this venue, or requests for it",
+    "portfolio=ID": "only this portfolio, or requests for it",
+    "count=N": "only the first N requests that match",
+    "after=N": "not the first N requests that match",
+    "since=2026-11-21": "only from this day of the invented world on",
+    "seconds=N": "how long, for a fault that lasts",
+    "mib=N": "how many MiB, for a fault that has a size",
+}
+"""The parts of a scope with an example and the meaning; each that is not given means everything."""
 # These strike the request for the named venue or portfolio; the others change that object.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 

@@ -136,14 +136,14 @@ def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
     for words in (("query", "select 1"), ("tables",), ("export",), ("snapshots",)):
         said = keeper(*words)
         assert said.code == 2
-        assert "nightbook run" in said.err
+        assert f"--home {keeper.home} run" in said.err
     assert not keeper.home.exists()
     keeper.layout.landing.mkdir(parents=True)
     for words in (("query", "select 1"), ("tables",), ("export",)):
         said = keeper(*words)
         assert said.code == 1
-        assert "nightbook run" in said.err
-    assert " run (or try: nightbook demo)" in keeper("snapshots").out
+        assert f"--home {keeper.home} run" in said.err
+    assert f"--home {keeper.home} demo)" in keeper("snapshots").out
 
 
 def test_query_formats_keep_every_digit(nights: Keeper) -> None:

@@ -4,10 +4,14 @@ import re
 import shutil
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tests.support.operator_home import FIRST, SECOND, Keeper
+from tests.support.firm_home import NAMES, FirmHome
+from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox
+
+ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
 
 
 @pytest.mark.parametrize(
@@ -136,4 +140,27 @@ def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
         port = other.getsockname()[1]
         said = nights("sandbox", "--port", str(port))
     assert said.code == 1
-    assert f"nightbook sandbox --port {port + 1}" in said.err
+    assert f" sandbox --port {port + 1}" in said.err
+
+
+def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Path) -> None:
+    """In the home of a firm each organisation has its lines; one without a key is named."""
+    firm = FirmHome(tmp_path, NAMES[:2])
+    firm.describe(*firm.names)
+    keeper = Keeper(firm.layout.home, api, dict.fromkeys(ACCESS, ""))
+    variables = Keeper(tmp_path / "unused", api).variables
+    for number, name in enumerate(firm.names):
+        firm.of(name).home.parent.mkdir()
+        lines = [f"{setting}={variables[setting]}" for setting in ACCESS[number:]]
+        (firm.of(name).home.parent / ".env").write_text("\n".join(lines))
+    said = keeper("doctor")
+    assert (said.code, said.err) == (2, "")
+    lines = said.out.splitlines()
+    assert lines[0] == "✓ settings   all there: this is the home of a firm"
+    first, second = firm.names
+    assert f"✓ {first} key  accepted" in lines
+    assert any(
+        line.startswith(f"✗ {second} settings NIGHTBOOK_API_URL is not set") for line in lines
+    )
+    assert {line.split()[0] for line in lines if f" {first} " in line} == {"✓"}
+    assert "--turn-on" in keeper("doctor", "--turn-on").err

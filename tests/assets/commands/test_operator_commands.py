@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster._core.storage.tags import HIDDEN_TAG_PREFIX
 
+from assets.home.instance import open_instance
 from assets.monitoring.night_conditions import late_alert
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
@@ -135,7 +138,7 @@ def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
     keeper.layout.landing.mkdir(parents=True)
     code, said = lines(keeper)
     assert code == 0
-    assert "nightbook run takes the first" in said["last night"]
+    assert "run takes the first" in said["last night"]
 
 
 def as_of(keeper: Keeper) -> dict[str, Any]:
@@ -367,3 +370,36 @@ def test_a_choice_between_lines_is_made_by_its_number(
         True,
         False,
     )
+
+
+def test_no_file_of_a_home_can_be_read_by_strangers(watched: Make) -> None:
+    """Whatever the umask, files are 0640 or 0440 and folders 0750: locks and databases too."""
+    before = os.umask(0o022)
+    try:
+        home = watched()
+        home.third("portfolios-empty")
+        keeper = home.keeper
+        for words in (("run",), ("status",), ("reconcile", "init"), ("report",), ("export",)):
+            keeper(*words)
+        modes = {
+            str(path.relative_to(keeper.home)): f"{path.stat().st_mode & 0o777:o}"
+            for path in keeper.home.rglob("*")
+            if not path.is_symlink()
+        }
+    finally:
+        os.umask(before)
+    assert {mode for mode in modes.values() if mode not in ("640", "440", "750")} == set(), {
+        name: mode for name, mode in modes.items() if mode not in ("640", "440", "750")
+    }
+
+
+def test_the_list_of_runs_names_snapshots_and_hides_our_lock(watched: Make) -> None:
+    """A run has its snapshot's id as a tag; the tag of its process is one that Dagster hides."""
+    home = watched()
+    home.keeper.run(THIRD)
+    with open_instance(home.keeper.layout) as instance:
+        [run] = instance.get_runs(limit=1)
+    assert run.tags["nightbook/snapshot"] == f"{THIRD:%Y%m%d}T021500Z"
+    visible = {name for name in run.tags if not name.startswith(HIDDEN_TAG_PREFIX)}
+    assert "nightbook/snapshot" in visible
+    assert not [name for name in visible if "process" in name]

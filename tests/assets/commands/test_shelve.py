@@ -111,6 +111,26 @@ def test_two_machines_decide_about_one_night(
     assert first("verify").code == first("verify", "--shelf").code == second("verify").code == 0
 
 
+def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> None:
+    """Without an API it is a home that only reads: all is well, and nothing is written there."""
+    assert first("shelve").code == 0
+    no_api = dict.fromkeys(("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET"), "")
+    reader = Keeper(tmp_path / "reader", first.sandbox, first.more | no_api)
+    before = sorted((tmp_path / "shelf").rglob("*"))
+    for bring in (False, True):
+        if bring:
+            assert reader("publish").code == 0
+        said = reader("doctor")
+        subjects = [line.split()[1] for line in said.out.splitlines()]
+        assert subjects == ["settings", "disk", "warehouse", "shelf"]
+        assert "reads the nights of the shelf and takes none itself" in said.out
+        assert "can be read; 4 nights" in said.out
+        assert said.code == int(bring)  # the newest night is held and waits for a decision
+    assert sorted((tmp_path / "shelf").rglob("*")) == before
+    alone = Keeper(tmp_path / "alone", first.sandbox, no_api)
+    assert alone("doctor").code == 2
+
+
 class Refusing(BaseHTTPRequestHandler):
     """A store that knows no key, and says so on several lines."""
 

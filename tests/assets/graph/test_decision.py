@@ -5,8 +5,10 @@ import pytest
 
 from assets.definitions import assemble
 from assets.graph.step import DECIDE, failure_message
+from assets.home.instance import open_instance
 from tests.support.operator_home import FOURTH, THIRD, Keeper
 
+FAILED = dg.DagsterRunStatus.FAILURE
 HELD = f"{FOURTH:%Y%m%d}T021500Z"
 
 
@@ -46,6 +48,26 @@ def test_what_is_not_filled_in_decides_nothing(
     [words] = [failure_message(event) for event in run.all_events if event.is_step_failure]
     assert missing in words
     assert state(held) == before
+
+
+@pytest.mark.parametrize("snapshot", ["nonsense", "20260303T021500Z"])
+def test_a_mistyped_decision_leaves_the_views_as_they_are(held: Keeper, snapshot: str) -> None:
+    """The run is canceled, because Dagster would show all views of a failed run as failed."""
+    job = assemble(held.nightbook).resolve_job_def(DECIDE)
+    config = {"decision": "accept", "by": "ada", "why": "it is right", "snapshot": snapshot}
+    with open_instance(held.layout) as instance:
+        run = job.execute_in_process(
+            partition_key=str(FOURTH),
+            run_config={"ops": {"decision": {"config": config}}},
+            instance=instance,
+            raise_on_error=False,
+        )
+        stored = instance.get_run_by_id(run.run_id)
+        assert stored is not None
+        assert stored.status is dg.DagsterRunStatus.CANCELED
+        failed = instance.get_runs(dg.RunsFilter(job_name=DECIDE, statuses=[FAILED]))
+        assert failed == []
+    assert state(held)[0] == "held"
 
 
 def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:

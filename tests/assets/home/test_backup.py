@@ -5,6 +5,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -268,6 +269,23 @@ def test_a_refused_restore_leaves_no_home_behind(keeper: Keeper, backup: Path) -
     cut.write_bytes(backup.read_bytes()[:50_000])
     assert keeper("restore", str(cut)).code == 1
     assert not keeper.home.exists()
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_refused_restore_leaves_no_file_in_a_folder(
+    keeper: Keeper, backup: Path, tmp_path: Path, *, is_cut: bool
+) -> None:
+    """A folder that was there, such as a mounted volume, is as it was before."""
+    other = replace(keeper, home=tmp_path / "volume")
+    other.home.mkdir()
+    if is_cut:
+        backup.write_bytes(backup.read_bytes()[:-20_000])
+    else:
+        (other.home / "landing" / "2026-01-01").mkdir(parents=True)
+        (other.home / "landing" / "2026-01-01" / "note").write_text("mine")
+    before = sorted(other.home.rglob("*"))
+    assert other("restore", str(backup)).code == 1
+    assert sorted(other.home.rglob("*")) == before
 
 
 def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> None:

@@ -287,5 +287,5 @@ def test_what_a_firm_cannot_do_is_refused_and_not_passed_over(
     (tmp_path / FIRM).write_text('[sources]\nalpha = "alpha"\n', encoding="utf-8")
     monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
     assert main(["rebuild", option]) == 2
-    assert f"rebuild {option} is about the nights of one organisation" in capsys.readouterr().err
+    assert f"`rebuild {option}` is about the nights of one organisation" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [FIRM]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pytest
@@ -472,3 +473,94 @@ def test_a_reason_says_what_the_second_read_found() -> None:
         "1 portfolios that held money are missing: p1; it could not be read a second time; asked "
         "for by id, 1 of 1: 1 without an answer that tells (p1)"
     )
+
+
+def portfolios_of(count: int, *, first: int = 0, scale: str = "1") -> list[Any]:
+    """Portfolios with three assets each; the first one has most of all accounts and amounts."""
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    portfolios = []
+    for number in range(first, first + count):
+        accounts = [
+            {
+                "venueId": f"v{place % 3}",
+                "name": f"main{place}",
+                "balance": {
+                    "trading": {"free": str(Decimal(scale) * 100 / (1 + number)), "locked": "0"}
+                },
+            }
+            for place in range(12 if number == 0 else 2)
+        ]
+        positions = [
+            {"assetId": asset, "isCustomAsset": asset == "ACE", "accounts": accounts}
+            for asset in ("ACE", "BTC", "ETH")
+        ]
+        kind = {"id": f"p{number}", "resource": "portfolio", "name": f"P{number}"}
+        portfolios.append({**kind, "positions": positions, **times})
+    return portfolios
+
+
+def second_night(layout: Layout, before: list[Any], now: list[Any]) -> tuple[str, ...]:
+    """The reasons for which a night is held after an accepted one."""
+    rest = nights.small()
+    nights.take(layout, replace(rest, portfolios=before), nights.STARTED)
+    taken = nights.take(layout, replace(rest, portfolios=now), nights.STARTED + timedelta(days=1))
+    assert taken.decision
+    assert bool(taken.decision.reasons) is (taken.state == "held")
+    return taken.decision.reasons
+
+
+MISSING = "1 portfolios that held money are missing: p0"
+
+
+def test_a_missing_portfolio_is_one_reason_and_the_rest_is_compared_without_it(
+    layout: Layout,
+) -> None:
+    """No venue, count or total is told as if the other portfolios had moved."""
+    assert second_night(layout, portfolios_of(4), portfolios_of(3, first=1)) == (MISSING,)
+
+
+def test_what_else_moved_is_told_beside_a_missing_portfolio(layout: Layout) -> None:
+    """A person who accepts that it is gone sees that the rest is a thousandth, too."""
+    thousandth = portfolios_of(3, first=1, scale="0.001")
+    missing, *rest = second_night(layout, portfolios_of(4), thousandth)
+    assert missing == MISSING
+    assert [words for words in rest if "portfolio p1" in words]
+    [totals] = [words for words in rest if "assets fell" in words]
+    assert totals.startswith("in the portfolios of both books: the totals of 3 of 3 assets fell")
+    assert "BTC from 216.666" in totals
+    assert not [words for words in rest if "accounts fell" in words]
+
+
+def test_a_new_portfolio_is_one_reason_and_the_rest_is_compared_without_it(layout: Layout) -> None:
+    """If it alone moves counts and totals too far, it is named with all that it moves."""
+    [reason] = second_night(layout, portfolios_of(3, first=1), portfolios_of(4))
+    assert reason.startswith("1 portfolio is new: p0; with them accounts rose from 18 to 54 (")
+    assert "the totals of 3 of 3 assets rose by more than a fifth" in reason
+
+
+def test_one_portfolio_in_place_of_another_is_told_as_both(layout: Layout) -> None:
+    """Neither hides the other, though the sums of the book are nearly the same."""
+    large = portfolios_of(1, scale="9") + portfolios_of(1, first=1)
+    small = portfolios_of(2, first=1)
+    missing, new = second_night(layout, [*small, *portfolios_of(1, first=9)], [*large, *small[1:]])
+    assert missing == "1 portfolios that held money are missing: p9"
+    assert new.startswith("1 portfolio is new: p0; with them ")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_comparing_the_rest_holds_exactly_the_nights_that_were_held(
+    layout: Layout, seed: int
+) -> None:
+    """Whatever comes, goes and moves: only reasons differ from those over whole books."""
+    random = Random(seed)
+
+    def some() -> list[Any]:
+        chosen = random.sample(range(5), random.randrange(1, 6))
+        scales = ("1", "1", "1", "0.9", "0.01", "100", "0")
+        return [portfolios_of(1, first=one, scale=random.choice(scales))[0] for one in chosen]
+
+    reasons = second_night(layout, some(), some())
+    first, second = sorted(path.stem for path in layout.manifests.glob("*.json"))
+    base, now = (Facts.of(read_manifest(layout, name)["facts"], name) for name in (first, second))
+    whole = guards.judge(replace(now, portfolio_changes={}), [base])
+    assert bool(reasons) is bool(whole)

@@ -2,19 +2,22 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
 from typing import Any
 
 import pytest
 
+from assets.cli import main
 from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.faults.answers import ANSWER_FAULTS
 from pipelines.sandbox.faults.bodies import BODY_FAULTS
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
 from pipelines.sandbox.faults.records import RECORD_FAULTS
+from pipelines.sandbox.faults.scope import Fault
 from pipelines.sandbox.faults.worlds import HOSTILE_IDS, WORLD_FAULTS
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.world.world import Calendar, LivingWorld
@@ -284,3 +287,15 @@ def test_broken_bodies_are_broken(name: str, ask: Ask) -> None:
             or document["meta"] != {}
         )
     )
+
+
+def test_every_part_of_a_scope_is_documented_and_the_example_works(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`sandbox --fault list` ends with each part of a SCOPE, and its example can be typed."""
+    assert main(("sandbox", "--fault", "list")) == 0
+    printed = capsys.readouterr().out
+    for field in fields(Fault):
+        assert field.name == "name" or re.search(rf"^  {field.name}=\S+ +\w", printed, re.MULTILINE)
+    [example] = re.findall(r"--fault (\S+)$", printed, re.MULTILINE)
+    assert parse(example).path == "/venues/*"

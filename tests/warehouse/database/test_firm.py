@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -13,9 +13,11 @@ import pytest
 
 from tests.support.books import Amount, Night, night, published_once
 from tests.support.shared import some_daily
+from warehouse import open_book
 from warehouse.contract.book import BOOK
 from warehouse.contract.firm import OF_SOURCES
 from warehouse.database.ddl import stored_as
+from warehouse.database.firm import ddl, publish
 from warehouse.database.firm.gate import UNREADABLE
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
 from warehouse.database.versions import VERSIONS_GB, is_as_published
@@ -40,10 +42,21 @@ class Homes:
         return Layout(self.root / "firm")
 
     def take(self, name: str, amounts: Iterable[Amount], snapshot_id: str = SECOND) -> Layout:
-        """Publish one more night of an organisation, or another one of the same date."""
+        """Publish one more night of an organisation, or another one of the same date.
+
+        Amounts of the usual portfolio are of one that only this organisation has.
+        """
         layout = Layout(self.root / name / "data")
-        made = night(snapshot_id, amounts)
-        kept = [each for each in self.nights.get(name, []) if each.day != made.day]
+        own = [
+            replace(amount, portfolio=name) if amount.portfolio == "p1" else amount
+            for amount in amounts
+        ]
+        made = night(snapshot_id, own)
+        kept = [
+            replace(each, is_book=each.is_book and each.day != made.day)
+            for each in self.nights.get(name, [])
+            if each.snapshot_id != snapshot_id
+        ]
         self.nights[name] = sorted([*kept, made], key=lambda each: each.snapshot_id)
         self.versions += 1
         published_once(layout, self.nights[name], f"v{self.versions}")
@@ -252,6 +265,141 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
         assert homes.ask(f"select distinct source from {table.name}") in ([("beta",)], [])
 
 
+def test_a_file_that_is_built_anew_keeps_a_source_that_is_away(
+    homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an upgrade as by a rebuild; a portfolio that counts for it stays aside elsewhere."""
+    homes.take("delta", [Amount("2.25"), Amount("5", portfolio="alpha")])
+    homes.publish("alpha", "delta")
+    before = homes.rows()
+    home = Layout(homes.root / "delta" / "data").home
+    home.rename(home.with_name("away"))
+    version = ddl.schema_version()
+    monkeypatch.setattr(ddl, "schema_version", lambda: f"{version} upgraded")
+    for fresh in (False, True):
+        book = homes.publish("alpha", "delta", fresh=fresh)
+        assert homes.rows() == before
+        [told] = [each for each in book.nights if each.source == "delta"]
+        assert (told.state, told.as_of) == ("accepted", DAY)
+        assert "delta" in book.state.problems
+    assert homes.ask("select source, amount_text from balances order by all") == [
+        ("alpha", "1.5"),
+        ("alpha", "7"),
+        ("delta", "2.25"),
+    ]
+
+
+def test_what_an_older_nightbook_kept_of_a_source_that_is_away_is_carried_over(
+    homes: Homes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column that the older file does not have is NULL for it; amounts are as they were."""
+    homes.publish("alpha", "beta")
+    balances = homes.ask("select * from history.balances order by all")
+    file = homes.layout.database.resolve()
+    file.chmod(0o640)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("alter table ops.decisions drop column decision_id")
+    monkeypatch.setattr(publish, "newest_whole", lambda _: file)
+    home = Layout(homes.root / "beta" / "data").home
+    home.rename(home.with_name("away"))
+    homes.publish("alpha", "beta", fresh=True)
+    assert homes.ask("select * from history.balances order by all") == balances
+    assert homes.ask(
+        "select distinct source, decision_id is null from ops.decisions order by all"
+    ) == [("alpha", False), ("beta", True)]
+
+
+@pytest.mark.parametrize("reason", ["damaged", "other columns"])
+def test_nothing_is_published_that_would_lose_a_source_that_is_away(
+    homes: Homes, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """If its rows have other columns now, or every version of the file is damaged: refused."""
+    homes.publish("alpha", "beta")
+    home = Layout(homes.root / "beta" / "data").home
+    home.rename(home.with_name("away"))
+    shown = homes.layout.database.resolve()
+    shown.chmod(0o640)
+    if reason == "damaged":
+        with shown.open("r+b") as file:
+            file.seek(8192)
+            file.write(b"changed")
+    else:
+        monkeypatch.setattr(publish, "carry_source", lambda *_: False)
+    with pytest.raises(publish.HistoryAtRisk, match=f"beta cannot be read.* {reason}"):
+        homes.publish("alpha", "beta", fresh=True)
+    assert homes.layout.database.resolve() == shown
+    homes.publish("alpha", fresh=True)
+
+
+def test_the_home_of_another_organisation_is_not_read(homes: Homes) -> None:
+    """Cron takes nights in the same second, so ids may be equal, but not when the reads ended."""
+    homes.publish("alpha", "beta")
+    before = homes.rows()
+    file = Layout(homes.root / "beta" / "data").database.resolve()
+    file.chmod(0o640)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(
+            "update ops.snapshots set finished_at = finished_at + to_milliseconds(1)"
+        )
+    for fresh in (False, True):
+        book = homes.publish("alpha", "beta", fresh=fresh)
+        assert "Is it the home of another organisation?" in book.state.problems["beta"]
+        assert homes.rows() == before
+
+
+def test_an_env_that_cannot_be_read_costs_the_others_nothing(homes: Homes) -> None:
+    """The firm is published with the last book of that organisation, which says why."""
+    homes.publish("alpha", "beta")
+    (homes.root / "beta" / ".env").write_bytes(b"\xff\xfe")
+    homes.take("alpha", [Amount("6")], "20261122T021500Z")
+    book = homes.publish("alpha", "beta", day=date(2026, 11, 22))
+    assert book.newest == date(2026, 11, 22)
+    assert ".env of its folder" in book.state.problems["beta"]
+
+
+def test_a_portfolio_counts_for_the_source_that_last_saw_it(homes: Homes) -> None:
+    """A source that lost it counts it no more; one that is away has it still, and it is missing."""
+    shared = Amount("1000", portfolio="both")
+    homes.take("east", [Amount("1"), shared], FIRST)
+    homes.take("west", [Amount("2"), shared], FIRST)
+    homes.take("east", [Amount("3")], SECOND)
+    homes.take("west", [Amount("4"), shared], SECOND)
+    homes.take("east", [Amount("5"), shared], "20261122T021500Z")
+    homes.take("west", [Amount("6"), shared], "20261122T021500Z")
+    homes.take("west", [Amount("7"), shared], "20261123T021500Z")
+    homes.publish("east", "west", day=date(2026, 11, 23))
+    totals = "select day(snapshot_date), source, exact_sum(amount_text) from history.balances "
+    assert homes.ask(f"{totals} group by all order by all") == [
+        *((20, "east", "1001"), (20, "west", "2")),
+        *((21, "east", "3"), (21, "west", "1004")),
+        *((22, "east", "1005"), (22, "west", "6")),
+        (23, "west", "7"),
+    ]
+    newest = "select total_text, missing_sources from firm_holdings_by_asset"
+    assert homes.ask(newest) == [("7", "east")]
+    last_known = (
+        "select exact_sum(held.total_text) from history.holdings as held "
+        "inner join ops.nights as nights "
+        "on nights.source = held.source and nights.as_of = held.snapshot_date "
+        "where nights.snapshot_date = (select max(snapshot_date) from ops.nights)"
+    )
+    assert homes.ask(last_known) == [("1012",)]
+
+
+def test_in_python_a_firm_says_whom_it_lacks(homes: Homes) -> None:
+    """Every frame has in its attributes which organisations and portfolios are not certain."""
+    homes.take("delta", [Amount("2.25"), Amount("5", portfolio="alpha")])
+    homes.take("gamma", [Amount("9")], FIRST)
+    homes.publish("alpha", "delta", "gamma")
+    with open_book(homes.layout.home) as book:
+        frame = book.holdings(by="asset")
+        assert book.days == (date(2026, 11, 20), DAY)
+        night_ = frame.attrs["night"]
+        assert night_["missing_sources"] == ["gamma"]
+        assert night_["undecided_portfolios"] == ["alpha"]
+        assert "without gamma" in repr(book)
+
+
 @pytest.mark.parametrize(
     ("sources", "more", "words"),
     [
@@ -264,6 +412,9 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
         ("", "", "no table"),
         ('a = "../alpha"\n', "shards = 0\n", "from 1"),
         ('a = "../alpha"\n', "shard = 2\n", "no setting"),
+        ('a = "../alpha"\n[portfolios]\np1 = "b"\n', "", "none of its organisations"),
+        ('a = "../alpha"\n[portfolios]\np1 = ["a"]\n', "", "none of its organisations"),
+        ('a = "../alpha"\n', "portfolios = 1\n", "not a table"),
         ('a = "../alpha\n', "", "cannot be read"),
     ],
 )

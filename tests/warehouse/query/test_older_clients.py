@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ CLIENT = """
 import json, sys, duckdb
 book = duckdb.connect(sys.argv[1], read_only=True)
 book.execute("set TimeZone = 'UTC'")
+book.execute("set enable_progress_bar = false")  # it is printed where the answer is
 said = {}
 for name, query in json.load(sys.stdin):
     try:
@@ -64,19 +65,25 @@ NIGHTS = [
 ]
 
 
-def asked(python: Path | str, database: Path) -> tuple[str, Mapping[str, list[str]]]:
-    """Which DuckDB it is, and what it says to each query of the dictionary, in any order."""
-    queries = [
+def printed() -> list[tuple[str, str]]:
+    """Every statement of the dictionary, for all of its rows, each under a name of its own."""
+    return [
         (f"{number} {name}", re.sub(r" limit [0-9]+$", "", sql))
         for number, (name, sql) in enumerate(examples())
     ]
+
+
+def asked(
+    python: Path | str, database: Path, queries: Sequence[tuple[str, str]] = (), seconds: int = 120
+) -> tuple[str, Mapping[str, list[str]]]:
+    """Which DuckDB it is, and its answers, sorted, to the queries or to each of the dictionary."""
     answer = subprocess.run(
         [str(python), "-c", CLIENT, str(database)],
-        input=json.dumps(queries),
+        input=json.dumps(queries or printed()),
         capture_output=True,
         check=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
     )
     version, said = json.loads(answer.stdout)
     return version, said

@@ -1,5 +1,7 @@
 """The close of a month: one file that proves itself elsewhere, and locked days."""
 
+import gzip
+import io
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -105,6 +107,127 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
         "2 ledgers and 1 recon.toml by digest",
         "audit_trail.csv and index.html",
     ]
+
+
+def members_of(file: Path) -> dict[str, bytes]:
+    """The files of a pack."""
+    with zipfile.ZipFile(file) as names:
+        return {name: names.read(name) for name in names.namelist()}
+
+
+def sign_off(content: bytes) -> dict[str, tuple[str, str]]:
+    """The names and comments beside the labels of roles on the first sheet of a workbook."""
+    sheet = openpyxl.load_workbook(io.BytesIO(content))["Summary"]
+    return {
+        str(row[0]): (str(row[1] or ""), str(row[2] or ""))
+        for row in sheet.iter_rows(values_only=True)
+        if str(row[0]).endswith(" by")
+    }
+
+
+def test_accepted_breaks_are_on_the_index_with_amount_who_and_why(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """A break is listed if it was accepted on any day of the month, also if it moved since."""
+    book = desk.folder.day_files(FIRST + timedelta(1)).workbook
+    (break_,) = result(desk, FIRST + timedelta(1)).breaks
+    said = {"Status": "Explained - accepted", "Comment": "fee, see invoice 7", "Root cause": "Fee"}
+    author = openpyxl.load_workbook(desk.edit(book, {break_.id: said}, desk.home / "edited.xlsx"))
+    author.properties.lastModifiedBy = "edith"
+    author.save(desk.folder.inbox / "edited.xlsx")
+    night(desk, 2, "11")
+    night(desk, 3, "12")  # it moved, so it is open again
+    desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n", "ledger_2026-11-23.csv")
+    summary = closed(desk)
+    page = summary.index.read_text()
+    accepted = page.partition("<h2>Accepted breaks</h2>")[2].partition("</table>")[0]
+    assert accepted.count("<tr>") == 2  # the titles and one break
+    for text in (break_.id, ">1<", "edith", "Fee; fee, see invoice 7", "2026-11-22"):
+        assert text in accepted
+    assert elsewhere(summary.pack, tmp_path / "other").is_whole
+
+
+def test_signatures_of_the_command_line_are_in_the_workbooks_of_the_pack(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """They are beside the roles, whichever program saved the workbook; the file in out stays."""
+    root, second = desk.folder.root, FIRST + timedelta(1)
+    book = desk.folder.day_files(second).workbook
+    saved = openpyxl.load_workbook(book)  # writes other XML than we do
+    saved.save(book)
+    before = book.read_bytes()
+    for role, who, comment in (("preparer", "A <B> & Ć", "=1+1"), ("reviewer", "grace", "")):
+        service.sign(root, role=role, who=who, comment=comment, day=second, now=LATER)
+    service.sign(root, role="approver", who="hedy", day=second, now=LATER)
+    summary = closed(desk)
+    contents = members_of(summary.pack)
+    names = {
+        day: sign_off(contents[f"days/{day}/recon_{day}.xlsx"])
+        for day in ("2026-11-20", f"{second}")
+    }
+    assert {role: who for role, (who, _) in names["2026-11-20"].items()} == {
+        "Prepared by": "ada",
+        "Reviewed by": "grace",
+    }
+    assert "entered by ops" in names["2026-11-20"]["Reviewed by"][1]
+    assert names[str(second)]["Prepared by"] == (
+        "A <B> & Ć",
+        "=1+1; signed at 2026-12-01 09:00:00 UTC; with 1 open break",
+    )
+    assert book.read_bytes() == before
+    # No run wrote a row for an approver, so the pack says that the name is not there.
+    words = "the signature of hedy as approver, in recon_2026-11-21.xlsx"
+    assert f"not in the pack: {words}" in summary.listed
+    check = elsewhere(summary.pack, tmp_path / "other")
+    assert (check.is_whole, check.uncompared) == (
+        True,
+        [f"not in the pack when it was made: {words}"],
+    )
+
+    def unsign(files: dict[str, bytes]) -> None:
+        files[f"days/{second}/{book.name}"] = before
+
+    file = Path(shutil.copy(summary.pack, tmp_path / "unsigned.zip"))
+    rewritten(file, unsign, honest=True)
+    assert [words.partition(",")[0] for words in verify_pack(file, "0.0.0").differences] == [
+        "the signature of A <B> & Ć as preparer",
+        "the signature of grace as reviewer",
+    ]
+
+
+def test_ledgers_keep_their_names_in_the_pack(desk: Desk, tmp_path: Path) -> None:
+    """Each is in a folder of its day, with the ending of its content; no name replaces another."""
+    for path in desk.folder.inbox.iterdir():
+        path.unlink()
+    day = FIRST + timedelta(3)
+    lines = {name: f"p1;{name};v1;main;5\n" for name in ("BTC", "ETH", "LTC")}
+    night(desk, 3, "10")
+    desk.put(HEAD + lines["BTC"], f"ledger_{day}.csv")
+    desk.put(HEAD + lines["ETH"], f"Ledger_{day}.csv")
+    with gzip.open(desk.folder.inbox / f"bank {day}.csv.gz", "wt") as file:
+        file.write(HEAD + lines["LTC"])
+    with zipfile.ZipFile(desk.folder.inbox / f"all {day}.zip", "w") as archive:
+        archive.writestr("x/a?b.csv", HEAD + "p1;SOL;v1;main;5\n")
+        archive.writestr("x/custody.csv", HEAD + "p1;XRP;v1;main;5\n")
+    desk.settle(f'[inbox]\n"?edger_{day}.csv" = "ledger"\n')
+    desk.run(now=LATER - timedelta(days=7))
+    summary = closed(desk)
+    contents = members_of(summary.pack)
+    ledgers = {
+        name.removeprefix(f"{pack.LEDGERS}{day}/"): content.decode().splitlines()[1]
+        for name, content in contents.items()
+        if name.startswith(f"{pack.LEDGERS}{day}/")
+    }
+    assert ledgers == {
+        f"Ledger_{day}.csv": "p1;ETH;v1;main;5",
+        f"ledger_{day} (2).csv": "p1;BTC;v1;main;5",
+        f"bank {day}.csv": "p1;LTC;v1;main;5",
+        f"all {day}.zip/x/a_b.csv": "p1;SOL;v1;main;5",
+        f"all {day}.zip/x/custody.csv": "p1;XRP;v1;main;5",
+    }
+    page = summary.index.read_text()
+    assert all(f"<td>{pack.LEDGERS}{day}/{name}</td>" in page for name in ledgers)
+    assert elsewhere(summary.pack, tmp_path / "other").is_whole
 
 
 def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
@@ -299,6 +422,10 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
     [
         ('[close]\nunsigned = "refuse"\n', "not signed by preparer and reviewer: 2026-11-21"),
         ("[close]\napprover = true\n", "sign --role approver --as-of 2026-11-22"),
+        (
+            '[close]\nunreconciled = "refuse"\n',
+            r"27 days of 30 not reconciled: 2026-11-01 .no book.*, 2026-11-30 .no book.",
+        ),
     ],
 )
 def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words: str) -> None:
@@ -307,6 +434,23 @@ def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words
     with pytest.raises(NotClosed, match=words):
         closed(desk)
     assert not (desk.folder.root / "packs").exists()
+
+
+def test_a_day_that_compared_nothing_is_listed_and_may_stop_a_close(desk: Desk) -> None:
+    """It has a book and a ledger, but it is not reconciled."""
+    day = FIRST + timedelta(3)
+    desk.publish([Amount("10")], SNAPSHOT.replace("20261120", f"{day:%Y%m%d}"))
+    desk.put(HEAD + "p1;BTC;v1;main;10\n", f"ledger_{day}.csv")
+    desk.settle('[file."*"]\nasset = "ETH"\n')  # an asset that only earlier books have
+    assert desk.run(day).exit_code == 3
+    settings = desk.folder.config.read_text()
+    desk.settle(f'{settings}[close]\nunreconciled = "refuse"\n')
+    with pytest.raises(NotClosed, match=r"2026-11-19 .no book., 2026-11-23 .nothing compared."):
+        closed(desk)
+    desk.settle(settings)
+    summary = closed(desk)
+    assert "1 day on which nothing was compared: 2026-11-23" in summary.listed
+    assert "<b>Nothing was compared:</b> 2026-11-23" in summary.index.read_text()
 
 
 def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:

@@ -6,6 +6,10 @@ planted, so that each break that is told can be held against why it is one.
 
 import csv
 import io
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -22,6 +26,7 @@ from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.close.verification import verify_pack
 from warehouse.reconcile.store.records import RunResult
 
+OFFICE, ROOT = shutil.which("soffice"), Path(__file__).parents[3]
 CUSTODIANS = ("coinbase", "kraken", "bitgo", "fireblocks")
 SETTINGS = "".join(f'[file."{name}*"]\nvenue = "{name}"\n' for name in CUSTODIANS)
 PORTFOLIOS, ASSETS = ("alpha", "beta"), ("BTC", "ETH", "SOL", "USDC")
@@ -151,3 +156,50 @@ def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
         if entry.field == "comment"
     }
     assert month.comments <= kept
+
+
+def _save_in_libreoffice(month: Month, number: int, place: Path) -> None:
+    """Open the workbook of a night in LibreOffice and save it, as xlsx in its place and as ods."""
+    desk = month.desk
+    book = desk.folder.day_files(FIRST + timedelta(number)).workbook
+    for ending in ("xlsx", "ods"):
+        command = [OFFICE or "", f"-env:UserInstallation=file://{place}/profile", "--headless"]
+        command += ["--convert-to", ending, "--outdir", str(place), str(book)]
+        subprocess.run(command, check=True, capture_output=True, timeout=180)
+        saved = place / f"{book.stem}.{ending}"
+        found = service.verify(desk.folder.root, saved)
+        assert (found.differences, found.uncompared) == ((), ()), saved.name
+    shutil.copy(place / book.name, book)
+
+
+@pytest.mark.torture
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("nights", [6, 30])
+def test_a_month_saved_in_libreoffice_is_closed_and_proven_in_a_fresh_clone(
+    nights: int, tmp_path: Path
+) -> None:
+    """Each workbook is opened, saved and verified; the pack of those is whole in another clone."""
+    month = Month(Desk(tmp_path / "home"))
+    month.desk.settle(SETTINGS)
+    for number in range(nights):
+        _night(month, number)
+        _save_in_libreoffice(month, number, tmp_path / "office")
+    told = [notice for note in month.desk.folder.annotations for notice in note.notices]
+    assert [notice for notice in told if "outside the yellow" in notice.words] == []
+    inputs = CloseInputs(
+        month="2026-11",
+        who="margaret",
+        now=datetime(2026, 12, 1, 12, tzinfo=UTC),
+        program_version="0.0.0",
+    )
+    summary = close(month.desk.layout.database, month.desk.folder.root, inputs)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    proof = "from assets.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-P", "-c", proof, "reconcile", "verify", str(summary.pack)]
+    variables = os.environ | {"PYTHONPATH": str(clone), "NIGHTBOOK_HOME": str(tmp_path / "none")}
+    said = subprocess.run(
+        command, cwd=clone, env=variables, check=False, capture_output=True, text=True
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert f"{nights} workbooks with every cell that nightbook wrote" in said.stdout

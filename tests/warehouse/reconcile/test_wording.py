@@ -236,6 +236,7 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
     book["Breaks"]["P9"] = "below the breaks"
     book["Breaks"]["P3"] = "read back"
     book["Summary"]["G2"] = "beside the date"
+    book["Tie-out"]["Z3"] = "BTC"  # a text that we wrote, where we did not write it
     book.create_sheet("My notes")["A1"] = "my own sheet"
     book.save(made.folder.out / "copy.xlsx")
     told = [notice for notice in made.run().notices if "outside the yellow" in notice.words]
@@ -244,6 +245,7 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
         ("copy.xlsx!Breaks!AH3", "ask the custodian"),
         ("copy.xlsx!Breaks!P9", "below the breaks"),
         ("copy.xlsx!Summary!G2", "beside the date"),
+        ("copy.xlsx!Tie-out!Z3", "BTC"),
     }
     assert [one["comment"] for one in made.breaks()] == ["read back"]
     made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2.5\n")
@@ -251,6 +253,38 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
     openpyxl.load_workbook(untouched).save(made.folder.out / "again.xlsx")
     later = [notice for notice in made.run().notices if notice.where.startswith("again.xlsx")]
     assert later == []
+
+
+@pytest.mark.parametrize("listed", ["", "listed = 1\n"])
+def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) -> None:
+    """Right of the table, below it, and over a cell that we wrote, also on *All positions*."""
+    made = Desk(tmp_path)
+    book = [Amount("1", account="A &amp; B\n_x0041_"), Amount("2", asset="ETH", custom=True)]
+    made.publish(book)
+    made.settle(f"{listed}[close]\napprover = true\n")
+    made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2.5\np1;XX;v1;other;1\n")
+    made.run()
+    first = made.run().files[0]
+    made.settle(f"{listed}# changed\n")
+    copy: Any = openpyxl.load_workbook(first)
+    wanted = set()
+    for sheet in copy.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
+        cells = [cell for row in sheet.iter_rows(min_row=2) for cell in row]
+        over = [cell for cell in cells if cell.data_type == "s"][-1]
+        right = sheet.cell(over.row, sheet.max_column + 2)
+        below = sheet.cell(sheet.max_row + 2, 1)
+        for what, cell in (("over", over), ("right", right), ("below", below)):
+            cell.value = f"{what} on {sheet.title}"
+            wanted.add((f"copy.xlsx!{sheet.title}!{cell.coordinate}", cell.value))
+    copy.save(made.folder.out / "copy.xlsx")
+    assert len(wanted) >= 3 * 8
+    (*told, more) = [one for one in made.run().notices if "outside the yellow" in one.words]
+    named = {(one.where, one.raw) for one in told}
+    assert named < wanted
+    others = {f"{more.where}!{place}" for place in more.words.partition(": ")[2].split(", ")}
+    assert others == {place for place, _ in wanted - named}
 
 
 def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:

@@ -596,6 +596,11 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
     assert len(words) == 6
     assert "The total of SOLD is gone, and was 2.000000000000000001." in words
     assert "The total of BOUGHT rose from 100 to 227.1." in words
+    for of_severity in ("asset_moves", "findings", "history.findings"):
+        ranked = ask(layout, f"select severity from {of_severity} order by severity_rank")
+        severities = [severity for (severity,) in ranked]
+        assert severities == sorted(severities, key=["high", "medium", "low"].index)
+        assert len(set(severities)) == 3, of_severity
 
 
 def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """The firm's book as DDL: tables with their source in front, and views that show its newest night.
 
-No view of a source is written again: their rows are taken as the source's own warehouse gives them.
+The rows of views are copied from the warehouse of each source. A portfolio that several sources can
+see counts once: schema `internal` stores all rows, and every view leaves out those that count for
+another source. The few views that add up portfolios are then computed again, from the same SQL.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 
 from warehouse.contract.book import BOOK
@@ -23,7 +26,10 @@ from warehouse.sql.catalog import (
     firm_views,
     macros,
     ops_views,
+    reading,
+    tables_in,
     views,
+    views_of,
 )
 from warehouse.sql.header import SqlFile
 
@@ -33,6 +39,27 @@ NEWEST = (
     *((view, "ops") for view in ops_views()),
 )
 NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
+_OF_PORTFOLIOS = "portfolio_id"
+# Views of each night that add up portfolios, and views that compare the newest book with the one
+# before. A portfolio may count for different sources in the two.
+_SUMS = ("holdings_by_asset", "holdings_by_venue")
+_COMPARED = ("changes", "roll_forward", "asset_moves")
+# Statements of a source about all that it sees, and no amounts to add up.
+_AS_SEEN = "findings"
+_BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
+# `asset_moves` also reads these two. The control totals of a source include portfolios that count
+# for others.
+_MOVED = {
+    "internal.books": _BOOKS,
+    "ops.control_totals": "select snapshot_id, 'sum' as measure, asset_id, is_custom_asset, "
+    "exact_sum(amount_text) as in_lake from history.balances as balances "
+    f"inner join ({_BOOKS} order by snapshot_date desc limit 2) as books using (snapshot_date) "
+    "where source = $source group by snapshot_id, asset_id, is_custom_asset",
+}
+_SET_ASIDE = (
+    "create view internal.set_aside as select source, snapshot_date, portfolio_id "
+    "from ops.shared_portfolios where source <> counted_for"
+)
 # The other macros ask the nights of one organisation: in its own warehouse.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
@@ -48,16 +75,37 @@ def structure() -> Iterator[str]:
     yield "create schema history"
     yield "create schema ops"
     yield "create schema internal"
-    for table in (*OF_SOURCES, *GATE, *RECONCILED, BUILD):
-        yield ddl.create_table(table)
-        yield from ddl.comments_on(
-            "table", ddl.stored_as(table), table.meaning, ddl.meanings_of(table)
-        )
+    for table in (*map(_optional, OF_SOURCES), *GATE, *RECONCILED, BUILD):
+        stored = stored_as(table)
+        yield ddl.create_table(table, stored)
+        yield from ddl.comments_on("table", stored, table.meaning, ddl.meanings_of(table))
+    yield _SET_ASIDE
+
+
+def _optional(table: Table) -> Table:
+    """Return a table of ops in which every column but those of the key may be NULL.
+
+    The rows of a source that is away may be of a nightbook that did not have the column yet.
+    """
+    if table.schema == "main":
+        return table
+    columns = (
+        column if column.name in table.key else replace(column, nullable=True)
+        for column in table.columns
+    )
+    return replace(table, columns=tuple(columns))
+
+
+def stored_as(table: Table) -> str:
+    """Return the table that stores all rows of a declared one, schema and name, quoted."""
+    if table.schema == "main" and _OF_PORTFOLIOS in table.names:
+        return f"internal.{quote_identifier(table.name)}"
+    return ddl.stored_as(table)
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the table that keeps the rows of a view, schema and name, quoted."""
-    schema = "history" if view.name in MATERIALIZED else "internal"
+    """Return the table that stores all rows of a view, schema and name, quoted."""
+    schema = "history" if view.name == _AS_SEEN else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 
@@ -70,11 +118,18 @@ def tables_of_views(pattern: str) -> Iterator[str]:
         )
 
 
-def surface(newest: date | None) -> Iterator[str]:
-    """Yield statements that make macros, and the views that show the book of a date."""
+def surface(
+    newest: date | None, shared: Collection[str] = (), shared_lately: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield statements that make macros, and the views that show the book of a date.
+
+    `shared` are the sources of which a portfolio counts for another source, on any date;
+    `shared_lately` those of which one does so in the book of `newest` or in their book before.
+    """
     for macro in macros():
         if macro.schema == "internal" or macro.name in _PURE:
             yield from ddl.create_macro(macro)
+    yield from _history(shared)
     yield from _as_of_macros()
     day = "null::date" if newest is None else f"date {literal(newest.isoformat())}"
     yield (
@@ -82,20 +137,14 @@ def surface(newest: date | None) -> Iterator[str]:
         f"{day} as snapshot_date from ops.nights where is_in_book and snapshot_date = {day}"
     )
     for table in map(of_firm, BOOK):
-        yield from _show(
-            table.name, ddl.stored_as(table), day, table.meaning, ddl.meanings_of(table)
-        )
+        yield from _show(table.name, day, table.meaning, ddl.meanings_of(table))
         if table.name in BEFORE:
             yield from _before(table, day)
     for view in NIGHTLY_VIEWS:
-        yield from _show(view.name, rows_of(view), day, view.comment, _entries(view))
-        yield from ddl.comments_on("table", rows_of(view), view.comment, _entries(view))
+        yield from _show(view.name, day, view.comment, _entries(view))
     for view, schema in NEWEST:
         name = f"{schema}.{quote_identifier(view.name)}"
-        yield (
-            f"create or replace view {name} as select * from {rows_of(view)} "
-            "where source in (select source from internal.tonight)"
-        )
+        yield f"create or replace view {name} as {_newest(view, day, shared_lately)}"
         yield from ddl.comments_on("view", name, view.comment, _entries(view))
     for view in firm_views():
         yield f"create or replace view main.{quote_identifier(view.name)} as\n{view.sql}"
@@ -114,11 +163,71 @@ def _entries(view: SqlFile) -> dict[str, str]:
     return {SOURCE.name: SOURCE.meaning, **view.entries}
 
 
-def _show(
-    name: str, stored: str, day: str, meaning: str, columns: Mapping[str, str]
-) -> Iterator[str]:
+def _history(shared: Collection[str]) -> Iterator[str]:
+    """Yield the views of all nights, without the rows of portfolios that count for others."""
+    counted = "anti join internal.set_aside using (source, snapshot_date, portfolio_id)"
+    for table in map(of_firm, BOOK):
+        if (stored := stored_as(table)) != (name := ddl.stored_as(table)):
+            yield f"create or replace view {name} as select * from {stored} {counted}"
+            yield from ddl.comments_on("view", name, table.meaning, ddl.meanings_of(table))
+    for view in NIGHTLY_VIEWS:
+        name, stored = f"history.{quote_identifier(view.name)}", rows_of(view)
+        query = f"select * from {stored} {counted}"
+        if view.name in _SUMS:
+            nights = "(select distinct source, snapshot_date from internal.set_aside)"
+            query = f"select * from {stored} anti join {nights} using (source, snapshot_date)"
+            dates = "in (select snapshot_date from internal.set_aside where source = $source)"
+            query += _computed_again(view, shared, _tables(dates))
+        if name != stored:
+            yield f"create or replace view {name} as {query}"
+        kind = "table" if name == stored else "view"
+        yield from ddl.comments_on(kind, name, view.comment, _entries(view))
+
+
+def _tables(dates: str, suffix: str = "") -> dict[str, str]:
+    """Return a query for each table of a book, by its name: the rows of `$source` of some dates."""
+    return {
+        f"{table.name}{suffix}": "select * exclude (source) from "
+        f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
+        for table in BOOK
+    }
+
+
+def _newest(view: SqlFile, day: str, shared: Collection[str]) -> str:
+    """Return a query for the rows of a view that are about the newest book of each source."""
+    query = f"select * from {rows_of(view)} where source in (select source from internal.tonight)"
+    if view.name not in _COMPARED:
+        aside = f"(select source, portfolio_id from internal.set_aside where snapshot_date = {day})"
+        is_counted = f" and (source, portfolio_id) not in {aside}"
+        return query + is_counted * (_OF_PORTFOLIOS in view.entries)
+    if not shared:
+        return query
+    before = (
+        "= (select max(snapshot_date) from ops.nights "
+        f"where source = $source and is_in_book and snapshot_date < {day})"
+    )
+    stand_ins = _tables(f"= {day}") | _tables(before, "_before") | _MOVED
+    names = ", ".join(map(literal, sorted(shared)))
+    return f"{query} and source not in ({names}){_computed_again(view, shared, stand_ins)}"
+
+
+def _computed_again(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
+    """Return what a query adds for sources whose stored rows also hold portfolios of others."""
+    inner = views_of(view.sql)
+    read_there = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
+    stand_ins = {name: tables[name] for name in sorted(read_there)} | inner
+    # The name of a source is put in last: it may hold anything, also SQL.
+    query = f"select $source as source, * from (\n{reading(view.sql, stand_ins)}\n)"
+    return "".join(
+        f" union all by name {query.replace('$source', literal(source))}"
+        for source in sorted(shared)
+    )
+
+
+def _show(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
     """Yield the view of a date, with its comments."""
     shown = f"main.{quote_identifier(name)}"
+    stored = f"history.{quote_identifier(name)}"
     yield f"create or replace view {shown} as select * from {stored} where snapshot_date = {day}"
     yield from ddl.comments_on("view", shown, meaning, columns)
 
@@ -137,8 +246,8 @@ def _before(table: Table, day: str) -> Iterator[str]:
 
 
 def _as_of_macros() -> Iterator[str]:
-    stored = {view.name: rows_of(view) for view in NIGHTLY_VIEWS if view.name in AS_OF}
-    stored["balances"] = "history.balances"
+    names = ("balances", *(view.name for view in NIGHTLY_VIEWS if view.name in AS_OF))
+    stored = {name: f"history.{quote_identifier(name)}" for name in names}
     queries = {
         name: f"select * from {table} where snapshot_date = ({_NEWEST_BOOK})"
         for name, table in stored.items()

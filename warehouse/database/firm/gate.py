@@ -1,55 +1,57 @@
 """The gate of a firm's book: which source is in which night's book, and why another is not."""
 
+# ruff: noqa: S608 - names are ours; values are parameters
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.firm import NIGHTS, SOURCES
+from warehouse.contract.book import PORTFOLIOS
+from warehouse.contract.firm import NIGHTS, SOURCES, of_firm
 from warehouse.contract.states import ACCEPTED, NO_SNAPSHOT
+from warehouse.database.firm.ddl import stored_as
 from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
-from warehouse.query.connect import connect, records
+from warehouse.query.connect import records
 
-_LAST_NIGHT = (
-    "select * from ops.nights where snapshot_date = (select max(snapshot_date) from ops.nights) "
-    "order by source"
+# A portfolio counts for the source whose last known book lists it, also while that source is away:
+# then it is missing together with its source, and no sum over the last books has it twice.
+_SHARED = f"""
+insert into ops.shared_portfolios
+with owners as (
+    select unnest(?::varchar[]) as portfolio_id, unnest(?::varchar[]) as owner
+),
+seen_by_several as (
+    select portfolio_id from {stored_as(of_firm(PORTFOLIOS))}
+    group by portfolio_id having count(distinct source) > 1
+),
+claims as (
+    select nights.source, nights.snapshot_date, portfolios.portfolio_id, owners.owner
+    from ops.nights as nights
+    inner join {stored_as(of_firm(PORTFOLIOS))} as portfolios
+        on portfolios.source = nights.source and portfolios.snapshot_date = nights.as_of
+    semi join seen_by_several on seen_by_several.portfolio_id = portfolios.portfolio_id
+    left join owners on owners.portfolio_id = portfolios.portfolio_id
+),
+ranked as (
+    select
+        *,
+        first_value(source) over (
+            partition by snapshot_date, portfolio_id
+            order by coalesce(source = owner, false) desc, source
+        ) as counted_for,
+        count(*) over (partition by snapshot_date, portfolio_id) as sources
+    from claims
 )
+select source, snapshot_date, portfolio_id, counted_for, coalesce(counted_for = owner, false)
+from ranked
+where sources > 1
+"""
 UNREADABLE = "unreadable"
 Reading = LoadedSource | str
 """What came of reading a source: what was read, or why it could not be."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirmNight:
-    """One source in the newest night of the firm: whether the book holds it, or why not."""
-
-    source: str
-    snapshot_date: date
-    is_in_book: bool
-    state: str
-    snapshot_id: str | None
-    as_of: date | None
-    reason: str
-
-
-def last_nights(connection: DuckDBPyConnection) -> tuple[FirmNight, ...]:
-    """Return the newest night that was to be taken, source by source."""
-    return tuple(FirmNight(**row) for row in records(connection, _LAST_NIGHT))
-
-
-def read_last_nights(database: Path) -> tuple[FirmNight, ...]:
-    """Return the same of a published firm's book; raises as `connect` does."""
-    with connect(database) as connection:
-        return last_nights(connection)
-
-
-def known_sources(connection: DuckDBPyConnection) -> dict[str, dict[str, Any]]:
-    """Return what the book says of each source, by its name."""
-    return {row["source"]: row for row in records(connection, "select * from ops.sources")}
 
 
 def note_sources(
@@ -98,30 +100,62 @@ def note_nights(
 
     `day` is the night that was to be taken, `notes` are why a source has none of it.
     """
-    before = {
-        (row["source"], row["snapshot_date"]): row["reason"]
-        for row in records(connection, "select * from ops.nights where state = ?", NO_SNAPSHOT)
-    }
     sources = records(connection, "select * from ops.sources where is_listed order by source")
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
-    dates = sorted({row["snapshot_date"] for row in snapshots} | ({day} if day else set()))
+    before = {(row["source"], row["snapshot_date"]): row for row in _known_nights(connection)}
+    dates = {row["snapshot_date"] for row in snapshots} | ({day} if day else set())
+    # A night on which no source was read stays on record, whoever publishes later.
+    dates |= {night for _, night in before}
     rows = []
     for source in sources:
         own = [row for row in snapshots if row["source"] == source["source"]]
-        for row in _nights_of(source, own, dates):
-            key = (row["source"], row["snapshot_date"])
+        for row in _nights_of(source, own, sorted(dates), before):
             why = notes.get(row["source"], "") if row["snapshot_date"] == day else ""
             if row["state"] == NO_SNAPSHOT:
-                row["reason"] = why or before.get(key) or row["reason"]
-            elif row["state"] == UNREADABLE and why:
+                row["reason"] = why or row["reason"]
+            elif row["state"] == UNREADABLE and why not in row["reason"]:
                 row["reason"] += f"; {why}"
             rows.append(row)
     fill(connection, NIGHTS, rows)
     return max((row["snapshot_date"] for row in rows if row["is_in_book"]), default=None)
 
 
+def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return the nights that the book before had of the sources that are still listed."""
+    return records(
+        connection,
+        "select * from ops.nights semi join (from ops.sources where is_listed) using (source)",
+    )
+
+
+def note_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
+    """Write which portfolios several sources see, and for which source each of them counts."""
+    connection.execute("delete from ops.shared_portfolios")
+    connection.execute(_SHARED, [list(owners), list(owners.values())])
+
+
+def set_aside(connection: DuckDBPyConnection) -> list[str]:
+    """Return the sources of which a portfolio counts for another source, on any date."""
+    query = "select distinct source from internal.set_aside"
+    return [source for (source,) in connection.execute(query).fetchall()]
+
+
+def set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
+    """Return those of which one does so in the newest book, or in their book before it."""
+    query = (
+        "select distinct source from internal.set_aside semi join ("
+        "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "
+        "where is_in_book group by source having max(snapshot_date) = ?"
+        ") using (source, snapshot_date)"
+    )
+    return [source for (source,) in connection.execute(query, [newest]).fetchall()]
+
+
 def _nights_of(
-    source: Mapping[str, Any], snapshots: Sequence[Mapping[str, Any]], dates: Sequence[date]
+    source: Mapping[str, Any],
+    snapshots: Sequence[Mapping[str, Any]],
+    dates: Sequence[date],
+    before: Mapping[tuple[str, date], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Return a row for each date since the first snapshot of a source; the last date always."""
     newest = {row["snapshot_date"]: row for row in snapshots}
@@ -133,16 +167,23 @@ def _nights_of(
         if not newest.get(date_) and date_ != dates[-1] and date_ < min(newest, default=date_):
             continue
         row = books.get(date_) or newest.get(date_)
-        state = row["state"] if row else NO_SNAPSHOT
-        reason = "" if date_ in books else row["reason"] if row else "no night was taken"
-        if source["problem"] and date_ not in books:
+        known = before.get((source["source"], date_))
+        if date_ in books:
+            state, reason = ACCEPTED, ""
+        elif row:
+            state, reason = row["state"], row["reason"]
+        elif source["problem"] and (date_ == dates[-1] or not known):
             state, reason = UNREADABLE, source["problem"]
+        elif known and (known["state"] == NO_SNAPSHOT or source["problem"]):
+            state, reason = known["state"], known["reason"]
+        else:
+            state, reason = NO_SNAPSHOT, "no night was taken"
         rows.append(
             {
                 "source": source["source"],
                 "snapshot_date": date_,
                 "is_in_book": date_ in books,
-                "state": ACCEPTED if date_ in books else state,
+                "state": state,
                 "snapshot_id": row["snapshot_id"] if row else None,
                 "as_of": as_of,
                 "reason": reason,

@@ -6,20 +6,22 @@ A source is read within one transaction: it goes in whole, as of one version, or
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.book import BOOK
-from warehouse.contract.firm import NIGHTS, OF_SOURCES
+from warehouse.contract.book import BALANCES, BOOK
+from warehouse.contract.firm import GATE, NIGHTS, OF_SOURCES, of_firm
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.ops import NIGHTLY
-from warehouse.contract.wording import and_more
+from warehouse.contract.wording import and_more, count_of
 from warehouse.database import ddl
-from warehouse.database.firm.ddl import NEWEST, NIGHTLY_VIEWS, rows_of
+from warehouse.database.firm.ddl import NEWEST, NIGHTLY_VIEWS, rows_of, stored_as
+from warehouse.query.firm_state import Night
+from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout
 
 _INCOMING = "incoming"
@@ -43,17 +45,50 @@ class LoadedSource:
     days: tuple[date, ...]
 
 
+def lost_nights(layout: Layout, known: Collection[Night]) -> str:
+    """Say that a home does not have nights that a firm's book knows; empty if it has them all.
+
+    Raises `OSError` if the home cannot be read.
+    """
+    missing = [
+        (day, snapshot) for day, snapshot in known if not layout.snapshot(day, snapshot).is_dir()
+    ]
+    return _lost_message(layout, known, missing)
+
+
+def _lost_message(layout: Layout, known: Collection[Night], missing: Collection[Night]) -> str:
+    if not missing:
+        return ""
+    first, last = min(missing)[0], max(missing)[0]
+    span = f"of {first}" if first == last else f"{first} to {last}"
+    return (
+        f"{layout.home} does not have {len(missing)} of the {count_of(len(known), 'snapshot')} "
+        f"that this book has of it ({span}). Is its disk mounted? This "
+        "book keeps its nights as they were, and nothing was started there. Bring that home back. "
+        f"If those nights are lost for good, take the organisation out of {FIRM}, rebuild the "
+        "firm's book, and put it back"
+    )
+
+
 def load_source(
-    connection: DuckDBPyConnection, name: str, layout: Layout, known_schema: str | None
+    connection: DuckDBPyConnection,
+    name: str,
+    layout: Layout,
+    known_schema: str | None,
+    snapshots: str = "ops.snapshots",
 ) -> LoadedSource:
     """Bring the rows of a source up to what it published; raises `SourceUnreadable`.
 
-    `known_schema` is the schema of what the firm's book holds of it, None where it holds nothing.
+    `known_schema` is the schema of what the open book holds of it, None if it holds nothing.
+    `snapshots` is the table of all nights that the firm knew. A home that does not have them is
+    not read, because its disk may not be mounted.
     """
     try:
-        with _attach(connection, layout):
+        known = _known_nights(connection, f"{snapshots} where source = ?", name)
+        with _attach(connection, layout, known):
             connection.execute("begin")
             try:
+                _require_nights(connection, name, layout, known, snapshots)
                 loaded = _load(connection, name, known_schema)
                 connection.execute("commit")
             except BaseException:
@@ -65,15 +100,49 @@ def load_source(
         raise SourceUnreadable(f"its warehouse cannot be read: {why}") from error
 
 
+def _known_nights(connection: DuckDBPyConnection, snapshots: str, *values: str) -> set[Night]:
+    query = f"select snapshot_date, snapshot_id from {snapshots}"
+    return set(connection.execute(query, list(values)).fetchall())
+
+
+def _require_nights(
+    connection: DuckDBPyConnection,
+    name: str,
+    layout: Layout,
+    known: Collection[Night],
+    snapshots: str,
+) -> None:
+    """See that the attached warehouse has the nights that the firm knew, and the same ones."""
+    published = _known_nights(connection, f"{_INCOMING}.ops.snapshots")
+    if lost := _lost_message(layout, known, set(known) - published):
+        raise SourceUnreadable(lost)
+    others = connection.execute(
+        f"select count(*) from {snapshots} as known inner join {_INCOMING}.ops.snapshots as given "
+        "using (snapshot_id) where source = ? and known.finished_at <> given.finished_at",
+        [name],
+    ).fetchone()
+    if others and others[0]:
+        raise SourceUnreadable(
+            f"{layout.home} has {count_of(others[0], 'night')} with the ids of nights that this "
+            "book has of it, read at other times. Is it the home of another organisation? This "
+            "book keeps its nights as they were. See which folder firm.toml names for it"
+        )
+
+
 @contextlib.contextmanager
-def _attach(connection: DuckDBPyConnection, layout: Layout) -> Iterator[None]:
+def _attach(
+    connection: DuckDBPyConnection, layout: Layout, known: Collection[Night]
+) -> Iterator[None]:
     """Attach the version that people see now, read-only, whatever is published meanwhile."""
     for again in reversed(range(_TRIES)):
         # The link is followed once: every table is of one version. That version may be pruned just
         # then; an open one is read to its end.
         file = layout.database.resolve()
         if not file.exists() and not again:
-            raise SourceUnreadable("nothing is published in its home")
+            raise SourceUnreadable(
+                lost_nights(layout, known)
+                or f"nothing is published in {layout.home}: look there with nightbook status"
+            )
         with contextlib.suppress(*(duckdb.Error, OSError) if again else ()):
             connection.execute(f"attach {literal(str(file))} as {_INCOMING} (read_only)")
             break
@@ -91,14 +160,14 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
     if schema != ddl.schema_version():
         raise SourceUnreadable(
             f"its warehouse is of another nightbook ({program}, schema {schema}, not "
-            f"{ddl.schema_version()}): run nightbook rebuild there"
+            f"{ddl.schema_version()}): rebuild it there, in the home of that organisation"
         )
     known = _books(connection, "ops", name) if schema == known_schema else set()
     published = _books(connection, f"{_INCOMING}.ops", None)
     gone = sorted({day for day, *_ in known - published})
     new = sorted({day for day, *_ in published - known})
     if schema != known_schema:
-        remove_source(connection, name)
+        _remove_rows(connection, name)
     _replace_days(connection, name, gone, new)
     _replace_rest(connection, name, gone, new)
     if problems := _differences(connection, name, new):
@@ -123,15 +192,63 @@ def _books(
     )
 
 
+def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
+    """Copy all rows of a source from `kept`, an attached older version of the firm's file.
+
+    A column that an older nightbook did not write is NULL. Return False, and copy nothing, if such
+    a column has amounts or is of a book, or if a table or column there is not as it is here.
+    """
+    gate = {table.name for table in GATE}
+    here, there = (_tables_with_source(connection, catalog) for catalog in ("draft", kept))
+    stored = {table: there.get(table, ("", {})) for table in here.keys() - gate}
+    if not all(_can_carry(table, here[table][1], known) for table, (_, known) in stored.items()):
+        return False
+    for table, (schema, _) in stored.items():
+        connection.execute(
+            f"insert into {here[table][0]}.{quote_identifier(table)} by name "
+            f"select * from {kept}.{schema}.{quote_identifier(table)} where source = ?",
+            [name],
+        )
+    return True
+
+
+def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str]) -> bool:
+    """Return whether rows with the `known` columns can be rows with these, by name and type."""
+    new = columns.keys() - known.keys()
+    has_amounts = any(
+        column.endswith("_text") or columns[column].startswith("DECIMAL") for column in new
+    )
+    is_of_book = table in {each.name for each in BOOK}
+    is_same = all(columns.get(column) == kind for column, kind in known.items())
+    return bool(known) and is_same and not has_amounts and not (new and is_of_book)
+
+
+def _tables_with_source(
+    connection: DuckDBPyConnection, catalog: str
+) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the schema and the types of the columns of every table that has a source, by name."""
+    rows = connection.execute(
+        "select table_name, schema_name, map_from_entries(list(row(column_name, data_type))) "
+        "from duckdb_columns() semi join duckdb_tables() using (database_name, table_oid) "
+        "where database_name = ? group by all having list_contains(list(column_name), 'source')",
+        [catalog],
+    ).fetchall()
+    return {name: (schema, columns) for name, schema, columns in rows}
+
+
 def remove_source(connection: DuckDBPyConnection, name: str) -> None:
     """Take every row of a source out; what was known of its nights goes with them."""
-    for table in _tables_of_source():
-        connection.execute(f"delete from {table} where source = ?", [name])
+    _remove_rows(connection, name)
     connection.execute(f"delete from {ddl.stored_as(NIGHTS)} where source = ?", [name])
 
 
+def _remove_rows(connection: DuckDBPyConnection, name: str) -> None:
+    for table in _tables_of_source():
+        connection.execute(f"delete from {table} where source = ?", [name])
+
+
 def _tables_of_source() -> Iterator[str]:
-    yield from map(ddl.stored_as, OF_SOURCES)
+    yield from map(stored_as, OF_SOURCES)
     yield from (rows_of(view) for view in NIGHTLY_VIEWS)
     yield from (rows_of(view) for view, _ in NEWEST)
 
@@ -140,7 +257,7 @@ def _replace_days(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
     """Put the nights of these dates in, in the place of what was there."""
-    stored = [(ddl.stored_as(table), table.name) for table in BOOK]
+    stored = [(stored_as(of_firm(table)), table.name) for table in BOOK]
     stored += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
     for table, of_source in stored:
         for day in sorted({*gone, *new}):
@@ -196,14 +313,14 @@ def _differences(
     counts = " union all ".join(
         f"select snapshot_date, {literal(table.name)} as table_name, 'rows' as measure, "
         "'' as asset_id, false as is_custom_asset, '' as bucket, count(*)::varchar as total "
-        f"from {ddl.stored_as(table)} where {of_source} group by snapshot_date"
+        f"from {stored_as(of_firm(table))} where {of_source} group by snapshot_date"
         for table in BOOK
     )
     rows = connection.execute(
         f"with here as ({counts} union all select snapshot_date, 'balances', 'sum', asset_id, "
         "is_custom_asset, bucket, "
         "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
-        f"from history.balances where {of_source} "
+        f"from {stored_as(of_firm(BALANCES))} where {of_source} "
         "group by snapshot_date, asset_id, is_custom_asset, bucket), "
         "told as (select totals.* from ops.control_totals as totals "
         "inner join ops.snapshots as snapshots using (source, snapshot_id) where is_book "

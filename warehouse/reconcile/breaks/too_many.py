@@ -91,7 +91,8 @@ def _require_few(
         "The ledger may be of another book or another day, or it may name its positions in another "
     )
     words += (
-        "way. Look at it with `nightbook reconcile preview`, and take it out of the inbox if so. "
+        "way. Look at it with `nightbook reconcile preview FILE`, and take it out of the inbox "
     )
+    words += "if so. "
     words += "The line lets all of these breaks through. Each takes six kilobytes of memory."
     raise Ambiguous(words, f"[settings]\nmost_breaks = {2 * number}")

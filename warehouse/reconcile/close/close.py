@@ -9,7 +9,7 @@ from warehouse.contract.wording import and_more, count_of
 from warehouse.reconcile.close import month as months
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.index_page import index_page
-from warehouse.reconcile.close.month import Month
+from warehouse.reconcile.close.month import UNRECONCILED, Month
 from warehouse.reconcile.close.stored_packs import pack_problem, packs, remove_archived_ledgers
 from warehouse.reconcile.comments import intake
 from warehouse.reconcile.settings.closing import CloseSettings
@@ -22,6 +22,7 @@ from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
 from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.readback.verification import stray_notices, verify_workbook
+from warehouse.reconcile.workbook.sign_off import unshown, unshown_words, with_signatures
 from warehouse.storage.layout import json_bytes, written_aside
 
 _NAMED = 5
@@ -114,7 +115,7 @@ def _require_role(settings: CloseSettings, inputs: CloseInputs) -> None:
 
 def _archived_ledgers(store: Store, month: Month) -> frozenset[str]:
     """Return the digests of the ledgers of a month that the archive still has."""
-    digests = pack.ledger_digests(store, month)
+    digests = pack.ledger_names(store, month)
     return frozenset(digest for digest in digests if archived_path(store, digest).is_file())
 
 
@@ -171,7 +172,8 @@ def _members(
 
 
 def _missing(store: Store, month: Month) -> Iterator[str]:
-    """Yield what should be in the pack and is not there any more."""
+    """Yield what should be in the pack and is not there."""
+    yield from _missing_signatures(store, month)
     for result in month.results:
         for path in store.day_files(result.day):
             if not path.is_file():
@@ -184,10 +186,25 @@ def _missing(store: Store, month: Month) -> Iterator[str]:
             yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not kept"
 
 
+def _missing_signatures(store: Store, month: Month) -> Iterator[str]:
+    """Yield the signatures that a workbook has no row for."""
+    for day in month.days:
+        workbook = store.day_files(day.day).workbook
+        if day.signatures and workbook.is_file():
+            content = with_signatures(workbook.read_bytes(), day.signatures)
+            yield from (
+                unshown_words(workbook, signature) for signature in unshown(content, day.signatures)
+            )
+
+
 def _require_answers(store: Store, month: Month, settings: CloseSettings) -> None:
     """Raise `NotClosed` where recon.toml asks for more, or a workbook is not as it was written."""
     problems = []
-    unsigned, last = month.in_state("unsigned"), month.results[-1]
+    unsigned, last = month.in_state("unsigned", "nothing compared"), month.results[-1]
+    unreconciled = [f"{day.day} ({day.state})" for day in month.days if day.state in UNRECONCILED]
+    if settings.unreconciled == "refuse" and unreconciled:
+        days = count_of(len(unreconciled), "day")
+        problems.append(f"{days} of {len(month.days)} not reconciled: {', '.join(unreconciled)}")
     if settings.unsigned == "refuse" and unsigned:
         problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
     if settings.open_breaks == "refuse" and last.unsolved_breaks:
@@ -200,7 +217,7 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
         )
     if problems:
         raise NotClosed(
-            f"{month.name} was not closed, for recon.toml asks for more under [close]: "
+            f"{month.name} was not closed, because recon.toml asks for more under [close]: "
             f"{'; '.join(problems)}. Nothing was written."
         )
     _require_workbooks(store, month)
@@ -233,9 +250,10 @@ def _require_workbooks(store: Store, month: Month) -> None:
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
     """Yield what the pack lists as not done or not there."""
     words = {"unsigned": "not signed", "no ledger": "without a ledger", "no book": "without a book"}
+    words["nothing compared"] = "on which nothing was compared"
     for state, phrase in words.items():
         if days := month.in_state(state):
-            yield f"{count_of(len(days), 'day')} {phrase}: {and_more(days, _NAMED)}"
+            yield f"{count_of(len(days), 'day')} {phrase}: {', '.join(days)}"
     last = month.results[-1]
     if unsolved := last.unsolved_breaks:
         ages = count_ages(unsolved, last.day)

@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from warehouse.contract.wording import and_more, count_of
-from warehouse.query.book import has_sources
 from warehouse.query.connect import connect
+from warehouse.query.firm_state import has_sources
 from warehouse.reconcile.close.lock import closings_of
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.store.closings import ClosedDay, Closing
@@ -19,6 +19,7 @@ from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import json_bytes
 
+UNRECONCILED = ("no ledger", "no book", "nothing compared")
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
 _NAMED = 5
 
@@ -37,6 +38,8 @@ class MonthDay:
         """What is to be said of it in a few words."""
         if self.result is None:
             return "no ledger" if self.snapshot_id else "no book"
+        if not self.result.position_count:
+            return "nothing compared"
         return "signed" if {"preparer", "reviewer"} <= self.signatures.keys() else "unsigned"
 
 
@@ -63,9 +66,9 @@ class Month:
         """The results that count, the oldest first."""
         return [day.result for day in self.days if day.result is not None]
 
-    def in_state(self, state: str) -> list[str]:
-        """Return the days of which that is to be said."""
-        return [str(day.day) for day in self.days if day.state == state]
+    def in_state(self, *states: str) -> list[str]:
+        """Return the days that are in one of these states."""
+        return [str(day.day) for day in self.days if day.state in states]
 
     @property
     def closed_days(self) -> tuple[ClosedDay, ...]:

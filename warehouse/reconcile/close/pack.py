@@ -3,10 +3,13 @@
 import csv
 import hashlib
 import io
+import re
+import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
+from operator import itemgetter
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
@@ -16,12 +19,18 @@ from warehouse.reconcile.comments.trail import TITLES, trail
 from warehouse.reconcile.store.input_archive import archived_path
 from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.workbook.sign_off import with_signatures
+from warehouse.spreadsheet.reading.archives import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import json_bytes, written_aside
 
-FORMAT = 1
+# In format 1 the name of a ledger was its SHA-256, and no more.
+FORMAT, _FIRST_FORMAT = 2, 1
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
+# Characters that some system does not allow in a name, and dots and blanks at an end of it.
+_UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
+_LONGEST_NAME, _LONGEST_ENDING = 150, 10  # bytes, and characters
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every member: the same content is the same file
 
 
@@ -75,19 +84,21 @@ def pack_name(month: str, version: int) -> str:
 
 def evidence(store: Store, month: Month) -> Iterator[PackMember]:
     """Yield the files that stand behind a month, as they lie in the reconciliation's folder."""
-    for result in month.results:
-        for path in store.day_files(result.day):
+    for day in month.days:
+        files = store.day_files(day.day)
+        for path in files if day.result else ():
             if path.is_file():
-                yield PackMember(f"{DAYS}{result.day}/{path.name}", path.read_bytes())
+                content = path.read_bytes()
+                if path == files.workbook:
+                    content = with_signatures(content, day.signatures)
+                yield PackMember(f"{DAYS}{day.day}/{path.name}", content)
     yield from _stored_records(store, month)
-    for folder, ending, digests in (
-        (LEDGERS, "", ledger_digests(store, month)),
-        (SETTINGS, ".toml", {day.settings for day in month.closed_days}),
-    ):
-        for sha256 in sorted(digests):
-            path = archived_path(store, sha256)
-            if path.is_file():
-                yield PackMember(f"{folder}{sha256}{ending}", path.read_bytes())
+    names = ledger_names(store, month)
+    names |= {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
+    for sha256, name in sorted(names.items(), key=itemgetter(1)):
+        path = archived_path(store, sha256)
+        if path.is_file():
+            yield PackMember(name, path.read_bytes())
 
 
 def _stored_records(store: Store, month: Month) -> Iterator[PackMember]:
@@ -106,10 +117,46 @@ def _of_store(store: Store, path: Path) -> PackMember:
     return PackMember(STORE + path.relative_to(store.root).as_posix(), path.read_bytes())
 
 
-def ledger_digests(store: Store, month: Month) -> set[str]:
-    """Return the digests of every ledger that a run of a month read."""
-    paths = [path for day in month.days for path in store.result_paths(day.day)]
-    return {source.sha256 for path in paths for source in store.result_at(path).sources}
+def ledger_names(store: Store, month: Month) -> dict[str, str]:
+    """Return by digest the name that each ledger of a month has in its pack.
+
+    It is the name that it had in the inbox, in a folder of the first day that read it.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for day in month.days:
+        for path in store.result_paths(day.day):
+            for source in store.result_at(path).sources:
+                if source.sha256 not in names:
+                    name = _free_name(f"{LEDGERS}{day.day}/{_portable(source.name)}", taken)
+                    names[source.sha256] = name
+    return names
+
+
+def _portable(name: str) -> str:
+    """Return the name of a ledger as any system can unpack it."""
+    # The archive has what was packed, so the ending of gzip would be wrong.
+    name = name[: -len(GZIP)] if name.lower().endswith(GZIP) else name
+    parts = (_UNPORTABLE.sub("_", part) for part in name.split("/"))
+    return "/".join(_cut(part) for part in parts if part)
+
+
+def _cut(name: str) -> str:
+    """Return a name that no file system finds too long, with the ending that it has."""
+    path = PurePosixPath(name)
+    ending = path.suffix if len(path.suffix) <= _LONGEST_ENDING else ""
+    stem = name.removesuffix(ending).encode()[:_LONGEST_NAME]
+    return stem.decode(errors="ignore") + ending
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """Return a name that no other file has on any system, and remember it."""
+    path, number = PurePosixPath(name), 1
+    while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
+        number += 1
+        name = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
+    taken.add(key)
+    return name
 
 
 def trail_table(store: Store, first: date, through: date) -> bytes:
@@ -158,11 +205,14 @@ def read_facts(content: bytes) -> PackFacts:
 def read_manifest(content: bytes) -> PackManifest:
     """Return the manifest of a pack; raise `ValueError` where that is no such file."""
     manifest = msgspec.json.decode(content, type=PackManifest)
-    if manifest.format != FORMAT:
-        raise ValueError(f"it has format {manifest.format}, and this nightbook reads {FORMAT}")
+    if manifest.format not in (_FIRST_FORMAT, FORMAT):
+        known = f"{_FIRST_FORMAT} and {FORMAT}"
+        raise ValueError(f"it has format {manifest.format}, and this nightbook reads {known}")
     return manifest
 
 
-def ledgers_among(names: Iterable[str]) -> frozenset[str]:
-    """Return the digests of the ledgers among the names of a pack's files."""
-    return frozenset(name.removeprefix(LEDGERS) for name in names if name.startswith(LEDGERS))
+def ledgers_among(manifest: PackManifest) -> dict[str, str]:
+    """Return the digests of the ledgers in a pack, by their names there."""
+    return {
+        name: member.sha256 for name, member in manifest.members.items() if name.startswith(LEDGERS)
+    }

@@ -63,6 +63,6 @@ def remove_archived_ledgers(store: Store, today: date, keep_days: int) -> None:
         if pack_problem(store, closing):
             continue
         with zipfile.ZipFile(packs(store) / closing.pack) as names:
-            ledgers = pack.ledgers_among(names.namelist())
-        for sha256 in ledgers & old.keys():
+            manifest = pack.read_manifest(names.read(pack.MANIFEST))
+        for sha256 in old.keys() & set(pack.ledgers_among(manifest).values()):
             archived_path(store, sha256).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import duckdb
 
@@ -27,9 +27,11 @@ from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.readback.verification import verify_workbook
+from warehouse.reconcile.workbook.sign_off import unshown, unshown_words
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.storage.layout import digest_of
 
+_SHOWS_SIGNATURES = 4  # the wording from which workbooks in packs show all signatures
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # the last one of a file with a password
 
 
@@ -76,7 +78,7 @@ def _compare(
         raise ValueError("it has no result")
     with _telling(check, "results"):
         _compare_results(store, month, check)
-    _compare_workbooks(store, month, check)
+    _compare_workbooks(store, month, facts, check)
     _compare_signatures(store, month, check)
     _compare_inputs(store, month, manifest, check)
     _compare_pages(store, month, manifest, facts, check, program_version=program_version)
@@ -97,7 +99,7 @@ def _compare_pages(
     if facts.wording == WORDING:
         pages[pack.TRAIL] = pack.trail_table(store, month.first, month.through)
         if facts.program == program_version:
-            here = pack.ledgers_among(manifest.members)
+            here = frozenset(pack.ledgers_among(manifest).values())
             pages[pack.INDEX] = index_page(store, month, facts, here)
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
@@ -158,10 +160,12 @@ def _digest(path: Path, result: RunResult) -> tuple[str, int]:
         return join.digest(connection, result.fields, also), table.num_rows
 
 
-def _compare_workbooks(store: Store, month: Month, check: PackCheck) -> None:
+def _compare_workbooks(store: Store, month: Month, facts: PackFacts, check: PackCheck) -> None:
     number = 0
-    for result in month.results:
-        path = store.day_files(result.day).workbook
+    for day in month.days:
+        result, path = day.result, store.day_files(day.day).workbook
+        if result is None:
+            continue
         if not path.is_file():
             check.uncompared.append(f"{path.name} is not there")
             continue
@@ -175,6 +179,14 @@ def _compare_workbooks(store: Store, month: Month, check: PackCheck) -> None:
         check.uncompared += [f"{path.name}: {words}" for words in workbook.uncompared]
         if workbook.run_id != result.run_id:
             check.differences.append(f"{path.name} shows run {workbook.run_id}")
+        if facts.wording >= _SHOWS_SIGNATURES:
+            unsigned = (
+                unshown_words(path, signature)
+                for signature in unshown(path.read_bytes(), day.signatures)
+            )
+            check.differences += [
+                f"{words}: it is not there" for words in unsigned if words not in facts.missing
+            ]
     check.compared.append(f"{count_of(number, 'workbook')} with every cell that nightbook wrote")
 
 
@@ -188,18 +200,19 @@ def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(store: Store, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """See that each ledger and recon.toml is what its name says, and what the results read."""
-    ledgers = pack.ledgers_among(manifest.members)
-    read_by_results = pack.ledger_digests(store, month) | {
-        day.settings for day in month.closed_days
-    }
+    """Check that each ledger and recon.toml is what its name says, and what the results read."""
+    ledgers = pack.ledgers_among(manifest)
+    expected = pack.ledger_names(store, month)
+    if manifest.format < pack.FORMAT:
+        expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
+    expected |= {day.settings: f"{pack.SETTINGS}{day.settings}.toml" for day in month.closed_days}
     there = {
-        name: digest.sha256
-        for name, digest in manifest.members.items()
+        name: member.sha256
+        for name, member in manifest.members.items()
         if name.startswith((pack.LEDGERS, pack.SETTINGS))
     }
     for name, digest in there.items():
-        if PurePosixPath(name).stem != digest or digest not in read_by_results:
+        if expected.get(digest) != name:
             check.differences.append(f"{name} is not what its name says, or no result read it")
     check.compared.append(
         f"{count_of(len(ledgers), 'ledger')} and {len(there) - len(ledgers)} recon.toml by digest"

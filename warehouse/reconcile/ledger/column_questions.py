@@ -22,7 +22,8 @@ from warehouse.reconcile.terms.file_names import name_pattern
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # of the values of a column that must be names of a dimension
-_OTHER_SIDE = {"s": "H", "d": "C", "dr": "CR", "soll": "Haben", "debit": "Credit", "+": "-"}
+_SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
+_OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 # Letters that are sides only together, by the one that makes an amount negative.
 _PAIRS = {
     frozenset(pair): pair[1]
@@ -53,9 +54,12 @@ def ask_for_scope(
         if dimension in lacking:
             raise Ambiguous(
                 f"{where} is an export of {' and '.join(names)} by its columns, and the book knows "
-                f"no {dimension} of that name.",
-                f'{heading("file", name_pattern(file))}\n{dimension} = "*"'
-                f"   # or the {dimension} that the book has for it",
+                f"no {dimension} of that name. Write the name that the book has for it.",
+                choices(
+                    heading("file", name_pattern(file)),
+                    f'{dimension} = "..."',
+                    f'{dimension} = "*"   # it covers every {dimension}',
+                ),
             )
     for dimension in _NAMED:
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
@@ -143,11 +147,16 @@ def question_of_columns(
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in lacking:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
+        lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
+        # The amount that is read now, like the total of a row, is not the amount of any name. A
+        # name may be called like a field.
+        titles = [title for title in head.titles if context.known.has(dimension, title)]
+        lines.append(f"label_columns = {_list(titles)}")
         return Ambiguous(
             f"{where}: cannot tell what these columns contain: {samples[:1500]}. "
             f"Their titles are names of a {dimension}, which no column says: each of them "
             f"seems to be the amounts of one {dimension}.",
-            f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}",
+            "\n".join(lines),
         )
     answer = _settlement_of(asked, body, lacking, context)
     words = f"{where}: cannot tell what these columns say about the amounts: "
@@ -239,19 +248,22 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
     if stated and all(words.is_debit(word) or words.is_credit(word) for word in stated):
         credit = [word for word in stated if words.is_credit(word)]
         others = [word for word in stated if not words.is_credit(word)]
-        proposal = credit[0] if credit else _OTHER_SIDE.get(fold(others[0]), "C")
-        comment = f'   # or "{others[0]}"' if others else ""
-        negative, positive = [proposal], [""] if "" in written else []
-    else:
-        negative = [word for word in stated if words.side_of(word) == "negative"]
-        if pair := _PAIRS.get(frozenset(by_fold)):
-            negative = [by_fold[pair]]
-        if set(by_fold) - {""} == {"-"} and "" not in written:
-            negative = []
-        positive = [word for word in written if word not in negative]
-        if all(words.side_of(word) == "positive" for word in positive):
-            positive = []
-        comment = f'   # or "{positive[0]}"' if positive and positive[0] else ""
+        sides = [
+            credit or [_OTHER_SIDE.get(fold(others[0]), "C")],
+            others or [_OTHER_SIDE.get(fold(credit[0]), "D")],
+        ]
+        lines = [_word_setting("negative_word", side) for side in sides]
+        lines = [setting("sign", column.title), *(f"{CHOICE}{line}" for line in lines)]
+        return [*lines, _word_setting("positive_word", [""])] if "" in written else lines
+    negative = [word for word in stated if words.side_of(word) == "negative"]
+    if pair := _PAIRS.get(frozenset(by_fold)):
+        negative = [by_fold[pair]]
+    if set(by_fold) - {""} == {"-"} and "" not in written:
+        negative = []
+    positive = [word for word in written if word not in negative]
+    if all(words.side_of(word) == "positive" for word in positive):
+        positive = []
+    comment = f'   # or "{positive[0]}"' if positive and positive[0] else ""
     if not negative:
         return []
     lines = [setting("sign", column.title), f"{_word_setting('negative_word', negative)}{comment}"]
@@ -276,7 +288,8 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
         for word, factor in factors.items()
         if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
     }
-    return [setting("unit_column", column.title), _unit_words(listed)]
+    mark = "" if all(factors[word] for word in listed) else CHOICE
+    return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
 
 
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
@@ -384,10 +397,14 @@ def ask_for_words(body: LedgerBody, where: str) -> str:
             f"{', '.join(repr(word[:40]) for word in [*kept, *voids][:_MOST_WORDS])} of {title!r}"
             for title, (kept, voids) in new.items()
         )
-        raise Ambiguous(
-            f"{where}: recon.toml does not say whether rows with these words count: {shown}.",
-            "\n".join([head.table, *_row_lines(new, head)]),
-        )
+        message = f"{where}: recon.toml does not say whether rows with these words count: {shown}."
+        void = {title: ((), voids) for title, (_, voids) in new.items() if voids}
+        if void:  # the other words are asked about next
+            raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
+        skipped = {title: ((), words) for title, (words, _) in new.items()}
+        keep, *_ = _row_lines(new, head)
+        *_, skip = _row_lines(skipped, head)
+        raise Ambiguous(message, choices(head.table, keep, skip))
     return positive
 
 
@@ -403,13 +420,15 @@ def _ask_for_signs(body: LedgerBody, place: int, where: str) -> str:
         return "".join(unknown)
     shown = ", ".join(repr(word[:40]) for word in unknown[:_MOST_WORDS])
     lines = [setting("sign", title)]
-    if head.shape.negative_words:
-        lines.append(_word_setting("negative_word", head.shape.negative_words))
+    if negative := head.shape.negative_words:
+        lines.append(_word_setting("negative_word", negative))
         positive = [*dict.fromkeys((*head.shape.positive_words, *unknown))]
-        lines.append(_word_setting("positive_word", positive))
+        lines.append(f"{CHOICE}{_word_setting('positive_word', positive)}")
+        lines.append(f"{CHOICE}{_word_setting('negative_word', [*negative, *unknown])}")
     else:
         column = UnknownColumn(place, title, "text", tuple(words))
-        lines = _sign_lines(column, head.words) or [*lines, setting("negative_word", words[-1])]
+        guesses = [f"{CHOICE}{setting('negative_word', word)}" for word in words]
+        lines = _sign_lines(column, head.words) or [*lines, *guesses]
     raise Ambiguous(
         f"{where}: recon.toml does not say whether these words of the column "
         f"{title!r} make an amount negative: {shown}.",
@@ -429,13 +448,19 @@ def _ask_for_units(body: LedgerBody, place: int, where: str) -> None:
     if not unknown:
         return
     factors = {word: plain(factor) for word, factor in head.shape.unit_words.items()}
+    mark = ""
     if head.words.is_decimals(head.titles[place]):
         factors |= _factors_of_decimals(unknown[:_MOST_WORDS])
     else:
-        factors |= {word: head.words.factor_of(word) or "1" for word in unknown[:_MOST_WORDS]}
+        known = {word: head.words.factor_of(word) for word in unknown[:_MOST_WORDS]}
+        mark = "" if all(known.values()) else CHOICE
+        factors |= {word: factor or "1" for word, factor in known.items()}
     raise Ambiguous(
         f"{where}: recon.toml does not say by what these units of the column "
         f"{head.title_of(place)!r} multiply an amount: "
-        f"{', '.join(repr(word[:40]) for word in unknown[:_MOST_WORDS])}.",
-        f"{head.table}\n{setting('unit_column', head.title_of(place))}\n{_unit_words(factors)}",
+        f"{', '.join(repr(word[:40]) for word in unknown[:_MOST_WORDS])}. Correct the factors "
+        "that are wrong.",
+        "\n".join(
+            [head.table, setting("unit_column", head.title_of(place)), mark + _unit_words(factors)]
+        ),
     )

@@ -110,7 +110,7 @@ def _start_reading(
     ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
-    days, undated = dates_of(grid, head, context.remembered, where)
+    days, undated = dates_of(grid, head, context.remembered, where, context.day)
     chosen = _day_of_rows(days, context.day)
     unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
     _remember(head, context)

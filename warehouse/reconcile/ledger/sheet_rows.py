@@ -32,11 +32,14 @@ from warehouse.reconcile.terms.dates import is_date
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
+from warehouse.spreadsheet.reading.formats.open_document import NO_VALUE
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.printed_tables import is_page_number, without_digits
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 _OTHER_DATE = "another date"
+# The errors that programs show for a name like =Hedge, =-Hedge or =@Hedge.
+_UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
 _ASSET = FIELDS.index("asset")
 
 
@@ -322,7 +325,7 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     fields = [(name, at) for name, at in places.items() if name != "amount"]
     for name, where in (*fields, *(("amount", term.place) for term in layer.terms)):
         if (row, where) in grid.errors:
-            return f"the {name} is an error cell: {grid.errors[row, where]}"[:200]
+            return _reason_of_error(name, grid.errors[row, where])
     if any(as_text(extra) for extra in cells[len(reading.head.titles) :]):
         return "the row has more cells than the header"
     for name in REQUIRED_NAMES:
@@ -333,6 +336,18 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     if row in reading.undated:
         return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"
     return reading.amounts.read(cells, layer, names[_ASSET])
+
+
+def _reason_of_error(name: str, error: str) -> str:
+    """Return why a cell without a value cannot be used, and what to do about it."""
+    if name in FIELDS and error.startswith((NO_VALUE, *_UNKNOWN_NAME)):
+        shown = "" if error == NO_VALUE else f" ({error})"
+        return (
+            f"the {name} is a formula without a result{shown[:40]}. If it is a name that begins "
+            "with =, +, - or @, type an apostrophe before it ('=Name). If it is a formula, let its "
+            "program calculate it"
+        )
+    return f"the {name} is an error cell: {error}"[:200]
 
 
 def _raw(reading: SheetReading, row: int, layer: Layer) -> str:

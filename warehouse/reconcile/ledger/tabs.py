@@ -12,8 +12,8 @@ from warehouse.reconcile.settings.scope import ALL
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import heading, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.terms.file_names import name_pattern
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, choices
+from warehouse.reconcile.terms.file_names import day_in, name_pattern
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import first_text
 
@@ -40,9 +40,23 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
                 "`sheet` in recon.toml."
             )
         tabs = named
+    tabs = _tabs_of_day(tabs, context)
     if len(tabs) > 1:
         raise _several_tabs(tabs, name, context)
     return tabs
+
+
+def _tabs_of_day(
+    tabs: Sequence[tuple[Grid, Header]], context: ReadingContext
+) -> list[tuple[Grid, Header]]:
+    """Return the tab of the day of the book, or of the newest day before it, if all have a day.
+
+    Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    """
+    days = {day: tab for tab in tabs if (day := day_in(tab[0].sheet)) is not None}
+    if len(days) < len(tabs):
+        return list(tabs)
+    return [days[max([day for day in days if day <= context.day] or days)]]
 
 
 def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
@@ -67,10 +81,10 @@ def _several_tabs(
             f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
             "   # the name of each tab is that of its rows",
         )
+    lines = [setting("sheet", grid.sheet) for grid, _ in tabs]
     return Ambiguous(
         words,
-        f"{tabs[0][1].table}\n{setting('sheet', tabs[0][0].sheet)}"
-        f'   # or "{ALL}", where all of them together are',
+        choices(tabs[0][1].table, *lines, f"{setting('sheet', ALL)}   # all of them together"),
     )
 
 
@@ -100,7 +114,7 @@ def other_tabs(
     for grid in file.grids:
         if any(grid is tab for tab, _ in chosen):
             continue
-        reason, severity = _reason_of_tab(grid, name, chosen[0][1].shape.sheet, context)
+        reason, severity = _reason_of_tab(grid, name, chosen[0], context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
             yield Unused(
@@ -118,7 +132,9 @@ def other_tabs(
         raise _question_of_others(asked, chosen, name, context)
 
 
-def _reason_of_tab(grid: Grid, file: str, sheet: str, context: ReadingContext) -> tuple[str, str]:
+def _reason_of_tab(
+    grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
+) -> tuple[str, str]:
     """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"
@@ -126,8 +142,11 @@ def _reason_of_tab(grid: Grid, file: str, sheet: str, context: ReadingContext) -
         return "it is empty", "low"
     if not holds_amounts(grid.rows):
         return "it holds no amounts", "low"
-    if sheet:
+    if sheet := chosen[1].shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"
+    day, day_of_chosen = day_in(grid.sheet), day_in(chosen[0].sheet)
+    if day is not None and day_of_chosen not in (None, day):
+        return f"its name is of {day}", "low"
     return refusal_of(grid), "medium"
 
 
@@ -144,6 +163,6 @@ def _question_of_others(
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
         f"{file}: the ledger was found in {sheet!r}, and there are amounts in {_names(asked)}, "
-        "whose columns are not understood.",
-        "\n".join(lines) + "   # the others are then left out",
+        "whose columns are not understood. If the ledger is complete without them, take the line.",
+        choices(*lines),
     )

@@ -25,7 +25,7 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.dates import date_of, is_date
 from warehouse.reconcile.terms.dimensions import FIELDS, LEDGER_FIELDS
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms.errors import Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
@@ -487,8 +487,11 @@ def rows_of_other_dates(
             f"{where}: by the column {title!r} {number} of {len(days) - head.body} rows would "
             f"be of other days than {day} and be left out, and {gone} of {len(now | then)} "
             "positions with them. It may be the date of the last movement.",
-            f'{head.table}\nas_of = ""'
-            f"   # or {setting('as_of', title)}, where the rows of other days are to be left out",
+            choices(
+                head.table,
+                'as_of = ""   # all rows count',
+                f"{setting('as_of', title)}   # rows of other days are left out",
+            ),
         )
     words = f"another date than {day} in {title!r}"
     words += (

@@ -13,6 +13,7 @@ ROLES = ("preparer", "reviewer", "approver")
 class CloseSettings:
     """What `close` does with unsigned days and open breaks: `list` them, or `refuse`.
 
+    `unreconciled` says the same of days without a ledger or a book, or that compared nothing.
     `roles` has the names of those who may sign, by role; a role that is not there is anybody's.
     Only who has the highest of them may close a month or restate a closed day.
     Where an `approver` is needed, the last day of the month must be signed by one. Ledgers of
@@ -21,6 +22,7 @@ class CloseSettings:
 
     unsigned: str = "list"
     open_breaks: str = "list"
+    unreconciled: str = "list"
     needs_approver: bool = False
     keep_days: int = 400
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -53,11 +55,12 @@ class CloseSettings:
 def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
     """Return the settings of the tables `[close]` and `[roles]`."""
     default = CloseSettings()
-    close.refuse_unknown("unsigned open_breaks approver keep_days")
+    close.refuse_unknown("unsigned open_breaks unreconciled approver keep_days")
     roles.refuse_unknown(" ".join(ROLES))
     return CloseSettings(
         unsigned=close.choice("unsigned", "list", "refuse", default=default.unsigned),
         open_breaks=close.choice("open_breaks", "list", "refuse", default=default.open_breaks),
+        unreconciled=close.choice("unreconciled", "list", "refuse", default=default.unreconciled),
         needs_approver=close.flag("approver"),
         keep_days=close.count("keep_days", default.keep_days),
         roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},

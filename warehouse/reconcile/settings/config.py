@@ -59,6 +59,7 @@ relative = "0"
 # [close]
 # unsigned = "list"             # or "refuse": a month with unsigned days is not closed
 # open_breaks = "list"          # or "refuse": nor one whose last day has open breaks
+# unreconciled = "list"         # or "refuse": nor one with days without a ledger or a book
 # approver = true               # an approver signs its last day; a second person accepts breaks
 # keep_days = 400               # of ledgers that a pack has; the packs stay
 

@@ -21,7 +21,7 @@ ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evid
 TRAIL = "Audit trail"
 # Raise it when a title or a text of workbooks or packs changes. An older workbook is compared with
 # the words that it was written with, and the pages of an older pack are not rendered again.
-WORDING = 3
+WORDING = 4
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 

@@ -33,7 +33,7 @@ def look_back(store: Store, config: Config, content: WorkbookContent) -> OverTim
     return OverTime(
         trail=tuple(trail(store, day.replace(day=1), day, content.run_id)),
         nights=(*_nights_before(store, day), _tonight(content)),
-        roles=tuple(config.close.roles),
+        roles=(*config.close.roles, *(("approver",) if config.close.needs_approver else ())),
     )
 
 

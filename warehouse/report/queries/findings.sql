@@ -12,6 +12,7 @@ listed as (
     select
         if(earlier.kind is null, 'new', 'old') as since,
         findings.severity,
+        findings.severity_rank,
         findings.kind,
         findings.portfolio_id,
         findings.portfolio_name as portfolio,
@@ -37,7 +38,7 @@ shown as (
     qualify row_number() over (
         partition by since
         order by
-            case severity when 'high' then 1 when 'medium' then 2 else 3 end,
+            severity_rank,
             kind,
             portfolio_id,
             venue_id,
@@ -137,7 +138,7 @@ left join money
     and money.venue_id is not distinct from listed.venue_id
     and money.words = listed.words
 order by
-    case listed.severity when 'high' then 1 when 'medium' then 2 else 3 end,
+    listed.severity_rank,
     listed.since,
     listed.kind,
     listed.portfolio_id,

@@ -20,7 +20,7 @@ where snapshot_date = $before
                 = regexp_replace(earlier.words, '[0-9]+( assets?)?', '', 'g')
     )
 order by
-    case severity when 'high' then 1 when 'medium' then 2 else 3 end,
+    severity_rank,
     kind,
     portfolio_id,
     venue_id,

@@ -8,4 +8,4 @@ select
     venue_name as venue,
     words
 from findings
-order by severity = 'high' desc, severity = 'medium' desc, source, kind, words
+order by severity_rank, source, kind, words

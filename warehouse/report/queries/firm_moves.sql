@@ -7,4 +7,4 @@ select
     before_text,
     after_text
 from asset_moves
-order by severity = 'high' desc, severity = 'medium' desc, source, asset_id, is_custom_asset
+order by severity_rank, source, asset_id, is_custom_asset

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.contract.wording import count_of
+from warehouse.query.firm_state import FirmState
 from warehouse.report import blocks, wording
 from warehouse.report.answers import QueryRows, ask, query
 from warehouse.report.blocks import Section, TableColumn, note, sentence_section
@@ -47,6 +48,15 @@ _MOVES = (
     blocks.amount("Before", "before_text"),
     blocks.amount("Now", "after_text"),
 )
+_SHARED = (
+    blocks.name_column("Portfolio", "portfolio_name"),
+    blocks.name_column("Id", "portfolio_id"),
+    blocks.name_column("Seen by", "sources"),
+    blocks.name_column("Counts for", "counted_for"),
+    TableColumn("Settled", lambda row: "yes" if row["is_settled"] else "no"),
+    TableColumn("Amounts", lambda row: "different" if row["differs"] else "equal"),
+    blocks.date("Last", "snapshot_date"),
+)
 _FINDINGS = (_SOURCE, *findings_columns(with_assets=False))
 
 
@@ -55,7 +65,7 @@ def sources(connection: DuckDBPyConnection) -> QueryRows:
     return ask(connection, query("firm_sources"))
 
 
-def headline(answered: QueryRows, now: datetime) -> tuple[str, Markup]:
+def headline(answered: QueryRows, state: FirmState, now: datetime) -> tuple[str, Markup]:
     """Return the state of the firm's night as one word for the eye, and in a sentence."""
     if not answered.rows:
         return "none", note("No organisation has published a night yet.")
@@ -70,13 +80,15 @@ def headline(answered: QueryRows, now: datetime) -> tuple[str, Markup]:
     if now.date() - day >= _LATE:
         return "stale", note("<b>This book is not tonight's.</b> ") + words
     if within == len(answered.rows):
-        return ACCEPTED, words
+        if state.is_whole:
+            return (HELD if state.waits else ACCEPTED), words
+        return "stale", words
     is_held = any(row["state"] == HELD for row in answered.rows)
     return (HELD if is_held and within else "stale"), words
 
 
-def warnings(answered: QueryRows) -> Iterator[Markup]:
-    """Yield what the figures lack: an organisation each, with the date of its last book."""
+def warnings(answered: QueryRows, state: FirmState) -> Iterator[Markup]:
+    """Yield what the figures lack, and what a person must know or decide."""
     for row in answered.rows:
         if not row["is_in_book"]:
             last = (
@@ -91,13 +103,51 @@ def warnings(answered: QueryRows) -> Iterator[Markup]:
                 wording.printable(row["reason"] or "the guards stopped it", 300),
                 last,
             )
+        elif problem := state.problems.get(row["source"]):
+            yield note(
+                "<b>{}</b> is in these figures, but its home cannot be read: {}.",
+                wording.name(row["source"]),
+                wording.printable(problem, 300),
+            )
+    for name, (snapshot_id, count) in state.waiting.items():
+        yield note(
+            "<b>{}</b>: {} must be decided there, the newest is {}.",
+            wording.name(name),
+            count_of(count, "held night"),
+            snapshot_id,
+        )
+    if state.unsettled_portfolios:
+        yield note(
+            "<b>{} in the books of several organisations.</b> Each counts once, for the first of "
+            "them by name. firm.toml must say for which: see nightbook status.",
+            f"{count_of(len(state.unsettled_portfolios), 'portfolio')} "
+            f"{'is' if len(state.unsettled_portfolios) == 1 else 'are'}",
+        )
+    for name, since in state.removed.items():
+        yield note(
+            "<b>{}</b> is not in firm.toml since {}: no figure holds it.",
+            wording.name(name),
+            wording.day(since.date()),
+        )
+
+
+def shared_portfolios(connection: DuckDBPyConnection, state: FirmState) -> Section:
+    """Return the portfolios that several organisations can see, and for which each counts."""
+    title, total = "Portfolios of several organisations", len(state.shared)
+    if not total:
+        return sentence_section("shared", title, "none", "No portfolio is in two books.")
+    undecided = len(state.unsettled_portfolios)
+    figure = f"{undecided:,} to settle" if undecided else f"{total:,} settled"
+    answered = ask(connection, query("firm_shared"), MOST)
+    table = blocks.table("Each counts once", answered, _SHARED)
+    return Section("shared", title, figure, tables=(table,))
 
 
 def gate(answered: QueryRows) -> Section:
     """Return the table of all organisations: those that the book lacks come first."""
     missing = sum(not row["is_in_book"] for row in answered.rows)
     figure = f"{missing:,} missing" if missing else "all"
-    sentence = note("The report of each organisation is in its own home: nightbook report there.")
+    sentence = note("The report of each organisation is in its own home.")
     table = blocks.table("In tonight's book", answered, _GATE)
     return Section("sources", "Organisations", figure, notes=(sentence,), tables=(table,))
 
@@ -106,7 +156,10 @@ def sections(connection: DuckDBPyConnection) -> Iterator[Section]:
     """Yield what the organisations of the book hold together, what moved and what was found."""
     held = ask(connection, query("firm_holdings"), MOST)
     missing = held.rows[0]["missing_sources"] if held.rows else None
-    sentence = note("Sums are exact, over the organisations of this book and no others.")
+    sentence = note(
+        "Sums are exact, over the organisations of this book and no others. A portfolio that "
+        "several of them can see counts once."
+    )
     if missing is not None:
         sentence += note(" <b>Not in them: {}.</b>", wording.printable(missing, 300))
     yield Section(

@@ -4,7 +4,8 @@
 --
 -- snapshot_date: Business date of the book.
 -- snapshot_id: Its short name: the date, how many sources it holds of how many, and a digest of
---     their snapshots. The same snapshots have the same name.
+--     their snapshots. The same snapshots have the same name, as long as portfolios that several
+--     sources see count for the same ones.
 -- sources: How many sources the book holds.
 -- listed: How many were to be in it.
 -- missing_sources: Names of those that it lacks; NULL where it is whole.
@@ -29,7 +30,7 @@ select
             string_agg(
                 nights.source || chr(10) || snapshots.snapshot_id, chr(10)
                 order by nights.source
-            ) filter (where is_in_book)
+            ) filter (where is_in_book) || coalesce(any_value(aside.portfolios), '')
         ),
         8
     ) as snapshot_id,
@@ -57,5 +58,16 @@ left join ops.snapshots as snapshots
     on nights.is_in_book
     and snapshots.source = nights.source
     and snapshots.snapshot_id = nights.snapshot_id
+left join (
+    select
+        snapshot_date,
+        chr(10) || string_agg(
+            source || chr(10) || portfolio_id, chr(10)
+            order by source, portfolio_id
+        ) as portfolios
+    from internal.set_aside
+    group by snapshot_date
+) as aside
+    on aside.snapshot_date = nights.snapshot_date
 group by nights.snapshot_date
 having count(*) filter (where is_in_book) > 0

@@ -8,13 +8,15 @@
 -- asset_id: Asset whose total moved.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
 -- move: new, gone, turned (its sign), fell or rose.
--- severity: high where it turned, or is more than eight times what it was, or less than an eighth;
+-- severity: text, so sort by severity_rank; high where it turned, or is more than eight times what it was, or less than an eighth;
 --     medium where it is gone, or more than twice or less than half; low otherwise.
 -- before: The total before; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- before_text: The same, exact; 0 where there was none.
 -- after: The total now; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- after_text: The same, exact; 0 where there is none.
--- example: select asset_id, move, before_text, after_text from asset_moves order by all
+-- severity_rank: 1 for high, 2 for medium, 3 for low.
+-- example: select asset_id, move, before_text, after_text from asset_moves
+--     order by severity_rank, asset_id
 
 with books as (
     select
@@ -90,7 +92,8 @@ select
     internal.as_amount(before_text) as before,
     before_text,
     internal.as_amount(after_text) as after,
-    after_text
+    after_text,
+    case severity when 'high' then 1 when 'medium' then 2 else 3 end::bigint as severity_rank
 from compared
 inner join books
     on books.place = 1

@@ -6,7 +6,7 @@
 -- once in a position. If the amounts are the same, the severity is high, because they count twice.
 --
 -- snapshot_date: Business date of the book.
--- severity: high, medium or low.
+-- severity: high, medium or low; text, so sort by severity_rank.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
 --     integration_unknown_venue, portfolio_vanished, portfolio_renamed, portfolio_emptied,
 --     venue_emptied, asset_moved (see asset_moves), instruments_stale, instruments_gone,
@@ -17,7 +17,8 @@
 -- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
 --     API states none.
 -- venue_name: The venue's name for people; NULL where the list of venues does not have it.
--- example: select severity, kind, words from findings order by all
+-- severity_rank: 1 for high, 2 for medium, 3 for low.
+-- example: select severity, kind, words from findings order by severity_rank, kind, words
 
 with book as (
     select
@@ -398,7 +399,8 @@ select
     every_finding.venue_id,
     every_finding.words,
     coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
-    venues.display_name as venue_name
+    venues.display_name as venue_name,
+    case every_finding.severity when 'high' then 1 when 'medium' then 2 else 3 end as severity_rank
 from every_finding
 cross join book
 left join portfolios

@@ -15,6 +15,7 @@ from tests.support.ledger_samples import (
     ledger_rows,
     ledger_samples,
 )
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
@@ -50,7 +51,7 @@ def read_with_answers(sample: LedgerSample, settings: Path) -> tuple[Ledger, int
             return read_ledger([file], ReadingContext(config=config, day=DAY, known=known)), rounds
         except Ambiguous as question:
             with settings.open("a", encoding="utf-8") as answers:
-                answers.write(f"{question.line}\n")
+                answers.write(f"{answer(question.line)}\n")
     raise AssertionError(settings.read_text(encoding="utf-8"))
 
 
@@ -88,7 +89,7 @@ def test_the_six_errors_of_every_sample_are_the_breaks(
     try:
         desk.run()
     except Ambiguous as question:
-        desk.settle(f"{settings}\n{question.line}\n")
+        desk.settle(f"{settings}\n{answer(question.line)}\n")
         desk.run()
     assert {tuple(break_["key"][:4]) for break_ in desk.breaks()} == {
         key for error in ERRORS for key in error.rows

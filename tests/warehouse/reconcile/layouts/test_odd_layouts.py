@@ -5,6 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from tests.support.books import Amount
@@ -385,3 +386,21 @@ def test_marks_of_footnotes_behind_names_are_settled_with_those_of_amounts(
     ran = folder.paste()
     assert_right(ran)
     assert 'footnotes = ["(1)"]' in ran.asked[0].line
+
+
+def test_a_name_like_a_formula_is_explained_as_one(tmp_path: Path) -> None:
+    """Saving the file again does not help: the message says how to type such a name."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("1.5", account="=Hedge")])
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    folder.put([[*KEY, "Amount"], ["p1", "BTC", "v1", "=Hedge", 1.5]], "ledger.xlsx")
+    (notice, *_) = folder.run().notices
+    assert "the account is a formula without a result" in notice.words
+    assert "type an apostrophe before it ('=Name)" in notice.words
+    assert "save" not in notice.words
+    (path,) = (folder.root / "inbox").iterdir()
+    book = openpyxl.load_workbook(path)
+    book["Ledger"]["D2"].data_type = "s"  # as a program stores what was typed with an apostrophe
+    book.save(path)
+    summary = folder.run()
+    assert (summary.exit_code, summary.counts["Matched"]) == (0, 1)

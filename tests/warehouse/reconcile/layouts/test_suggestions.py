@@ -88,6 +88,14 @@ DAYS: dict[str, tuple[str, Content]] = {
             *rows(["Quantity", "Price", "Quantity", "Price"], OLDER, OLDER, AMOUNTS, OLDER),
         ],
     ),
+    "a tab for each day, the oldest first": (
+        "ledger.xlsx",
+        {
+            "2026-11-19": rows(["Amount"], OLDER),
+            "2026-11-20": rows(["Amount"], AMOUNTS),
+            "2026-11-21": rows(["Amount"], OLDER),
+        },
+    ),
     "in the upper of two rows of titles": (
         "ledger.csv",
         csv(
@@ -101,7 +109,7 @@ DAYS: dict[str, tuple[str, Content]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_daily(DAYS, 4))
+@pytest.mark.parametrize("name", some_daily(DAYS, 3))
 def test_of_columns_of_several_days_that_of_the_book_is_read(
     folder: AnswerFolder, name: str
 ) -> None:
@@ -118,6 +126,14 @@ def test_columns_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
     folder.put(csv(rows(["2026-10-31", "2026-11-19"], OLDER, AMOUNTS)), "ledger.csv")
     (asked,) = folder.paste().asked
     assert "The book is of 2026-11-20, and ledger.csv is of 2026-11-19" in asked.words
+
+
+def test_tabs_of_other_days_are_of_another_day(folder: AnswerFolder) -> None:
+    """So is a workbook without a tab of the day of the book; its newest tab is named."""
+    tabs = {day: rows(["Amount"], AMOUNTS) for day in ("2026-11-18", "2026-11-19")}
+    folder.put(tabs, "ledger.xlsx")
+    (asked,) = folder.paste().asked
+    assert "The book is of 2026-11-20, and ledger.xlsx is of 2026-11-19" in asked.words
 
 
 def test_no_column_of_months_is_proposed_as_the_amounts_of_a_day(folder: AnswerFolder) -> None:

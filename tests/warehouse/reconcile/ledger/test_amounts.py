@@ -74,7 +74,7 @@ def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, r
         read(path)
     assert asked.value.exit_code == 3
     print_ = asked.value.line.split('"')[1]
-    assert asked.value.line.startswith(f'[ledger."{print_}"]\ndecimal = "point"')
+    assert asked.value.line.startswith(f'[ledger."{print_}"]\n# decimal = "point"')
     for decimals, wanted in ((Decimals.POINT, "1.234"), (Decimals.COMMA, "1234")):
         config = Config(shapes={print_: Shape(decimals=decimals)})
         assert amounts(read(path, config=config))[0] == wanted

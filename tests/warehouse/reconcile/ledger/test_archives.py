@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk, ledger
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
@@ -81,7 +82,7 @@ def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
     pack(desk, {"all (1).csv": ledger([SPOT, COLD]), "all (2).csv": ledger([SPOT])})
     with pytest.raises(Ambiguous) as asked:
         desk.run()
-    desk.settle(asked.value.line)
+    desk.settle(answer(asked.value.line))
     assert len(desk.run().counts) > 0
     desk.settle('[inbox]\n"ledgers.zip" = "unused"\n')
     ran = desk.run()

@@ -10,6 +10,7 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
@@ -67,7 +68,7 @@ def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str
         (high,) = [one for one in place.run().unused if one.severity == "high"]
         line = "[inbox]\n" + high.reason.partition("[inbox] ")[2]
     except Ambiguous as error:
-        line = str(error).partition("Add to recon.toml:\n")[2]
+        line = answer(error.line)
     place.settle(line)
     ran = place.run()
     assert all(one.severity != "high" for one in ran.unused)

@@ -11,6 +11,7 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
 from warehouse.reconcile.ledger.inbox.dating import title_day
@@ -65,7 +66,7 @@ def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     assert f"{name} is of {BEFORE}" in str(asked.value)
     assert asked.value.exit_code == 3
     assert not list(desk.folder.out.rglob("*"))
-    desk.settle(asked.value.line + "\n")
+    desk.settle(answer(asked.value.line) + "\n")
     done = desk.run()
     (told,) = [notice for notice in done.notices if notice.severity == "high"]
     assert f"as of {BEFORE}, and the book is as of {DAY}" in told.words
@@ -82,7 +83,7 @@ def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
     desk.put(ledger(BOOK[2:]), "gamma-2026-11-18.csv")
     with pytest.raises(Late) as asked:
         desk.run()
-    desk.settle(asked.value.line)
+    desk.settle(asked.value.line.replace("# ", ""))
     assert desk.run().breaks == 0
 
 

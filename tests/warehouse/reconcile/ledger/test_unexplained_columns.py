@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount
+from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
@@ -92,7 +93,7 @@ class Reader:
                 self.questions.append(question)
                 if len(self.questions) > most:
                     raise
-                answered = f"{self.config.read_text(encoding='utf-8')}\n{question.line}\n"
+                answered = f"{self.config.read_text(encoding='utf-8')}\n{answer(question.line)}\n"
                 self.config.write_text(answered, encoding="utf-8")
 
 
@@ -359,7 +360,7 @@ def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
 NEW_WORDS = {
     "a side": (("Side", ["Long", "Short"]), ("Side", ["Long", "Flat", "Swap"])),
     "a unit": (("Unit", ["k", "pcs"]), ("Unit", ["k", "pcs", "bag"])),
-    "another asset as a unit": (("Unit", ["sat", "BTC"]), ("Unit", ["sat", "ETH"])),
+    "another asset as a unit": (("Unit", ["sat", "wei"]), ("Unit", ["sat", "ETH"])),
     "a status": (("Status", ["ok", "VOID"]), ("Status", ["ok", "Hold"])),
 }
 
@@ -372,9 +373,9 @@ def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
     lines = reader.questions[0].line
     assert not reader.read(rows_with(after), lines).rejected
     assert "recon.toml does not say" in reader.questions[0].words
-    answers = f"{lines}\n{reader.questions[0].line}"
-    reader.read(rows_with(before), answers, most=0)
+    answers = f"{lines}\n{answer(reader.questions[0].line)}"
     reader.read(rows_with(after), answers, most=0)
+    reader.read(rows_with(before), answers, most=0)
 
 
 def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -> None:

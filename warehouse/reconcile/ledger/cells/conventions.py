@@ -16,14 +16,15 @@ from warehouse.reconcile.ledger.cells.amounts import (
 from warehouse.reconcile.ledger.cells.fast_rows import telling_cells
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.settings.shape import Decimals
-from warehouse.reconcile.settings.toml_table import quote
-from warehouse.reconcile.terms.dates import date_of, order_of
+from warehouse.reconcile.settings.toml_table import quote, setting
+from warehouse.reconcile.terms.dates import ORDERS, date_of, order_of, order_with
 from warehouse.reconcile.terms.errors import Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text
 
 _DECIMAL, _DATES = "decimal", "dates"
+_DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 # Words in a footnote after which its amounts may have another sign or unit, or are not held.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
@@ -55,8 +56,9 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
             f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
-            f"{' and one with a decimal '.join(rule.value for rule in sure)}.",
-            f'{head.table}\ndecimal = "point"   # or "comma": the others are then rejected',
+            f"{' and one with a decimal '.join(rule.value for rule in sure)}. The amounts that are "
+            "not written in the way that you choose are rejected.",
+            choices(head.table, *_DECIMAL_LINES),
         )
     if sure:
         decimals = next(iter(sure))
@@ -68,7 +70,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         raise Ambiguous(
             f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
             "other amount of the column settles it.",
-            f'{head.table}\ndecimal = "point"   # or "comma"',
+            choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
 
@@ -114,7 +116,7 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) ->
         raise Ambiguous(
             f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and it is not known "
             "which of them makes an amount negative.",
-            f'{head.table}\nnegative_word = "CR"   # or "DR"',
+            choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
         )
 
 
@@ -130,12 +132,13 @@ def _telling(grid: Grid, head: Header) -> Sequence[object]:
 
 
 def dates_of(
-    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str, day: date
 ) -> tuple[Sequence[date | None], frozenset[int]]:
     """Return the date of every row, None where it states none, and rows of an unreadable date.
 
-    A date that is not understood is not the same as none: it may be of another day. Raises
-    `Ambiguous` where 01/02/2026 may be January or February, and where no date is understood.
+    `day` is that of the book. A date that is not understood is not the same as none: it may be of
+    another day. Raises `Ambiguous` where 01/02/2026 may be January or February, and where no date
+    is understood.
     """
     place = head.columns.get("as_of")
     if place is None:
@@ -147,11 +150,14 @@ def dates_of(
         order = settled.get(_DATES, "?")
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
-        raise Ambiguous(
+        words = (
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
-            "date of the column settles it.",
-            f'{head.table}\ndates = "day first"   # or "month first"',
+            "date of the column settles it."
         )
+        if likely := order_with(dict.fromkeys(cells[head.body :]), day):
+            words += f" Only dates with the {likely} include {day}, the day of the book."
+            raise Ambiguous(words, f"{head.table}\n{setting('dates', likely)}")
+        raise Ambiguous(words, choices(head.table, *(setting("dates", order) for order in ORDERS)))
     if order:
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
@@ -172,9 +178,9 @@ def _ask_for_dates(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
             f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
-            f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20, or say "
-            "that the column is none.",
-            f'{head.table}\nas_of = ""',
+            f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20. If the "
+            "column does not say the day of the ledger, take the line.",
+            choices(head.table, 'as_of = ""'),
         )
 
 

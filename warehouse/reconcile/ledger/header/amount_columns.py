@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import product
 from typing import TypeVar
 
 from warehouse.reconcile.ledger.header.candidate import Candidate
@@ -228,15 +229,31 @@ def _amount_place(candidate: Candidate) -> int:
     if len(debit) == len(credit) == 1:
         pair = (*debit, *credit)
         raise Ambiguous(
-            f"{candidate.where}: the amounts stand in two columns, {pair[0]!r} and {pair[1]!r}, "
-            "and it is not known which of them is what is held and which is taken off it.",
-            f"{candidate.table}\n{setting('amount', ' - '.join(pair))}"
-            f"   # or {setting('amount', ' - '.join(reversed(pair)))}",
+            f"{candidate.where}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
+            "Nothing in the file says which of them increases what is held.",
+            choices(
+                candidate.table,
+                setting("amount", " - ".join(pair)),
+                setting("amount", " - ".join(reversed(pair))),
+            ),
         )
+    raise _question_of_parts(candidate)
+
+
+def _question_of_parts(candidate: Candidate) -> Ambiguous:
+    """Return the question which columns are the parts of an amount."""
+    free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
-    raise Ambiguous(
-        f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} may "
-        "be its parts.",
-        f"{candidate.table}\namount = [{', '.join(quote(part) for part in parts)}]"
-        f"   # which are added up; or {setting('amount', parts[0])} alone",
+    words = f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} "
+    # Free and available may be one amount under two titles, so only a person can add them up.
+    pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
+    lines = [f"amount = [{', '.join(map(quote, titles))}]" for titles in (parts, *pairs)]
+    lines = [*dict.fromkeys(lines)]
+    if len(lines) == 1:
+        return Ambiguous(
+            f"{words}seem to be its parts, which are added up.", f"{candidate.table}\n{lines[0]}"
+        )
+    return Ambiguous(
+        f"{words}may be its parts, or several of them may state one part.",
+        choices(candidate.table, *lines),
     )

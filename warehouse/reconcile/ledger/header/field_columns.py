@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from warehouse.reconcile.ledger.header.candidate import Candidate
 from warehouse.reconcile.ledger.header.titles import letters, places_of
 from warehouse.reconcile.settings.toml_table import setting
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, choices
 from warehouse.spreadsheet.reading.text import fold
 
 
@@ -45,10 +45,9 @@ def two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambig
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(place) for place in places]
     shown = " and ".join(repr(title) for title in titles)
-    others = "".join(f' or "{title}"' for title in titles[1:])
     return Ambiguous(
         f"{candidate.where}: the columns {shown} may each be the {name}.",
-        f"{candidate.table}\n{setting(name, titles[0])}   #{others}",
+        choices(candidate.table, *(setting(name, title) for title in titles)),
     )
 
 

@@ -12,7 +12,7 @@ from warehouse.reconcile.ledger.model import Ledger, LedgerSource
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.dates import DATE, ORDERS, date_of
-from warehouse.reconcile.terms.errors import Late
+from warehouse.reconcile.terms.errors import Late, choices
 from warehouse.reconcile.terms.file_names import day_in
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text
@@ -97,5 +97,5 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
         f"The book is of {day}, and {sentences}: it was not used, for against another day's book "
         "it opens what was settled. Put the ledger of the day into the inbox, or take this one out "
         "of it; or say that it is used for this day all the same.",
-        "\n".join([f"[late.{day}]", *lines]),
+        choices(f"[late.{day}]", *lines),
     )

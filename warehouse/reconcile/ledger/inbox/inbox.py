@@ -14,7 +14,7 @@ from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import setting
-from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.reconcile.terms.errors import Ambiguous, choices, reading_files
 from warehouse.reconcile.terms.file_names import day_in, family
 from warehouse.spreadsheet.reading.archives import (
     ARCHIVES,
@@ -183,12 +183,14 @@ def _rivals(
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     """Return the question which of several files of a day is the ledger."""
-    names = " and ".join(path.name for path in (*rivals, newest))
-    lines = [setting(path.name, UNUSED) for path in rivals]
+    files = [path.name for path in (*rivals, newest)]
+    # The newest file need not be the right one: it may be a copy that somebody opened and saved.
+    lines = [setting(name, UNUSED) for name in files]
+    lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
-        f"{names} differ, and may be versions of one ledger of the same day, or several ledgers.",
-        "\n".join(["[inbox]", *lines])
-        + f'   # where {newest.name} stands for it; "{LEDGER}" where both are to be read',
+        f"{' and '.join(files)} differ, and may be versions of one ledger of the same day, or "
+        f"several ledgers. {newest.name} was saved last.",
+        choices("[inbox]", *lines),
     )
 
 

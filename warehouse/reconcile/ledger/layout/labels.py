@@ -14,7 +14,7 @@ from warehouse.reconcile.ledger.header.titles import places_of
 from warehouse.reconcile.ledger.layout.merged_cells import merged_cells
 from warehouse.reconcile.settings.toml_table import quote
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms.errors import Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text, text_at
@@ -152,12 +152,19 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
     # Lines that differ in their digits alone are pages of a report, and no names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
-    dimensions = list(sure) or ["venue" if "venue" in lacking else lacking[0]]
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
+    if not sure:
+        lines = [f"groups = [{quote(name)}]" for name in lacking]
+        raise Ambiguous(
+            f"{where}: lines like {examples} have no amount of their own. They may name the "
+            f"{' or the '.join(lacking)} of the lines below them, which no column says, but the "
+            "book does not know these names.",
+            choices(head.table, *lines, "groups = []   # these lines are only notes"),
+        )
     raise Ambiguous(
         f"{where}: lines like {examples} have no amount of their own and seem to name the "
-        f"{' and the '.join(dimensions)} of the lines below them, which no column says.",
-        f"{head.table}\ngroups = [{', '.join(map(quote, dimensions))}]"
+        f"{' and the '.join(sure)} of the lines below them, which no column says.",
+        f"{head.table}\ngroups = [{', '.join(map(quote, sure))}]"
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
 

@@ -199,14 +199,15 @@ def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:
                     xl_cell_to_rowcol(match[1].decode()): unescape(match[2].decode())
                     for match in _CELL.finditer(names.read(path))
                 }
-                for name, path in _paths(names).items()
+                for name, path in sheet_paths(names).items()
                 if not name.startswith((POSITIONS, UNMATCHED))
             }
     except (zipfile.BadZipFile, KeyError, UnicodeDecodeError):
         return {}
 
 
-def _paths(names: zipfile.ZipFile) -> dict[str, str]:
+def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
+    """Return the file of each sheet in a workbook of Excel; none of another."""
     if "xl/workbook.xml" not in names.namelist():
         return {}
     book = names.read("xl/workbook.xml").decode()

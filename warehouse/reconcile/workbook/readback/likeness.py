@@ -4,11 +4,13 @@ Rows and columns may have been moved, sheets renamed and columns added; the fiel
 theirs, and what is counted from them may have been counted again.
 """
 
+import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import python_calamine
 from xlsxwriter.utility import xl_rowcol_to_cell
 
 from warehouse.reconcile.comments.edits import ROLES
@@ -25,12 +27,13 @@ from warehouse.reconcile.workbook.content import (
     TRAIL,
 )
 from warehouse.reconcile.workbook.readback.imprint import (
+    Cell,
     SheetImprint,
     cell_text,
     normal_form,
     with_cells,
 )
-from warehouse.reconcile.workbook.readback.read_tables import SheetTable, is_same_number
+from warehouse.reconcile.workbook.readback.read_tables import SheetTable, has_header, is_same_number
 from warehouse.reconcile.workbook.readback.recount import counted_again, is_counted
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT
@@ -54,6 +57,8 @@ _NUMBERS = {
 }
 _NUMBERS[BREAKS]["Difference"] = 13
 _LONGEST, _MOST = 60, 200
+_TYPED = re.compile(r"[^\W\d_]{2}")  # a text that says something
+_ID = re.compile(r"K-[0-9A-F]{16}|B-[0-9A-F]{8,64}")  # of a position, or a break
 Row = tuple[str, ...]
 
 
@@ -99,23 +104,61 @@ def stray_texts(
 
     Sheets that a person added are that person's own.
     """
-    # Rows and columns may have been moved, so a text is known by itself, not by its cell.
-    known = {cell for sheet in written.values() for row in sheet.rows for cell in row}
-    ours = set(_pairs(written, copy).values())
-    for name, sheet in ((name, copy[name]) for name in copy if name in ours):
-        fields: frozenset[int] = frozenset()
-        id_ = 0
-        for number, row in enumerate(sheet.rows):
-            titles = [fold(cell) for cell in row]
-            if fold("BreakID") in titles and "comment" in titles:
-                places = (titles.index(fold(title)) for title in _PEOPLE if fold(title) in titles)
-                fields, id_ = frozenset(places), titles.index(fold("BreakID"))
-            is_break = bool(fields) and re.fullmatch("B-[0-9A-F]{8,64}", row[id_])
-            read = fields if is_break else frozenset((1, 2)) if row and _role(row[0]) else ()
-            for place, cell in enumerate(row):
-                is_ours = cell in known or is_counted(cell) or (number, place) in sheet.formulas
-                if place not in read and not is_ours and re.search(r"[^\W\d_]{2}", cell):
-                    yield f"{name}!{xl_rowcol_to_cell(number, place)}", cell_text(cell)
+    for ours, theirs in _pairs(written, copy).items():
+        then, now = _texts_outside(written[ours]), _texts_outside(copy[theirs])
+        # Rows and columns may have been moved, so a text counts in any cell, as often as it was
+        # written. One that is still in its cell counts there.
+        moved = Counter(text for place, text in then.items() if now.get(place) != text)
+        for place, text in now.items():
+            if then.get(place) == text:
+                continue
+            if moved[text]:
+                moved[text] -= 1
+            elif not is_counted(text) and place not in copy[theirs].formulas:
+                yield f"{theirs}!{xl_rowcol_to_cell(*place)}", cell_text(text)
+
+
+def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
+    """Return the texts of a sheet outside the fields for people, by row and column."""
+    texts: dict[tuple[int, int], str] = {}
+    fields: frozenset[int] = frozenset()
+    id_ = 0
+    for number, row in enumerate(sheet.rows):
+        titles = [fold(cell) for cell in row]
+        if fold("BreakID") in titles and "comment" in titles:
+            places = (titles.index(fold(title)) for title in _PEOPLE if fold(title) in titles)
+            fields, id_ = frozenset(places), titles.index(fold("BreakID"))
+        is_break = bool(fields) and re.fullmatch("B-[0-9A-F]{8,64}", row[id_])
+        read = fields if is_break else frozenset((1, 2)) if row and _role(row[0]) else ()
+        for place, cell in enumerate(row):
+            if place not in read and _TYPED.search(cell):
+                texts[number, place] = cell
+    return texts
+
+
+def unknown_texts(
+    content: bytes, page: SheetTable, names: tuple[str, ...], known: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield each text on the sheets of a table that is not known, after its sheet and cell.
+
+    The sheets are those whose names begin with one of `names`, and those with its header.
+    """
+    plain: set[str] = set()
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        for name in book.sheet_names:
+            sheet = book.get_sheet_by_name(name)
+            if not name.startswith(names) and not has_header(sheet.iter_rows(), page):
+                continue
+            for number, row in enumerate(sheet.iter_rows()):
+                for place, cell in enumerate(row):
+                    # Of millions of cells, most are numbers or known as they are.
+                    if type(cell) is not str or cell in known or _ID.fullmatch(cell):
+                        continue
+                    if not _TYPED.search(cell):
+                        continue
+                    plain = plain or {Cell(text) for text in known}
+                    if Cell(cell) not in plain:
+                        yield f"{name}!{xl_rowcol_to_cell(number, place)}", cell
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:

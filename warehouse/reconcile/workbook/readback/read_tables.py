@@ -80,6 +80,12 @@ def read_pages(content: bytes, pages: Sequence[SheetTable]) -> dict[str, TableRo
     return tables
 
 
+def has_header(rows: Iterator[Sequence[object]], page: SheetTable) -> bool:
+    """Return whether one of the first rows of a sheet has the headers of a table."""
+    first = islice(rows, _LOOKED_AT)
+    return any(_has([fold(as_text(cell)) for cell in row], page.marks) for row in first)
+
+
 def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
     return all(fold(mark) in titles for mark in marks)
 

@@ -20,7 +20,7 @@ from warehouse.reconcile.workbook.breaks import exact_amounts
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback.read_tables import SheetTable, TableRows
 from warehouse.spreadsheet.reading.text import as_text
-from warehouse.spreadsheet.writing.cells import number
+from warehouse.spreadsheet.writing.cells import Digits, number
 from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
 OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
@@ -128,6 +128,27 @@ def stored_table(
     shown = pc.dictionary_encode(table["Result"]).combine_chunks()
     words = [_result_words(code, wording) for code in shown.dictionary.to_pylist()]
     return table.set_column(place, "Result", pa.array(words, pa.string()).take(shown.indices))
+
+
+def texts_of_positions(store: Store, page: SheetTable, result: RunResult, wording: int) -> set[str]:
+    """Return every text of the sheets of all positions, besides lookup keys and break IDs.
+
+    Raise `NotReconciled` if they are not known.
+    """
+    if result.workbook is None:
+        raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
+    names, path = result.workbook.names, store.day_files(result.day).positions
+    keys = positions.read_positions(path, result.run_id, result.fields)
+    known = {*page.titles, "Key", *(f"{name.capitalize()} id" for name in result.fields)}
+    known |= {_result_words(code.value, wording) for code in Result}
+    known |= {digits.words for digits in Digits}
+    for name in result.fields:
+        for id_ in pc.unique(keys[name]).to_pylist():
+            known |= {in_name_cell(id_), in_name_cell(display_asset(id_))}
+            for is_unmapped in (False, True):
+                shown = display_names((name,), (id_,), names, is_unmapped=is_unmapped)
+                known.add(in_name_cell(shown[name]))
+    return known
 
 
 def _table(

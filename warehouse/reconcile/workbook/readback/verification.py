@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import python_calamine
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.wording import and_more, count_of
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.terms.notices import Notice
-from warehouse.reconcile.workbook.content import BREAKS, POSITIONS
+from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, UNMATCHED
 from warehouse.reconcile.workbook.readback import imprint
-from warehouse.reconcile.workbook.readback.likeness import likeness, stray_texts
+from warehouse.reconcile.workbook.readback.likeness import likeness, stray_texts, unknown_texts
 from warehouse.reconcile.workbook.readback.read_tables import (
     SheetTable,
     TableRows,
@@ -35,10 +35,11 @@ from warehouse.reconcile.workbook.readback.stored_tables import (
     pages_of,
     sheet_name,
     stored_table,
+    texts_of_positions,
 )
 
 TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
-_LONGEST, _STRAY = 60, 10
+_LONGEST, _STRAY, _PLACES = 60, 10, 100
 _Row = tuple[dict[str, str], tuple[int, int]]
 
 
@@ -104,17 +105,37 @@ def stray_notices(store: Store, edits: WorkbookEdits) -> Iterator[Notice]:
     if written is None:
         return
     try:
-        copy = imprint.read(edits.path.read_bytes())
+        content = edits.path.read_bytes()
+        texts = list(stray_texts(written, imprint.read(content)))
+        texts += _stray_beside_positions(store, content, edits)
     except python_calamine.CalamineError:
         return  # what people wrote was read by another reader, and verify tells the damage
-    texts = list(stray_texts(written, copy))
     for place, text in texts[:_STRAY]:
         words = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
         words += "under Status, Owner, Root cause or Comment of a break"
         yield Notice("medium", words, f"{edits.name}!{place}", text[:1000])
     if len(texts) > _STRAY:
-        words = f"{count_of(len(texts) - _STRAY, 'more text')} outside the yellow cells"
+        places = and_more([place for place, _ in texts[_STRAY:]], _PLACES)
+        words = f"{count_of(len(texts) - _STRAY, 'more text')} outside the yellow cells: {places}"
         yield Notice("medium", words, edits.name)
+
+
+def _stray_beside_positions(
+    store: Store, content: bytes, edits: WorkbookEdits
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts on the sheets of all positions that the run did not write, with their cells.
+
+    The imprint does not have these sheets. Their texts are those of the file with all positions.
+    """
+    result = store.result_of(edits.run_id)
+    if result is None:
+        return
+    page = next(page for page in pages_of(result.fields, edits.wording) if page.sheet == POSITIONS)
+    try:
+        known = texts_of_positions(store, page, result, edits.wording)
+    except NotReconciled:  # verify says what is wrong with that file
+        return
+    yield from unknown_texts(content, page, (POSITIONS, UNMATCHED), known)
 
 
 def _compare_workbook(

@@ -1,0 +1,57 @@
+"""Names that a shell completes: those in the published book, read when a person presses Tab."""
+
+import importlib
+import re
+from collections.abc import Callable
+
+import click
+from click.shell_completion import CompletionItem
+
+# Names come from the network. A shell puts them into the command line as they are, so only those
+# that mean nothing else to a shell are offered.
+_PLAIN = re.compile(r"[\w.+/-]+")
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+ACCOUNTS = "select distinct account_name, null from accounts"
+ASSETS = "select distinct asset_id, null from positions"
+BREAKS = "select distinct break_id, asset_id from ops.breaks"
+HELD = "select snapshot_id, 'held' from ops.snapshots where state = 'held'"
+PORTFOLIOS = "select portfolio_id, name from portfolios"
+SNAPSHOTS = "select snapshot_id, state from ops.snapshots where state in ('held', 'accepted')"
+TABLES = """
+    select if(schema = 'main', name, schema || '.' || name), note from (
+        select schema_name as schema, view_name as name, comment as note from duckdb_views()
+        where not internal
+        union all select schema_name, table_name, comment from duckdb_tables() where not internal
+        union all select schema_name, function_name, comment from duckdb_functions()
+        where not internal
+    ) where schema in ('main', 'history', 'ops')
+"""
+VENUES = "select venue_id, display_name from venues"
+
+
+def complete_from_book(query: str) -> Complete:
+    """Return what completes a parameter by the rows of a query: names, and what each is called.
+
+    Both the name and what it is called can be typed. Without a book nothing is completed.
+    """
+
+    def complete(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        del parameter
+        try:
+            # Imported only now: commands start as fast as without it.
+            names = importlib.import_module("assets.commands.book_names")
+            home = context.params.get("home") or context.find_root().params.get("home")
+            rows = names.starting_with(query, incomplete.lower(), home)
+        except Exception:  # noqa: BLE001 - nobody can read an error while typing
+            return []
+        return [
+            CompletionItem(name, help=" ".join((note or "").split()) or None)
+            for name, note in rows
+            if _PLAIN.fullmatch(name)
+        ]
+
+    return complete

@@ -1,0 +1,181 @@
+"""`prune` covers the home: Dagster's record, exports and reports go with their nights."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.home.instance import open_instance
+from tests.support.ledgers import reconciled
+from tests.support.operator import take
+from tests.support.operator_home import FIRST, FOURTH, SECOND, THIRD, Keeper, Sandbox
+
+PRUNE = ("prune", "--keep", "1", "--no-month-ends")
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def taken(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """A home with four nights: of the last two there are runs, and a report and a workbook each."""
+    home = tmp_path_factory.mktemp("retention") / "home"
+    shutil.copytree(two, home, symlinks=True)
+    keeper = Keeper(home, shown)
+    shown.show()
+    for day in (FIRST, SECOND):
+        assert keeper("export", "--as-of", str(day), "--format", "csv").code == 0
+    for day in (THIRD, FOURTH):
+        assert keeper.run(day).code == 0
+    (keeper.layout.exports / "board-2026-03-04.xlsx.txt").write_text("mine")
+    return keeper
+
+
+@pytest.fixture
+def lived(taken: Keeper, tmp_path: Path) -> Keeper:
+    """A copy of it."""
+    shutil.copytree(taken.home, tmp_path / "home", symlinks=True)
+    taken.sandbox.clock.night(FOURTH, 9)
+    return replace(taken, home=tmp_path / "home")
+
+
+def runs(keeper: Keeper) -> set[str]:
+    """The dates of which Dagster has runs."""
+    with open_instance(keeper.layout) as instance:
+        return {run.tags.get("dagster/partition", "") for run in instance.get_runs()}
+
+
+def made(keeper: Keeper) -> dict[str, set[str]]:
+    """The dates of the files of a home, by folder; files of runs count as one each."""
+    layout = keeper.layout
+    return {
+        "exports": {path.name for path in layout.exports.iterdir()},
+        "reports": {path.name for path in layout.reports.iterdir()},
+        "runs": {path.name for path in (layout.dagster / "history" / "runs").glob("*.db")},
+    }
+
+
+def checks(keeper: Keeper) -> int:
+    """How many results of checks Dagster has."""
+    index = keeper.layout.dagster / "history" / "runs" / "index.db"
+    with sqlite3.connect(index) as database:
+        [(count,)] = database.execute("select count(*) from asset_check_executions")
+    return int(count)
+
+
+def test_what_was_made_of_a_night_goes_with_it(lived: Keeper) -> None:
+    """Its runs, their files and checks, its workbook and its report; not a person's own file."""
+    before, checked = made(lived), checks(lived)
+    dry = lived(*PRUNE, "--dry-run")
+    assert (made(lived), runs(lived)) == (before, {str(THIRD), str(FOURTH)})
+    said = lived(*PRUNE)
+    assert said.code == 0, said.err
+    for words in ("of exports and reports", "1 run of Dagster's history"):
+        assert f"{words} would go" in dry.out
+        assert f"{words} went" in said.out
+    assert runs(lived) == {str(FOURTH)}
+    after = made(lived)
+    assert len(after["runs"]) == 2  # one night, and the index
+    assert after["reports"] == {f"{FOURTH}.html", "latest.html"}
+    assert after["exports"] == {f"positions-{FOURTH}.xlsx", "board-2026-03-04.xlsx.txt"}
+    assert 0 < checks(lived) < checked
+    with open_instance(lived.layout) as instance:
+        shown = instance.get_materialized_partitions(dg.AssetKey(["views", "holdings"]))
+    assert shown == {str(FOURTH)}
+    assert lived("verify").code == 0
+    again = lived(*PRUNE)
+    assert (again.code, "of Dagster's history" in again.out) == (0, False)
+
+
+def test_exports_of_a_signed_day_stay(lived: Keeper) -> None:
+    """What somebody signed is evidence, and so is the workbook of that day."""
+    day = FOURTH
+    reconciled(lived)
+    assert lived("reconcile", "sign", "--role", "preparer", "--who", "ada").code == 0
+    workbook = lived.layout.exports / f"positions-{day}.xlsx"
+    for number in (1, 2):
+        assert take(lived, day + number * DAY) == "accepted"
+    kept = {path: path.read_bytes() for path in _files(lived.home / "reconcile")}
+    assert lived(*PRUNE).code == 0
+    assert workbook.is_file()
+    assert not (lived.layout.exports / f"positions-{THIRD}.xlsx").exists()
+    assert {path: path.read_bytes() for path in _files(lived.home / "reconcile")} == kept
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def test_a_prune_that_died_is_finished_by_the_next(
+    lived: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before or after Dagster forgot a run, no file of the run is left for ever."""
+
+    def dies(instance: dg.DagsterInstance, run_id: str) -> None:
+        delete(instance, run_id)
+        raise RuntimeError(run_id)
+
+    delete = dg.DagsterInstance.delete_run
+    monkeypatch.setattr(dg.DagsterInstance, "delete_run", dies)
+    lived(*PRUNE)
+    monkeypatch.undo()
+    for path in (lived.layout.dagster / "history" / "runs").glob("*-*.db*"):
+        os.utime(path, (0, 0))
+    assert lived(*PRUNE).code == 0
+    assert runs(lived) == {str(FOURTH)}
+    assert len(made(lived)["runs"]) == 2
+    assert lived("verify").code == 0
+
+
+def test_a_prune_on_a_full_disk_uses_up_nothing(
+    lived: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without room for a copy nothing is published, older versions go, and the next run is well."""
+    database = lived.layout.database.read_bytes()
+    usage = shutil.disk_usage(lived.home)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
+        said = lived(*PRUNE)
+    assert said.code == 0, said.err
+    assert "was not published again" in said.out
+    assert lived.layout.database.read_bytes() == database
+    assert len(list((lived.layout.warehouse / "versions").iterdir())) == 1
+    assert take(lived, FOURTH + DAY) == "accepted"
+    assert lived("verify").code == 0
+    days = lived.ask("select distinct snapshot_date from history.balances order by all")
+    assert days == [(FOURTH,), (FOURTH + DAY,)]
+
+
+@pytest.mark.torture
+def test_a_disk_that_is_really_full_is_pruned(lived: Keeper, tmp_path: Path) -> None:
+    """On a file system without a free byte a prune ends well, and leaves it with more room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    size = sum(path.stat().st_size for path in _files(lived.home) if not path.is_symlink())
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size + 4_000_000}", "tmpfs", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        home = disk / "home"
+        shutil.copytree(lived.home, home, symlinks=True)
+        with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
+            while True:
+                ballast.write(bytes(65536))
+                ballast.flush()
+        assert shutil.disk_usage(disk).free < 65536
+        keeper = replace(lived, home=home)
+        said = keeper(*PRUNE)
+        assert said.code == 0, said.err
+        assert shutil.disk_usage(disk).free > 1_000_000
+        (disk / "ballast").unlink()
+        assert keeper("verify").code == 0
+        assert runs(keeper) == {str(FOURTH)}
+        assert keeper.run(FOURTH + DAY).code == 0
+        assert runs(keeper) == {str(FOURTH), str(FOURTH + DAY)}
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)

@@ -1,0 +1,164 @@
+"""Commands in messages: each is understood, and works as printed on the home it is printed for."""
+
+import contextlib
+import html
+import io
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from assets.commands.command_line import command_line
+from assets.console.declaration import Invocation
+from assets.console.invocation import COMMANDS, command_for, full_command, spell_commands
+from assets.monitoring.alerts import spell_alerts
+from assets.monitoring.conditions import find_alerts
+from tests.house.printed_commands import PrintedCommand, in_messages, in_text
+from tests.support.operator import Watched
+from tests.support.operator_home import Keeper
+from warehouse.report.build import LATEST
+from warehouse.storage.layout import Layout
+
+Make = Callable[..., Watched]
+ROOT = Path(__file__).parents[3]
+PRINTED = list(in_messages(ROOT, set(COMMANDS)))
+# A value is not known here, so the kinds of values are tried: a night, a day, a number, a month.
+VALUES = ("20261120T021500Z", "2026-11-20", "400", "2026-11", "duckdb")
+NAMED = {"FILE": "answer.csv", "SQL": "select 1", "NAME": "balances"}
+QUICK = ("snapshots", "tables")
+LONG = {"run", "dev", "sandbox", "demo", "rebuild"}
+ALL = tuple(sorted({*COMMANDS} - LONG))
+PROSE = re.compile(r"[a-z]+\.?")
+
+
+def understood(words: list[str]) -> bool:
+    """Whether the command line understands these words."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            typed = command_line.main(words, prog_name="nightbook", standalone_mode=False)
+        except click.ClickException:
+            return False
+    return isinstance(typed, Invocation)
+
+
+def fillings(words: list[str]) -> Iterator[list[str]]:
+    """Yield the command with each kind of value for what stands for a value."""
+    for value in VALUES:
+        yield [
+            NAMED.get(word, value if re.fullmatch(r"[A-Z_]{2,}", word) else word) for word in words
+        ]
+
+
+def typed(command: PrintedCommand) -> list[str]:
+    """What a person types of a printed command, or nothing where it is not understood.
+
+    Prose may follow where nothing encloses the command.
+    """
+    words = command.words
+    shortest = len(words) if command.is_enclosed else 1
+    for length in range(len(words), shortest - 1, -1):
+        for filled in fillings(words):
+            if understood(filled[:length]) and all(map(PROSE.fullmatch, filled[length:])):
+                return filled[:length]
+    return []
+
+
+def test_the_names_of_commands_are_those_of_the_command_line() -> None:
+    """Messages are spelled without loading a command, by a list that lacks none."""
+    assert sorted(COMMANDS) == sorted(command_line.commands)
+
+
+@pytest.mark.parametrize("command", PRINTED, ids=lambda each: f"{each.origin} {each.text[:40]!r}")
+def test_every_command_of_a_message_is_understood(command: PrintedCommand) -> None:
+    """Each has arguments and options that the command line has: a new message is covered too."""
+    assert typed(command), command
+
+
+def test_a_mistyped_command_in_a_message_would_be_found() -> None:
+    """An option that is gone, a missing argument and an unknown step are noticed."""
+    for text in ("verify --no-such", "prune --keep none", "reconcile no-such"):
+        assert not typed(PrintedCommand("here", text, is_enclosed=False)), text
+    assert len(PRINTED) > 90
+
+
+def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
+    """A version of nightbook is not a command, and a command that names its home keeps it."""
+    text = spell_commands(
+        "an older nightbook made it: `nightbook rebuild`, or nightbook --debug run; "
+        "/usr/bin/nightbook run, nightbook-daemon, nightbook runs",
+        "nb --home 'my home'",
+    )
+    assert text == (
+        "an older nightbook made it: `nb --home 'my home' rebuild`, or nb --home 'my home' --debug "
+        "run; /usr/bin/nightbook run, nightbook-daemon, nightbook runs"
+    )
+
+
+def messages(keeper: Keeper) -> Iterator[str]:
+    """What a home says in its troubles: nothing to find, a held night, damage, an alert."""
+    yield from (keeper(*words).err for words in (("prune",), ("accept", "nobody"), ("reject", "x")))
+    yield keeper("query", "select * from nowhere").err
+    yield keeper("query", "delete from balances").err
+    yield keeper("reconcile", "status").err
+    yield keeper("snapshots").out
+    yield keeper("status").out
+    yield keeper("doctor", "--format", "json").out
+    yield "\n".join(
+        alert.body for alert in spell_alerts(keeper.layout, find_alerts(keeper.nightbook))
+    )
+    keeper("report")
+    page = (keeper.layout.reports / LATEST).read_text("utf-8")
+    yield "\n".join(html.unescape(code) for code in re.findall(r"<code>.*?</code>", page))
+    next(keeper.layout.lake.rglob("balances/*/*.parquet")).write_bytes(b"damaged")
+    yield keeper("verify").err
+    yield keeper("verify", "--format", "json").out
+
+
+def named_in(text: str, layout: Layout) -> Iterator[PrintedCommand]:
+    """Yield the commands that a message names; all of them name this home."""
+    starts = (command_for(layout), full_command(layout))
+    for start in starts:
+        text = text.replace(start, "nightbook HERE")
+    names = "|".join(COMMANDS)
+    assert not re.search(rf"(?<![\w./-])nightbook (?:{names})\b", text), text
+    yield from in_text("", text.replace("nightbook HERE ", "nightbook "), set(COMMANDS))
+
+
+@pytest.mark.parametrize("chosen", [QUICK, pytest.param(ALL, marks=pytest.mark.torture)])
+def test_commands_work_as_printed_in_another_home(
+    watched: Make, tmp_path: Path, chosen: Sequence[str]
+) -> None:
+    """Typed in any folder, each looks at the home that printed it, though its path has a blank."""
+    made = watched()
+    made.third("portfolios-empty")
+    layout = Layout(tmp_path / "else where")
+    made.keeper.layout.home.rename(layout.home)
+    keeper = replace(made.keeper, home=layout.home)
+    found = {
+        shlex.join(words)
+        for text in messages(keeper)
+        for command in named_in(text, layout)
+        if (words := typed(command)) and words[0] not in LONG
+    }
+    assert {words.split()[0] for words in found} >= {"accept", "query", "snapshots", "tables"}
+    environment = os.environ | keeper.variables
+    del environment["NIGHTBOOK_HOME"]
+    found = {line for line in found if line.split()[0] in chosen}
+    assert found
+    for line in sorted(found):
+        said = subprocess.run(
+            ["/bin/sh", "-c", f"{command_for(layout)} {line} -v"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"home: {layout.home}\n" in said.stderr, line
+        assert "Usage:" not in said.stderr, (line, said.stderr)

@@ -1,0 +1,70 @@
+"""Many nights with retention: the size of the home, of Dagster's record, and the cost of a night.
+
+    python -m tests.performance.kept_nights [AGE ...] [--keep DAYS]
+
+Every night is a whole `nightbook run` on a simulated clock, with the record in Dagster, and once a
+week `nightbook prune --keep DAYS`. Ages are numbers of nights; without any they are 10 and 50.
+1,000 nights take about an hour.
+"""
+
+import argparse
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+from tests.support.operator_home import FIRST, Keeper, sandbox
+
+AGES, KEEP, WEEK, LAST = (10, 50), 7, 7, 5
+FOLDERS = ("landing", "lake", "warehouse", "dagster", "exports", "reports", "reconcile")
+
+
+def main(ages: Sequence[int], keep: int) -> None:
+    """Print a row for each age."""
+    print("| nights | a night, s | prune, s | runs kept | home MB |", " | ".join(FOLDERS), "| MB")
+    with (
+        tempfile.TemporaryDirectory(prefix="nightbook-kept-") as folder,
+        sandbox() as served,
+    ):
+        keeper, nights, pruned = Keeper(Path(folder) / "home", served), list[float](), 0.0
+        for number in range(1, max(ages) + 1):
+            begun = time.monotonic()
+            said = keeper.run(FIRST + timedelta(days=number))
+            nights.append(time.monotonic() - begun)
+            if said.code:
+                sys.exit(f"night {number} ended with {said.code}: {said.err}")
+            if number % WEEK == 0:
+                begun = time.monotonic()
+                said = keeper("prune", "--keep", str(keep), "--no-month-ends")
+                pruned = time.monotonic() - begun
+                if said.code:
+                    sys.exit(f"the prune after night {number}: {said.err}")
+            if number in ages:
+                print(_row(keeper.home, number, statistics.median(nights[-LAST:]), pruned))
+                sys.stdout.flush()
+
+
+def _row(home: Path, number: int, night: float, pruned: float) -> str:
+    with closing(sqlite3.connect(home / "dagster" / "history" / "runs.db")) as database:
+        [runs] = database.execute("select count(*) from runs").fetchone()
+    sizes = " | ".join(f"{_megabytes(home / name):.1f}" for name in FOLDERS)
+    whole = _megabytes(home)
+    return f"| {number} | {night:.1f} | {pruned:.1f} | {runs} | {whole:.1f} | {sizes} |"
+
+
+def _megabytes(folder: Path) -> float:
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in paths) / 1e6
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("ages", nargs="*", type=int, default=AGES)
+    parser.add_argument("--keep", type=int, default=KEEP)
+    chosen = parser.parse_args()
+    main(chosen.ages, chosen.keep)

@@ -1,0 +1,585 @@
+"""A firm whose homes vanish, come back, share portfolios, and are renamed and removed."""
+
+import contextlib
+import io
+import json
+import random
+import shutil
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import duckdb
+import openpyxl
+import pytest
+
+from assets.cli import main
+from assets.commands import firm as firm_command
+from assets.home.source_nights import take_nights
+from assets.nightbook import Nightbook
+from assets.publishing import firm as publishing
+from tests.support.books import Amount, Night, night, published_once
+from tests.warehouse.query.test_older_clients import OLDER, differences
+from warehouse.storage.firm import FIRM
+from warehouse.storage.layout import Layout
+
+FIRST = date(2026, 11, 1)
+NAMES = ("alpha", "beta", "gamma", "delta")
+POOL = ("shared 1", "shared 2", "shared 3")
+# Stands in for `nightbook run` of an organisation, and leaves a trace in its home.
+STARTED = "import pathlib; pathlib.Path('data').mkdir(exist_ok=True); open('data/started', 'a')"
+Totals = Mapping[str, Decimal]
+Holdings = dict[str, dict[str, Decimal]]
+
+
+@dataclass
+class Organisation:
+    """One organisation: the nights of its real home, and where that home is now."""
+
+    folder: Path
+    nights: list[Night] = field(default_factory=list)
+    is_there: bool = True
+    versions: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        """Where its home is as long as it is there."""
+        return Layout(self.folder / "data")
+
+    def take(self, day: date, holdings: Holdings, state: str = "accepted") -> None:
+        """Take a night in the home, and publish it there."""
+        amounts = [
+            Amount(str(amount), portfolio=portfolio, asset=asset)
+            for portfolio, amounts_ in holdings.items()
+            for asset, amount in amounts_.items()
+        ]
+        hour = 2 + sum(one.day == day for one in self.nights)
+        snapshot_id = f"{day:%Y%m%d}T{hour:02}1500Z"
+        made = night(snapshot_id, amounts, state=state, is_book=state == "accepted")
+        self.nights.append(made)
+        self.versions += 1
+        published_once(self.layout, self.nights, f"v{self.versions}")
+        for one in self.nights:
+            self.layout.snapshot(one.day, one.snapshot_id).mkdir(parents=True, exist_ok=True)
+
+    def vanish(self, *, is_empty: bool) -> None:
+        """Let the disk be away; where it was mounted is nothing, or an empty folder."""
+        self.folder.joinpath("data").rename(self.folder / "elsewhere")
+        self.is_there = False
+        if is_empty:
+            self.folder.joinpath("data").mkdir()
+
+    def come_back(self) -> None:
+        """Mount the disk again, whole."""
+        shutil.rmtree(self.folder / "data", ignore_errors=True)
+        self.folder.joinpath("elsewhere").rename(self.folder / "data")
+        self.is_there = True
+
+
+@dataclass
+class Firm:
+    """A firm, and what its book must hold by a second calculation."""
+
+    root: Path
+    day: date = FIRST
+    owners: dict[str, str] = field(default_factory=dict)
+    listed: dict[str, str] = field(default_factory=dict)
+    organisations: dict[str, Organisation] = field(default_factory=dict)
+    known: dict[str, dict[date, Holdings]] = field(default_factory=lambda: defaultdict(dict))
+    removed: set[str] = field(default_factory=set)
+    published: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name in NAMES:
+            self.add(name, name)
+
+    def add(self, name: str, organisation: str) -> None:
+        """List an organisation under a name; its folder is made with the first."""
+        folder = self.root / organisation
+        folder.mkdir(exist_ok=True, parents=True)
+        self.organisations.setdefault(organisation, Organisation(folder))
+        self.listed[name] = organisation
+        self.removed.discard(name)
+
+    def remove(self, name: str) -> None:
+        """Take a name out of firm.toml, and all that counts for it."""
+        del self.listed[name]
+        self.owners = {key: owner for key, owner in self.owners.items() if owner != name}
+        self.known.pop(name, None)
+        self.removed |= {name} & self.published  # a name that no book had is not missed
+
+    @property
+    def layout(self) -> Layout:
+        """The home of the firm."""
+        return Layout(self.root / "firm")
+
+    def of(self, name: str) -> Organisation:
+        """The organisation that a name in firm.toml is of."""
+        return self.organisations[self.listed[name]]
+
+    def command(self, *words: str) -> tuple[int, str, str]:
+        """Type a command in the home of the firm: exit code, output, error output."""
+        home = {"NIGHTBOOK_HOME": str(self.layout.home)}
+        moment = datetime(self.day.year, self.day.month, self.day.day, 6, tzinfo=UTC)
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            contextlib.redirect_stderr(io.StringIO()) as errors,
+        ):
+            code = main(words, Nightbook(lambda: home, lambda: moment))
+        return code, out.getvalue(), errors.getvalue()
+
+    def publish(self, command: str) -> tuple[int, str]:
+        """Write firm.toml, type a command that publishes, and note what the firm must know now."""
+        lines = ["[sources]"]
+        lines += [f"{json.dumps(name)} = '../{folder}'" for name, folder in self.listed.items()]
+        lines += ["[portfolios]"] * bool(self.owners)
+        lines += [f"{json.dumps(key)} = {json.dumps(name)}" for key, name in self.owners.items()]
+        self.layout.home.mkdir(exist_ok=True)
+        (self.layout.home / FIRM).write_text("\n".join(lines), "utf-8")
+        code, out, _ = self.command(command)
+        self.published |= self.listed.keys()
+        for name in self.listed:
+            if (organisation := self.of(name)).is_there:
+                self.known[name] = {
+                    one.day: held(one) for one in organisation.nights if one.is_book
+                }
+        return code, out
+
+    def claims(self, day: date) -> dict[str, str]:
+        """For which organisation each portfolio counts on a day: that of its last known book."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(self.known):
+            if last := max((one for one in self.known[name] if one <= day), default=None):
+                for portfolio in self.known[name][last]:
+                    found[portfolio].append(name)
+        return {
+            portfolio: self.owners[portfolio] if self.owners.get(portfolio) in names else names[0]
+            for portfolio, names in found.items()
+        }
+
+    def totals(self, day: date) -> Totals:
+        """The total of each asset over the organisations whose book of the day is there."""
+        sums = defaultdict[str, Decimal](Decimal)
+        for name, nights in self.known.items():
+            for asset, total in total_of(nights.get(day, {}), self.counted(name, day)).items():
+                sums[asset] += total
+        return sums
+
+    def moves(self) -> dict[tuple[str, str], tuple[Decimal, Decimal]]:
+        """The totals of each source and asset in the book before and in the newest one."""
+        newest = max(day for nights in self.known.values() for day in nights)
+        found = dict[tuple[str, str], tuple[Decimal, Decimal]]()
+        for name, nights in self.known.items():
+            days = [day for day in (*sorted(nights)[-2:-1], newest) if newest in nights]
+            totals = [total_of(nights[day], self.counted(name, day)) for day in days]
+            was, now = (*[defaultdict[str, Decimal](Decimal)] * (2 - len(days)), *totals)[:2]
+            for asset in was.keys() | now.keys():
+                found[name, asset] = was[asset], now[asset]
+        return found
+
+    def counted(self, name: str, day: date) -> set[str]:
+        """The portfolios that count for an organisation on a day."""
+        return {portfolio for portfolio, owner in self.claims(day).items() if owner == name}
+
+    def shared(self) -> set[str]:
+        """Portfolios of which firm.toml names no organisation that saw them, when several did."""
+        undecided = {}
+        for day in sorted({day for nights in self.known.values() for day in nights}):
+            seen = defaultdict[str, list[str]](list)
+            for name, nights in self.known.items():
+                if last := max((one for one in nights if one <= day), default=None):
+                    for portfolio in nights[last]:
+                        seen[portfolio].append(name)
+            for portfolio, names in seen.items():
+                if len(names) > 1:
+                    undecided[portfolio] = self.owners.get(portfolio) not in names
+        return {portfolio for portfolio, is_open in undecided.items() if is_open}
+
+
+def held(one: Night) -> Holdings:
+    """What the portfolios of a night hold."""
+    holdings: Holdings = {row["portfolio_id"]: {} for row in one.rows["portfolios"]}
+    for row in one.rows["balances"]:
+        holdings[row["portfolio_id"]][row["asset_id"]] = Decimal(row["amount_text"])
+    return holdings
+
+
+def total_of(holdings: Holdings, portfolios: set[str]) -> defaultdict[str, Decimal]:
+    """The total of each asset over some portfolios."""
+    sums = defaultdict[str, Decimal](Decimal)
+    for portfolio in holdings.keys() & portfolios:
+        for asset, amount in holdings[portfolio].items():
+            sums[asset] += amount
+    return sums
+
+
+def drawn(random_: random.Random, name: str) -> Holdings:
+    """What an organisation holds tonight: its own portfolio, and some of the pool."""
+    portfolios = [f"own of {name}", *random_.sample(POOL, random_.randint(0, 2))]
+    return {
+        portfolio: {
+            asset: Decimal(random_.randint(1, 10**12)).scaleb(-9)
+            for asset in random_.sample(("BTC", "ETH", "USD"), 2)
+        }
+        for portfolio in portfolios
+    }
+
+
+def require_sums(firm: Firm) -> None:
+    """See that no table that adds up amounts counts a portfolio twice, or leaves one out."""
+    days = sorted({day for nights in firm.known.values() for day in nights})
+    sums = {
+        "history.balances": "amount_text",
+        "history.holdings": "total_text",
+        "history.holdings_by_asset": "total_text",
+        "history.holdings_by_venue": "total_text",
+    }
+    newest = {
+        "account_balances": "total_text",
+        "holdings": "total_text",
+        "roll_forward": "closing_text",
+        "firm_holdings_by_asset": "total_text",
+        "firm_holdings_by_venue": "total_text",
+    }
+    with duckdb.connect(str(firm.layout.database), read_only=True) as book:
+        for table, column in sums.items():
+            rows = book.execute(
+                f"select snapshot_date, asset_id, exact_sum({column}) from {table} group by all"
+            ).fetchall()
+            found = {(day, asset): Decimal(text) for day, asset, text in rows}
+            expected = {
+                (day, asset): total for day in days for asset, total in firm.totals(day).items()
+            }
+            assert found == expected, table
+        for table, column in newest.items():
+            rows = book.execute(
+                f"select asset_id, exact_sum({column}) from {table} group by all"
+            ).fetchall()
+            found_now = {asset: Decimal(text) for asset, text in rows if Decimal(text)}
+            assert found_now == firm.totals(days[-1]), table
+    require_moves(firm)
+
+
+def require_moves(firm: Firm) -> None:
+    """See that what compares the newest book with the one before counts as they do."""
+    with duckdb.connect(str(firm.layout.database), read_only=True) as book:
+
+        def found(query: str) -> dict[tuple[str, str], tuple[Decimal, ...]]:
+            rows = book.execute(f"select source, asset_id, {query} group by all").fetchall()
+            return {(source, asset): tuple(map(Decimal, rest)) for source, asset, *rest in rows}
+
+        moves = firm.moves()
+        has_before = book.execute("select distinct source from portfolios_before").fetchall()
+        moved = found("exact_sum(before_text), exact_sum(after_text) from asset_moves")
+        assert moved == {
+            (name, asset): (was, now)
+            for (name, asset), (was, now) in moves.items()
+            if was != now and not (was and now and 4 * was <= 5 * now <= 6 * was)
+            if (name,) in has_before
+        }
+        rolled = found("exact_sum(opening_text), exact_sum(closing_text) from roll_forward")
+        assert rolled == moves
+        deltas = found("exact_sum(delta_text) from changes")
+        assert {key: now - was for key, (was, now) in moves.items() if was != now} == {
+            key: delta for key, (delta,) in deltas.items() if delta
+        }
+
+
+def require_words(firm: Firm, missing: Iterable[str]) -> None:
+    """See that status, report and query name each organisation and portfolio that is not well."""
+    code, status, _ = firm.command("status")
+    _, _, note = firm.command("query", "select 1")
+    _, said, _ = firm.command("report")
+    page = Path(said.splitlines()[-1]).read_text("utf-8")
+    undecided = firm.shared()
+    names = {*missing, *firm.removed}
+    for text, expected in ((status, names | undecided), (page, names | undecided), (note, names)):
+        assert not [name for name in expected if name not in text], text
+    assert ("Portfolios that several organisations see" in note) == bool(undecided)
+    is_held = any(one.state == "held" for name in firm.listed for one in firm.of(name).nights)
+    if undecided or is_held:
+        assert code == 3, status
+    else:
+        assert code == bool([*missing]), status
+
+
+def take_night(firm: Firm, random_: random.Random) -> set[str]:
+    """Take a night of every organisation that can; those that have none come back."""
+    missing = set()
+    for name, folder in firm.listed.items():
+        organisation = firm.organisations[folder]
+        if organisation.is_there and random_.random() < 0.9:
+            state = "held" if random_.random() < 0.05 else "accepted"
+            organisation.take(firm.day, drawn(random_, folder), state)
+            missing |= {name} if state == "held" else set()
+        else:
+            missing.add(name)
+    return missing
+
+
+def happen(firm: Firm, random_: random.Random) -> None:
+    """Let one thing happen to the firm."""
+    name = random_.choice(sorted(firm.listed))
+    organisation = firm.of(name)
+    if not organisation.is_there:
+        organisation.come_back()
+    elif (what := random_.randrange(6)) < 2 and firm.known.get(name):
+        organisation.vanish(is_empty=what == 0)
+    elif what == 2 and len(firm.listed) > 2:
+        firm.remove(name)
+    elif what == 3:
+        folder = firm.listed[name]
+        firm.remove(name)
+        firm.add(f"{folder} {firm.day.day}", folder)
+    elif what == 4:
+        firm.owners[random_.choice(POOL)] = name
+    elif lost := sorted(set(NAMES) - set(firm.listed.values())):
+        firm.add(lost[0], lost[0])
+
+
+@pytest.fixture
+def firm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Firm:
+    """A firm of alpha and beta with one night each; no real night is taken, no file written."""
+    command = (sys.executable, "-c", STARTED)
+    monkeypatch.setattr(firm_command, "take_nights", partial(take_nights, command=command))
+    monkeypatch.setattr(publishing, "write_files", lambda *_: [])
+    made = Firm(tmp_path)
+    for name in ("gamma", "delta"):
+        made.remove(name)
+    made.removed.clear()
+    return made
+
+
+SHARED: Holdings = {"shared 1": {"BTC": Decimal("18055.25")}}
+ALPHA: Holdings = {"own of alpha": {"BTC": Decimal("45008.75")}}
+BETA: Holdings = {"own of beta": {"BTC": Decimal(100), "ETH": Decimal(7)}}
+
+
+def test_a_portfolio_that_two_organisations_see_counts_once_and_firm_toml_settles_for_which(
+    firm: Firm,
+) -> None:
+    """Until then status exits with 3; each place names portfolio and organisations."""
+    firm.of("alpha").take(FIRST, {**ALPHA, **SHARED})
+    firm.of("beta").take(FIRST, {**BETA, "shared 1": {"BTC": Decimal("18055.26")}})
+    code, said = firm.publish("run")
+    assert code == 3, said
+    assert firm.totals(FIRST)["BTC"] == Decimal(45008 + 18055 + 100 + 1)
+    require_sums(firm)
+    require_words(firm, ())
+    code, said, _ = firm.command("status")
+    assert "Portfolio shared 1: seen by alpha, beta, with different amounts" in said
+    [line] = [line for line in said.splitlines() if line.strip().startswith('"shared 1"')]
+    code, said, _ = firm.command("export")
+    assert "shared 1 (seen by alpha, beta; counted for alpha)" in said
+    book = openpyxl.load_workbook(said.splitlines()[-1].strip())
+    summary = [str(cell) for row in book["Summary"].iter_rows(values_only=True) for cell in row]
+    assert any("ties out to the last digit" in cell for cell in summary)
+    before = firm.command("query", "select snapshot_id from firm_nights", "--format", "csv")[1]
+
+    # What status prints is valid TOML; here the other organisation has it.
+    assert tomllib.loads(f"[portfolios]\n{line}") == {"portfolios": {"shared 1": "alpha"}}
+    firm.owners["shared 1"] = "beta"
+    code, said = firm.publish("rebuild")
+    assert (code, "shared 1" in said) == (0, False), said
+    assert firm.totals(FIRST)["BTC"] == Decimal("63164.01")
+    require_sums(firm)
+    require_words(firm, ())
+    assert differences([firm.layout.database], ["duckdb12"]) == {}
+    # Another content of the book is another book, for a reconciliation too.
+    assert before != firm.command("query", "select snapshot_id from firm_nights")[1]
+
+
+def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Firm) -> None:
+    """Also through a rebuild, also if its own schedule takes a night there; whole, it goes on."""
+    firm.of("alpha").take(FIRST, ALPHA)
+    firm.of("beta").take(FIRST, BETA)
+    assert firm.publish("run")[0] == 0
+    firm.of("beta").vanish(is_empty=True)
+    # Tonight's book is there, and the home is gone all the same.
+    code, status, _ = firm.command("status")
+    assert code == 1
+    assert "beta: " in status
+    assert "does not have 1 of the 1 snapshot that this book has of it" in status
+    assert "beta home " in firm.command("doctor")[1]
+    firm.day += timedelta(days=1)
+    firm.of("alpha").take(firm.day, ALPHA)
+    for command in ("run", "rebuild"):
+        code, said = firm.publish(command)
+        assert code == 1, said
+        assert not (firm.of("beta").layout.home / "started").exists()
+        require_sums(firm)
+        require_words(firm, ["beta"])
+    stranger = Organisation(firm.of("beta").folder)
+    stranger.take(firm.day, {"own of beta": {"BTC": Decimal(1)}})
+    for command in ("run", "rebuild"):
+        assert firm.publish(command)[0] == 1
+        require_sums(firm)
+    _, _, note = firm.command("query", "select * from firm_holdings_by_asset")
+    assert note.startswith(f"The book of {firm.day} lacks beta (unreadable, last book {FIRST}).")
+    assert note.count("\n") == 1
+    firm.of("beta").come_back()
+    firm.of("beta").take(firm.day, BETA)
+    assert firm.publish("run")[0] == 0
+    require_sums(firm)
+    assert firm.command("query", "select 1")[2] == ""
+
+
+def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm: Firm) -> None:
+    """Also on later nights, and if the old name is taken back; whole, it has its history again."""
+    firm.of("alpha").take(FIRST, ALPHA)
+    firm.of("beta").take(FIRST, BETA)
+    firm.publish("run")
+    away = firm.of("beta")
+    away.vanish(is_empty=True)
+    for number, name in enumerate(("fund", "fund", "beta")):
+        if name not in firm.listed:
+            firm.remove(({*firm.listed} - {"alpha"}).pop())
+            firm.add(name, "beta")
+        firm.day = FIRST + timedelta(days=number)
+        code, said = firm.publish("run")
+        assert (code, (away.layout.home / "started").exists()) == (1, False)
+        assert "data has no nights, and firm.toml no longer names" in said
+    require_words(firm, [name])
+    away.come_back()
+    away.take(firm.day, BETA)
+    firm.publish("run")
+    require_sums(firm)
+    assert firm.known["beta"].keys() == {FIRST, firm.day}
+    firm.add("gamma", "gamma")
+    firm.publish("run")
+    assert (firm.of("gamma").folder / "data" / "started").exists()
+
+
+def test_a_rebuild_remembers_who_left_and_a_night_that_nobody_took(firm: Firm) -> None:
+    """`ops.sources` and the reasons of `ops.nights` are in no other place."""
+    firm.of("alpha").take(FIRST, ALPHA)
+    firm.of("beta").take(FIRST, BETA)
+    firm.publish("run")
+    firm.remove("beta")
+    firm.day += timedelta(days=1)
+    assert firm.publish("run")[0] == 1
+    nights = "select source, snapshot_date, state from ops.nights order by all"
+    sources = "select source, is_listed, since, gone_since from ops.sources order by all"
+    before = [firm.command("query", query)[1] for query in (nights, sources)]
+    assert str(firm.day) in before[0]
+    assert "beta" in before[1]
+    for _ in range(2):
+        assert firm.publish("rebuild")[0] == 1
+        assert [firm.command("query", query)[1] for query in (nights, sources)] == before
+    require_words(firm, ["alpha"])
+
+
+def test_two_held_organisations_wait_for_a_person_also_if_their_date_has_a_book(
+    firm: Firm,
+) -> None:
+    """Exit code 3 as in each of their homes; each home is named with its command."""
+    for name, holdings in (("alpha", ALPHA), ("beta", BETA)):
+        firm.of(name).take(FIRST, holdings)
+        firm.of(name).take(FIRST, {}, "held")
+    assert firm.publish("run")[0] == 3
+    code, said, _ = firm.command("status")
+    assert (code, said.splitlines()[0]) == (3, f"book of {FIRST}: 2 of 2 organisations")
+    for name in firm.listed:
+        home = firm.of(name).layout.home.resolve()
+        assert f"{name}: 1 held night waits for a person" in said
+        assert f"--home {home} snapshots" in said
+    rows = json.loads(firm.command("status", "--format", "json")[1])
+    assert [row["held_nights"] for row in rows] == [1, 1]
+
+
+def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
+    """And which commands check the nights; a byte that changed is found."""
+    firm.of("alpha").take(FIRST, ALPHA)
+    firm.remove("beta")
+    firm.publish("run")
+    code, said, _ = firm.command("verify")
+    assert (code, "0 nights" in said) == (0, False)
+    assert "1 version of the firm's file: every byte is as it was published" in said
+    assert said.splitlines()[-1].endswith("/alpha/data verify")
+    file = firm.layout.database.resolve()
+    file.chmod(0o640)
+    with file.open("r+b") as database:
+        database.seek(8192)
+        database.write(b"changed")
+    code, _, errors = firm.command("verify")
+    assert code == 1
+    assert "nightbook.duckdb: changed" in errors
+
+
+def test_the_backup_of_a_firm_has_firm_toml_and_its_reconciliations(
+    firm: Firm, tmp_path: Path
+) -> None:
+    """Restored beside it, the firm publishes the same book, and says what else to back up."""
+    firm.of("alpha").take(FIRST, ALPHA)
+    firm.of("beta").take(FIRST, BETA)
+    firm.publish("run")
+    notes = firm.layout.home / "reconcile" / "inbox" / "notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("a file of finance", "utf-8")
+    file = str(tmp_path / "firm.tar")
+    code, said, errors = firm.command("backup", file)
+    assert code == 0, errors
+    assert "beta: " in said
+    query = ("query", "select * from firm_holdings_by_asset order by all")
+    expected = firm.command(*query)[1]
+    shutil.rmtree(firm.layout.home)
+    code, said, _ = firm.command("restore", file, "--dry-run")
+    assert (code, firm.layout.home.exists()) == (0, False)
+    assert f"  {FIRM}" in said
+    code, said, errors = firm.command("restore", file)
+    assert code == 0, said + errors
+    assert notes.read_text("utf-8") == "a file of finance"
+    assert firm.command(*query)[1] == expected
+    code, _, errors = firm.command("restore", file)
+    assert code == 0, errors
+
+
+def test_a_firm_toml_beside_the_home_is_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It belongs in the home; whoever starts a command next to it is told which home is read."""
+    (tmp_path / FIRM).write_text('[sources]\nalpha = "../alpha"\n', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for words in (["run"], ["status"], ["query", "select 1"], ["doctor"]):
+        assert main(words, Nightbook(dict)) == 2
+        said = "".join(capsys.readouterr())
+        assert "firm.toml belongs in the home of the firm" in said
+        assert "If that is this folder: " in said
+        assert "--home . run" in said
+
+
+@pytest.mark.parametrize(
+    ("seed", "nights"),
+    [(9, 3), *(pytest.param(seed, 20, marks=pytest.mark.torture) for seed in (1, 2, 3))],
+)
+def test_whatever_happens_to_its_homes_a_firm_counts_each_portfolio_once_and_says_what_it_lacks(
+    firm: Firm, seed: int, nights: int
+) -> None:
+    """Homes vanish, come back empty or whole, share portfolios, are renamed and removed."""
+    random_ = random.Random(seed)
+    for name in ("gamma", "delta"):
+        firm.add(name, name)
+    for number in range(nights):
+        firm.day = FIRST + timedelta(days=number)
+        for _ in range(2 * (number > 0)):
+            happen(firm, random_)
+        missing = take_night(firm, random_)
+        code, said = firm.publish("run")
+        assert code != 0 or not missing, said
+        for name in firm.listed:
+            if not (organisation := firm.of(name)).is_there:
+                assert not (organisation.folder / "data" / "started").exists()
+        require_sums(firm)
+        require_words(firm, missing)
+        if random_.random() < 0.3:
+            firm.publish("rebuild")
+            require_sums(firm)
+            require_words(firm, missing)
+    if nights == 20:
+        assert differences([firm.layout.database], OLDER) == {}

@@ -1,0 +1,145 @@
+"""The sign-off of a workbook that is written already: who signed, and cells for later signatures.
+
+Only the yellow cells beside the labels of roles are written. All other bytes of a sheet stay.
+"""
+
+import io
+import re
+import textwrap
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import python_calamine
+
+from warehouse.reconcile.comments.edits import ROLES
+from warehouse.reconcile.comments.trail import moment
+from warehouse.reconcile.store.records import Signature
+from warehouse.reconcile.workbook.readback import imprint
+from warehouse.spreadsheet.reading.safety import UNREADABLE
+from warehouse.spreadsheet.reading.text import fold
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
+
+_HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
+_LINE, _POINTS = 17, 14  # characters of a line in the column of comments, and its height
+_STYLE = re.compile(rb'\bs="[0-9]+"')
+
+
+class SignOffRow(NamedTuple):
+    """The row of a role: its sheet, its number from 1 on, and its two yellow cells."""
+
+    sheet: str
+    number: int
+    role: str
+    who: str
+    comment: str
+
+
+def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signature]:
+    """Return the signatures of a result that its workbook does not show."""
+    shown = {(row.role, fold(row.who)) for row in _rows(content)}
+    return [
+        signature
+        for signature in signatures.values()
+        if (signature.role, fold(signature.who)) not in shown
+    ]
+
+
+def unshown_words(workbook: Path, signature: Signature) -> str:
+    """Return the words for a signature that a workbook has no row for."""
+    return f"the signature of {signature.who} as {signature.role}, in {workbook.name}"
+
+
+def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> bytes:
+    """Return a workbook that shows these signatures, if it has a row for the role of each.
+
+    The same bytes come back if it shows all of them already.
+    """
+    missing = {signature.role: signature for signature in unshown(content, signatures)}
+    cells: dict[str, dict[str, str]] = {}
+    for row in _rows(content) if missing else ():
+        if signature := missing.get(row.role):
+            of_sheet = cells.setdefault(row.sheet, {})
+            of_sheet[f"B{row.number}"] = signature.who
+            of_sheet[f"C{row.number}"] = _comment(signature, row)
+    if not cells:
+        return content
+    try:
+        return _rewrite(content, cells)
+    except (*UNREADABLE, KeyError):
+        return content  # a workbook of another program; the pack lists what it does not show
+
+
+def _comment(signature: Signature, row: SignOffRow) -> str:
+    parts = [row.comment, signature.comment if signature.comment != row.comment else ""]
+    parts += [f"signed at {moment(signature.at)} UTC", signature.open_words]
+    parts.append(f"entered by {signature.entered_by}" if signature.entered_by else "")
+    parts.append(f"instead of {row.who!r}, which was not taken" if row.who else "")
+    return "; ".join(filter(None, parts))
+
+
+def _rows(content: bytes) -> Iterator[SignOffRow]:
+    try:
+        sheets = imprint.read(content)
+    except (python_calamine.CalamineError, *UNREADABLE):
+        return
+    for name, sheet in sheets.items():
+        for number, row in enumerate(sheet.rows, 1):
+            label, who, comment, *_ = (*map(imprint.cell_text, row), "", "", "")
+            if role := ROLES.get(fold(label)):
+                yield SignOffRow(name, number, role, who.strip(), comment.strip())
+
+
+def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(made, "w") as target:
+        paths = imprint.sheet_paths(source)
+        by_path = {paths[sheet]: of_sheet for sheet, of_sheet in cells.items()}
+        for entry in source.infolist():
+            part = source.read(entry)
+            for place, text in sorted(by_path.get(entry.filename, {}).items()):
+                part = _with_height(_with_text(part, place, text), place[1:], text)
+            target.writestr(entry, part)
+    return made.getvalue()
+
+
+def _with_text(sheet: bytes, place: str, text: str) -> bytes:
+    """Return the XML of a sheet with a text in a cell, which keeps its style."""
+    cell = _cell(sheet, place)
+    if cell is None:  # no program stores a blank cell that has no style, so it goes behind its left
+        left = _cell(sheet, f"{chr(ord(place[0]) - 1)}{place[1:]}")
+        if left is None:
+            return sheet
+        return sheet[: left.end()] + _text_cell(left[1], place, b"", text) + sheet[left.end() :]
+    style = _STYLE.search(cell[2])
+    made = _text_cell(cell[1], place, style[0] if style else b"", text)
+    return sheet[: cell.start()] + made + sheet[cell.end() :]
+
+
+def _with_height(sheet: bytes, row: str, text: str) -> bytes:
+    """Return the XML of a sheet whose row is high enough for a text that wraps in its cell."""
+    lines = len(textwrap.wrap(text, _LINE))
+    tag = re.search(rb'<(?:\w+:)?row\s[^>]*?\br="%s"[^>]*>' % row.encode(), sheet)
+    if tag is None or lines <= 1:
+        return sheet
+    begin = _HEIGHT.sub(b"", tag[0]).removesuffix(b">")
+    height = b' ht="%d" customHeight="1">' % (lines * _POINTS)
+    return sheet[: tag.start()] + begin + height + sheet[tag.end() :]
+
+
+def _cell(sheet: bytes, place: str) -> re.Match[bytes] | None:
+    pattern = rb'<((?:\w+:)?)c(\s[^>]*?\br="%s"[^>]*?)(?:/>|>.*?</\1c>)' % place.encode()
+    tag = re.search(rb'<(?:\w+:)?c\s[^>]*?\br="%s"' % place.encode(), sheet)
+    return re.compile(pattern, re.DOTALL).match(sheet, tag.start()) if tag else None
+
+
+def _text_cell(prefix: bytes, place: str, style: bytes, text: str) -> bytes:
+    shown = safe_xml(text[:CELL_LIMIT]).encode("utf-8", "replace")
+    begin = b'<%sc r="%s" %s t="inlineStr">' % (prefix, place.encode(), style)
+    inner = b'<%sis><%st xml:space="preserve">%s</%st></%sis>' % (
+        *(prefix, prefix),
+        shown,
+        *(prefix, prefix),
+    )
+    return begin + inner + b"</%sc>" % prefix

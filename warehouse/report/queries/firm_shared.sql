@@ -1,0 +1,3 @@
+select *
+from firm_shared_portfolios
+order by is_settled, portfolio_id
