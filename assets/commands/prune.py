@@ -21,7 +21,9 @@ from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-COPIES = 2  # a version is built upon a copy of the last, and spills beside it
+# A version is built upon a copy of the last and spills beside it: 1.3 copies at most, measured.
+COPIES_NEEDED = 1.5
+COPIES_WANTED = 2
 FOR_EVER = (
     "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book,\n"
     "nights that wait for a decision, and those whose rows a kept night carried over."
@@ -101,7 +103,7 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
     """Remove old versions of the warehouse where the copy that a publish needs would not fit."""
     # They are all made again of the lake, and nights that are pruned publish a copy at the end.
     leftovers.sweep(layout)
-    is_full = layout.database.exists() and not _has_room(layout)
+    is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
     if older:
         count, size = count_of(len(older), "old version"), sum(map(versions.size_of, older))
@@ -113,7 +115,7 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
 def _publish(nightbook: Nightbook) -> None:
     """Publish what is left, if the disk has room for a copy; then it keeps no older version."""
     layout = nightbook.layout
-    if layout.database.exists() and not _has_room(layout):
+    if not _has_room(layout, COPIES_NEEDED):
         print(
             "The warehouse was not published again, because that would use up the room that is "
             "free now. It still shows the nights that went. Make more room, then: nightbook rebuild"
@@ -123,8 +125,9 @@ def _publish(nightbook: Nightbook) -> None:
     _make_room(layout, "went", dry_run=False)
 
 
-def _has_room(layout: Layout) -> bool:
-    needed = COPIES * layout.database.stat().st_size
+def _has_room(layout: Layout, copies: float) -> bool:
+    """Whether the disk has room for so many copies of the warehouse, if there is one."""
+    needed = copies * layout.database.stat().st_size if layout.database.exists() else 0
     return shutil.disk_usage(layout.home).free >= needed
 
 

@@ -97,7 +97,7 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
 
 def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
     """Write the snapshot's id into the tags of the run, where the list of runs shows it."""
-    context.instance.add_run_tags(context.run_id, {SNAPSHOT: snapshot_id})
+    context.instance.add_run_tags(context.run.run_id, {SNAPSHOT: snapshot_id})
 
 
 @contextlib.contextmanager

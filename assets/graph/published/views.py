@@ -55,6 +55,7 @@ COMPUTED: Mapping[str, Computed] = {
     "nights": Computed("BIGINT", DATES.sources),
     "is_current": Computed("BOOLEAN", DATES.sources),
     "types": Computed("VARCHAR", ("venue_types.type",)),
+    "severity_rank": Computed("BIGINT"),
     "id": Computed("VARCHAR", ("portfolios.portfolio_id", "venues.venue_id")),
     "read_at": Computed(Kind.MOMENT.value),
     "first_seen": Computed("DATE"),

@@ -18,7 +18,16 @@ API = dg.AssetKey("api")
 CONTRACT = Path(__file__).parents[2] / "golden" / "public_contract.txt"
 VIEWS = [view.name for view in (*views(), *ops_views())]
 # Columns that tell of whole rows, or of the night: no column of the API is behind them alone.
-OF_ROWS = {"kind", "words", "severity", "move", "change", "what_changed", "read_at"}
+OF_ROWS = {
+    "kind",
+    "words",
+    "severity",
+    "severity_rank",
+    "move",
+    "change",
+    "what_changed",
+    "read_at",
+}
 # What is known of the nights is made of none of its columns.
 OF_ROWS |= {column for view in ops_views() for column in view.entries}
 

@@ -121,7 +121,7 @@ def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr()
     assert f"BTC: pyarrow has {WRAPPED}56; stated is {TRUE}" in said.out
     assert "2 amounts only text holds" in said.out
-    assert "nightbook prove --engine pyarrow --exact" in said.err
+    assert " prove --engine pyarrow --exact" in said.err
     assert main(["--home", str(home), "prove", "--as-of", DAY_BEFORE]) == 0
     assert main(["--home", str(home), "prove", "--as-of", "2026-01-01"]) == 2
 
