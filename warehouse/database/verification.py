@@ -29,7 +29,7 @@ class NotPublished(Exception):
         self.snapshots = snapshots
         self.problems = problems
         super().__init__(
-            f"The book of {', '.join(snapshots)} was not published: "
+            f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
             f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
             "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
             "rebuild the lake from landing."

@@ -208,7 +208,7 @@ def test_400_nights_outside_a_window_change_no_answer_of_any_door(tmp_path: Path
     """Every view, macro and printed statement, by `query`, the Python API and older clients."""
     first, layout = date(2025, 9, 1), Layout(tmp_path)
     days = [first + timedelta(days=number) for number in range(405)]
-    amounts = [Amount(f"{place}.5", f"p{place}", asset="BTC") for place in range(40)]
+    amounts = [Amount(f"{place}.5", f"p{place}") for place in range(2, 42)]
     nights = [night(f"{day:%Y%m%d}T021500Z", [*amounts, Amount(f"{day:%j}")]) for day in days]
     contents, queries = written(layout, nights), statements(str(days[3]), str(days[-3]))
     answered = {}
