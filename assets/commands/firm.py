@@ -113,12 +113,27 @@ def status(nightbook: Nightbook, *, form: str | None) -> int:
     """
     layout = nightbook.layout
     state, named = read_state(layout.database), read_firm(layout.home)
-    problems = dict(state.problems) | find_problems(layout, named)
+    problems = _problems_then(layout, state) | find_problems(layout, named)
     if form:
         print_rows(form, (*NIGHTS.names, *_MORE), _rows(state, problems))
     else:
         _print(layout, named, state, problems)
     return _code(state, problems)
+
+
+def _problems_then(layout: Layout, state: FirmState) -> dict[str, str]:
+    """Return why the newest book could not read a home, which may be well again by now.
+
+    A problem that is the reason why a night is missing is not repeated.
+    """
+    reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
+    again = f"If it is well again: {command_for(layout)} rebuild"
+    return {
+        name: problem
+        if problem in reasons.get(name, "")
+        else f"when this book was made, {problem}. {again}"
+        for name, problem in state.problems.items()
+    }
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:

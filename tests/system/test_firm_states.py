@@ -407,6 +407,11 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
     assert "beta: " in status
     assert "does not have 1 of the 1 snapshot that this book has of it" in status
     assert "beta home " in firm.command("doctor")[1]
+    assert firm.publish("rebuild")[0] == 1
+    firm.of("beta").come_back()
+    code, status, _ = firm.command("status")
+    assert (code, "beta: when this book was made, " in status) == (1, True)
+    firm.of("beta").vanish(is_empty=True)
     firm.day += timedelta(days=1)
     firm.of("alpha").take(firm.day, ALPHA)
     for command in ("run", "rebuild"):
