@@ -11,7 +11,7 @@ from pathlib import Path
 from assets.console.color import mark
 from assets.console.declaration import DONE, FAILED, WRONG_USAGE
 from assets.console.errors import disk_message, is_ours
-from assets.console.invocation import full_command, spell_for
+from assets.console.invocation import command_for, full_command, spell_commands
 from assets.console.rows import print_records
 from assets.home.demo import is_demo
 from assets.home.gate import misplaced_firm
@@ -70,11 +70,22 @@ def run(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = 
     return show([*found, *[_wrong("firm", hint)] * bool(hint)], form)
 
 
-def _spell_commands(nightbook: Nightbook, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a home, each command in them as a person types it for that home."""
+def _spell_commands(
+    nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of a home, each command in them as a person types it for that home.
+
+    With the `folder` of its settings, the commands work from any other folder.
+    """
     home = _without_api(nightbook)
     for found in findings:
-        message = spell_for(Layout(home.home), found.message) if home else found.message
+        message = found.message
+        if home:
+            layout, start = Layout(home.home), command_for(Layout(home.home))
+            if folder is not None:
+                start = full_command(layout, folder=folder)
+                message = message.replace(full_command(layout), start)
+            message = spell_commands(message, start)
         yield replace(found, message=message)
 
 
@@ -91,9 +102,14 @@ def show(findings: Sequence[Finding], form: str | None) -> int:
     return FAILED if wrong else DONE
 
 
-def findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    """Yield every finding of a home, as far as its settings are known."""
-    return _spell_commands(nightbook, _findings_of(nightbook, alert=alert))
+def findings_of(
+    nightbook: Nightbook, *, alert: bool, folder: Path | None = None
+) -> Iterator[Finding]:
+    """Yield every finding of a home, as far as its settings are known.
+
+    A firm names the `folder` of an organisation's settings, which is not the present folder.
+    """
+    return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
 
 
 def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:

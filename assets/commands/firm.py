@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
@@ -11,7 +10,7 @@ from functools import partial
 from assets.commands import doctor as checkup
 from assets.console.color import GREEN, RED, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
-from assets.console.invocation import command_for, program
+from assets.console.invocation import command_for, full_command
 from assets.console.json_log import JsonLog
 from assets.console.rows import print_rows
 from assets.console.terminal import TerminalProgress, is_terminal
@@ -166,7 +165,7 @@ def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool
         if source.problem:  # its settings cannot be read
             continue
         keeper = replace(nightbook, variables=partial(_variables, source))
-        found = checkup.findings_of(keeper, alert=alert)
+        found = checkup.findings_of(keeper, alert=alert, folder=source.folder)
         findings += [
             replace(finding, subject=f"{source.name} {finding.subject}") for finding in found
         ]
@@ -234,10 +233,10 @@ def _waiting(named: Firm, state: FirmState) -> Iterator[str]:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
             verb = "waits" if count == 1 else "wait"
-            home = shlex.quote(str(source.layout.home))
+            look = full_command(source.layout, "snapshots", folder=source.folder)
             yield (
                 f"{source.name}: {count_of(count, 'held night')} {verb} for a person, the newest "
-                f"is {snapshot_id}: {program()} --home {home} snapshots"
+                f"is {snapshot_id}: {look}"
             )
     missing = {firm_night.source for firm_night in state.nights if not firm_night.is_in_book}
     for portfolio in state.shared:

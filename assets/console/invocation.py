@@ -29,11 +29,18 @@ def override_home(home: str) -> None:
     os.environ[HOME] = home
 
 
-def full_command(layout: Layout, *arguments: str) -> str:
-    """Return a command for this home that works from any folder."""
+def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
+    """Return a command for this home that works from any folder.
+
+    It changes to the folder of the home's `.env` first, because commands read settings there. That
+    is `folder`, or this folder if it has such a file.
+    """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
-    return shlex.join([program, "--home", str(layout.home), *arguments])
+    command = shlex.join([program, "--home", str(layout.home), *arguments])
+    if folder is None and (Path.cwd() / ".env").is_file():
+        folder = Path.cwd()
+    return command if folder is None else f"cd {shlex.quote(str(folder))} && {command}"
 
 
 def command_for(layout: Layout) -> str:

@@ -6,7 +6,6 @@ Nothing of one organisation's settings is known to the process of another, nor t
 import hashlib
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -82,7 +81,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
     return (
         f"{source.layout.home} has no nights, and {doubt}. Is its disk mounted? Nothing was "
         "started there. If this organisation is new, take its first night: "
-        f"cd {shlex.quote(str(source.folder))} && {full_command(source.layout, 'run')}"
+        f"{full_command(source.layout, 'run', folder=source.folder)}"
     )
 
 

@@ -1,6 +1,7 @@
 """`nightbook doctor`: every trouble has its line, and what to do."""
 
 import re
+import shlex
 import shutil
 import socket
 from collections.abc import Callable
@@ -163,4 +164,7 @@ def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Pat
         line.startswith(f"✗ {second} settings NIGHTBOOK_API_URL is not set") for line in lines
     )
     assert {line.split()[0] for line in lines if f" {first} " in line} == {"✓"}
+    folder = shlex.quote(str(firm.of(first).home.parent))
+    (found,) = (line for line in lines if f" {first} warehouse " in line)
+    assert f"cd {folder} && " in found, "a command reads the settings of that folder"
     assert "--turn-on" in keeper("doctor", "--turn-on").err

@@ -100,6 +100,27 @@ def test_commands_are_spelled_for_a_home_and_nothing_else_is() -> None:
     )
 
 
+def test_a_command_for_any_folder_reads_the_settings_of_its_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alert is read in any folder, so its command changes to the folder of `.env` first."""
+    folder = tmp_path / "its settings"
+    folder.mkdir()
+    (folder / ".env").write_text("NIGHTBOOK_SCHEDULE='7 3 * * *'\n")
+    monkeypatch.chdir(folder)
+    line = full_command(Layout(folder / "data"), "doctor")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NIGHTBOOK_")}
+    said = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "7 3 * * * in UTC" in said.stdout, said
+
+
 def messages(keeper: Keeper) -> Iterator[str]:
     """What a home says in its troubles: nothing to find, a held night, damage, an alert."""
     yield from (keeper(*words).err for words in (("prune",), ("accept", "nobody"), ("reject", "x")))
