@@ -343,6 +343,19 @@ def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
     assert differing(ledger) == sum(negated)
 
 
+@pytest.mark.parametrize(
+    "note", ["All amounts in thousands", "* Beträge in TEUR", "Figures in EUR million"]
+)
+def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, note: str) -> None:
+    """It is the same sentence, and the amounts would tie if it were left out."""
+    below = reader.read([*rows_with(), [], [note]], most=0)
+    texts = [line.amount.text for line in below.lines]
+    above = reader.read([[note], *rows_with()], most=0)
+    assert texts == [line.amount.text for line in above.lines]
+    assert differing(below) == len(BOOK)
+    assert repr(note) in below.notices[0].words
+
+
 def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
     """A void row is not used, whatever its amount, and the reason says which word it has."""
     column = ("Status", ["Booked", "Booked", "Booked", "Booked", "Booked", "Booked", "VOID"])
