@@ -39,6 +39,7 @@ _PAIRS = {
 }
 _DAYS = 1.5  # dates that a key has at least in a ledger of several days, on average
 _MOST_WORDS = 40  # of a column that a setting may list
+_SHORTEST = 3  # characters of a word in capital letters that is no abbreviation of a name
 _WHOLE = re.compile("-?[0-9]{1,80}")
 _MANY = 12  # decimals of an asset whose smallest unit is far below any whole coin
 _DIMENSIONS = ("portfolio", "venue", "account")
@@ -190,7 +191,7 @@ def _settlement_of(
         shown = f"{column.title!r} ({column.examples})"
         name = next((name for name, of in fields.items() if of is column), "")
         named = [name] if name in _DIMENSIONS else _dimensions_of(column, context)
-        voids = [word for word in _words_of(column) if head.words.is_void(word)]
+        voids = _voids_of(column, head)
         signs = [] if has_sign or name else _sign_lines(column, head.words)
         units = [] if has_unit or name or signs else _unit_lines(column, body)
         has_sign, has_unit = has_sign or bool(signs), has_unit or bool(units)
@@ -228,6 +229,19 @@ def _words_of(column: UnknownColumn) -> list[str]:
     """Return the different values of a column, if a setting may list them."""
     words = list(column.counts or dict.fromkeys(column.values))
     return words if column.kind != "date" and len(words) <= _MOST_WORDS else []
+
+
+def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
+    """Return the values of a column that say that their rows do not count."""
+    words = _words_of(column)
+    if head.words.is_void(head.titles[column.place]):  # like `Void?`, with a mark in some rows
+        marks = [word for word in words if head.words.is_mark(word)]
+        return (
+            marks
+            if all(head.words.is_unmarked(word) for word in words if word not in marks)
+            else []
+        )
+    return [word for word in words if head.words.is_void(word)]
 
 
 def _list(texts: Collection[str]) -> str:
@@ -288,7 +302,10 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
         for word, factor in factors.items()
         if factor or {fold(asset) for asset in assets.get(word, ())} != {fold(word)}
     }
-    mark = "" if all(factors[word] for word in listed) else CHOICE
+    unknown = [word for word in listed if not factors[word]]
+    if unknown and all(len(word) < _SHORTEST and word.isupper() for word in listed):
+        return []  # the initials of people
+    mark = CHOICE if unknown else ""
     return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
 
 

@@ -271,12 +271,12 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
 
 def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     """Return whether the values of a column differ so that they may change what amounts mean."""
-    # A column that is harmless today may not be tomorrow: so only its values count, not its title.
+    # A column that is harmless today may not be tomorrow. So its values count, whatever its title.
     values = [value for value in column.counts if value]
     is_other_day = column.place in body.head.days
     if not values or is_other_day or any(_repeats_names(column, body, name) for name in FIELDS):
         return False
-    if any(is_telling(value, body.head.words) for value in values):
+    if _has_telling_value(column, values, body.head):
         return True
     if any(body.known.has(field, value) for field in _NAMED for value in values):
         return True
@@ -287,7 +287,17 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     return may_matter(column, body)
 
 
-def is_telling(value: str, words: Words) -> bool:
+def _has_telling_value(column: UnknownColumn, values: Sequence[str], head: Header) -> bool:
+    """Return whether some value changes what amounts mean, even if every row has it."""
+    words = head.words
+    if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
+        return True  # one unit for all rows, however short its word is
+    if words.is_void(head.titles[column.place]) and any(map(words.is_mark, values)):
+        return True
+    return any(_is_telling(value, words) for value in values)
+
+
+def _is_telling(value: str, words: Words) -> bool:
     """Return whether a word changes what an amount means even if every row has it."""
     is_short = len(value) < _TELLING and value.isascii()
     if is_short or not any(map(str.isalpha, value)):

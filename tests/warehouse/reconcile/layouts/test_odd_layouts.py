@@ -363,6 +363,22 @@ def test_text_around_the_name_of_every_asset_is_settled_by_one_line(
     ]
 
 
+def test_text_around_names_of_several_words_is_settled_by_one_line(tmp_path: Path) -> None:
+    """The longest name of the book counts: `ETH.S` is another asset than `ETH`."""
+    assets = ("ETH", "ETH.S", "SOL.S", "LP-GLM-USDC", "Fund of art")
+    desk = Desk(tmp_path)
+    desk.publish([Amount(f"{number}.5", asset=asset) for number, asset in enumerate(assets)])
+    folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
+    table = [["p1", f"{asset} Comdty", "v1", "main", f"{n}.5"] for n, asset in enumerate(assets)]
+    folder.put(csv([[*KEY, "Amount"], *table]), "ledger.csv")
+    ran = folder.paste()
+    assert [question.line.split("\n")[1] for question in ran.asked] == [
+        'asset_spelling = "{} Comdty"'
+    ]
+    assert ran.summary is not None
+    assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (0, len(assets))
+
+
 def test_a_future_of_an_asset_is_not_proposed_as_the_asset(folder: AnswerFolder) -> None:
     """BTC-PERP is not BTC: its rows are unknown assets, and no line takes the suffix off."""
     keys = [(key[0], f"{key[1]}-PERP", *key[2:]) for key in KEYS]

@@ -137,12 +137,15 @@ TELLING: dict[str, tuple[Column, int]] = {
     "side: Italian": (("Tipo", ["acquisto", "vendita", "acquisto"]), 2),
     "side: Russian": (("Позиция", ["Лонг", "Шорт"]), 3),
     "side: Japanese": (("売買", ["買い", "売り"]), 3),
+    "side: shortened words": (("Polarity", ["pos", "neg"]), 3),
     "unit: thousands": (("Unit", ["pcs", "k", "pcs"]), 2),
     "unit: millions": (("UoM", ["mio", "Stück", "Stück"]), 2),
     "unit: satoshis": (("Denomination", ["sat", "BTC", "BTC", "ETH", "SOL", "USDC"]), 1),
     "unit: of each asset": (("Einheit", ["sat", "sat", "sat", "wei", "lamports", "USDC"]), 5),
     "unit: French": (("Unité", ["unités", "milliers"]), 3),
     "unit: of all rows": (("Denominated in", ["satoshis"]), 6),
+    "unit: a letter in all rows": (("in", ["k"]), 6),
+    "unit: two letters in all rows": (("UoM", ["mm"]), 6),
     "scale: a multiplier": (("Multiplier", ["1", "1000", "1"]), 2),
     "scale: a factor below 1": (("Faktor", ["1", "0.001"]), 3),
     "scale: a rate, which is not proposed as a unit": (("Rate", ["1", "1000"]), 0),
@@ -156,6 +159,9 @@ TELLING: dict[str, tuple[Column, int]] = {
     "status: numbers": (("Status code", ["0", "0", "9"]), 0),
     "status: yes and no": (("Settled?", ["Y", "N"]), 0),
     "status: one mark": (("Held for others", ["", "", "x", "", "", ""]), 0),
+    "status: a mark under a word for it": (("Removed?", ["", "", "Yes"]), 2),
+    "status: yes and no under a word for it": (("Storniert", ["nein", "ja"]), 3),
+    "status: a mark in all rows": (("Void", ["x"]), 6),
     "currency: of the report": (("Reporting ccy", ["USD", "EUR"]), 0),
     "currency: numeric codes": (("ISO 4217", ["840", "978", "840"]), 0),
     "date: of the value": (("Wertstellung", ["2026-11-20", "2026-11-19"]), 0),
@@ -227,6 +233,8 @@ HARMLESS: dict[str, list[Column]] = {
         ("Fund name", [f"Portfolio {amount.portfolio}" for amount in BOOK]),
     ],
     "the asset again": [("Unit", [amount.asset for amount in BOOK])],
+    "initials, one of them like a unit": [("Checked by", ["TK", "MM"])],
+    "dates of removal, of few rows": [("Removed", ["", "2026-11-20"])],
     "account numbers": [("Account no.", ["K-77", "K-78", "K-77", "K-77", "K-78", "K-77"])],
     "countries of venues": [("Country", ["US", "MT", "US", "US", "MT", "MT"])],
     "networks": [("Network", ["Bitcoin", "Bitcoin", "Bitcoin", "ERC-20", "Solana", "Base"])],
@@ -341,6 +349,19 @@ def test_a_column_is_read_as_recon_toml_says(reader: Reader, name: str) -> None:
     negated = [line.amount.text.startswith("-") for line in ledger.lines]
     assert negated == [bool(sign) for sign in signs]
     assert differing(ledger) == sum(negated)
+
+
+@pytest.mark.parametrize(
+    "note", ["All amounts in thousands", "* Beträge in TEUR", "Figures in EUR million"]
+)
+def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, note: str) -> None:
+    """It is the same sentence, and the amounts would tie if it were left out."""
+    below = reader.read([*rows_with(), [], [note]], most=0)
+    texts = [line.amount.text for line in below.lines]
+    above = reader.read([[note], *rows_with()], most=0)
+    assert texts == [line.amount.text for line in above.lines]
+    assert differing(below) == len(BOOK)
+    assert repr(note) in below.notices[0].words
 
 
 def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:

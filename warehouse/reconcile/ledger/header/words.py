@@ -127,6 +127,14 @@ class Words:
         """Return whether a cell says that its row does not count (yet), like `VOID`."""
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
+    def is_mark(self, cell: str) -> bool:
+        """Return whether a cell says that the title of its column is true, like `x` or `yes`."""
+        return fold(cell) in ("✓", "✔") or self.cells.get(_key(cell)) == "mark"
+
+    def is_unmarked(self, cell: str) -> bool:
+        """Return whether a cell says that the title of its column is not true."""
+        return not _key(cell) or self.cells.get(_key(cell)) == "unmarked"
+
     def factor_of(self, cell: str) -> str:
         """Return by what a unit like `k` or `sat` multiplies an amount, or nothing."""
         is_figure = cell[:1].isdecimal() and not cell.startswith("0")

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations_with_replacement
 from operator import itemgetter
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous
 
 _MOST = 0.5  # of the different names that the book does not know
+_MOST_PARTS = 8  # words of a text in which names are looked for
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 # Text beside a name that makes it the name of something else, like a future or a loan.
@@ -101,10 +103,12 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
     """Yield the spellings of a text around each name in it: with its other text, and with any."""
-    for part in _PART.finditer(text):
-        before, after = text[: part.start()], text[part.end() :]
+    parts = list(_PART.finditer(text))[:_MOST_PARTS]
+    for first, last in combinations_with_replacement(parts, 2):
+        before, after = text[: first.start()], text[last.end() :]
+        name = text[first.start() : last.end()]
         is_thing = any(mark in before + after for mark in f"{NAME}{ANY}")
-        if known.has(field, part[0]) and not is_thing and not _OTHER_THING.search(before + after):
+        if known.has(field, name) and not is_thing and not _OTHER_THING.search(before + after):
             general = f"{_AROUND.sub(ANY, before)}{NAME}{_AROUND.sub(ANY, after)}"
             yield f"{before}{NAME}{after}", general
 

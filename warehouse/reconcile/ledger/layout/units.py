@@ -1,5 +1,6 @@
 """Amounts in thousands, or in wei: the unit that a title or recon.toml says."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import islice
 
@@ -14,6 +15,7 @@ from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text
 
 _CENTS = Decimal("0.01")
+_BELOW = 20  # rows at the end of a sheet that may be notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
@@ -22,25 +24,34 @@ def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Not
     Raises `Ambiguous` if a title says the smallest unit of one asset, and the sheet has several.
     """
     head = body.head
-    unit, source = _stated_unit(grid, head)
+    unit, source = _stated_unit(grid, body)
     if head.shape.unit is None and 0 < unit < 1:
         _ask_for_unit(body, unit, source, place)
     return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
 
 
-def _stated_unit(grid: Grid, head: Header) -> tuple[Decimal, str]:
+def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
     """Return a unit and what says it."""
+    head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
     titles = [head.titles[at] for at in head.amount_places]
     above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
-    for text in (*titles, *above):
+    for text in (*titles, *above, *_notes_below(grid, body)):
         if word := head.words.unit_of(text):
             return UNITS[word], repr(text[:60])
     for title in titles:
         if factor := head.words.native_factor(title):
             return Decimal(factor), repr(title[:60])
     return Decimal(1), ""
+
+
+def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
+    """Yield the texts at the end of a sheet that are alone in their rows and name nothing."""
+    for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
+        texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
+        if len(texts) == 1 and not body.known.dimension_of(texts[0]):
+            yield texts[0]
 
 
 def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> None:
