@@ -21,7 +21,7 @@ from warehouse.contract.wording import count_of
 from warehouse.query.formats import as_table
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.record.record import Store
 from warehouse.report.build import LATEST
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout

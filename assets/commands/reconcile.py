@@ -17,17 +17,13 @@ from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
-from warehouse.reconcile.close.close import CloseInputs
+from warehouse.reconcile.close.close import CloseInputs, damaged_packs
 from warehouse.reconcile.close.close import close as close_month
-from warehouse.reconcile.close.stored_packs import damaged_packs
-from warehouse.reconcile.close.verification import is_pack, verify_pack
-from warehouse.reconcile.comments.trail import history_lines
-from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.runs.preview_lines import preview_lines
-from warehouse.reconcile.runs.setup import look_at, settle
-from warehouse.reconcile.store.records import Break, to_json
-from warehouse.reconcile.terms.errors import Ambiguous, choices_of, take_choice
-from warehouse.reconcile.terms.notices import Notice
+from warehouse.reconcile.close.verify import is_pack, verify_pack
+from warehouse.reconcile.model import Break, Notice, Result, to_json
+from warehouse.reconcile.preview import look_at, preview_lines, settle
+from warehouse.reconcile.record.views import history_lines
+from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
 SHOWN = 12
 BREAK_COLUMNS = (

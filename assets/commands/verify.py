@@ -17,7 +17,7 @@ from pipelines.shelf.object_store import open_store
 from warehouse.contract.wording import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.printable import printable
-from warehouse.reconcile.close.stored_packs import damaged_packs
+from warehouse.reconcile.close.close import damaged_packs
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 

@@ -22,10 +22,9 @@ from warehouse.contract.wording import count_of, first_lines
 from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.model import Break, Result
 from warehouse.reconcile.service import Standing
-from warehouse.reconcile.store.records import Break
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout
 
 AGED = timedelta(days=7)

@@ -21,11 +21,13 @@ from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
 from warehouse.contract import states
 from warehouse.database.ddl import schema_version
-from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
+from warehouse.database.load import Book, Contents
+from warehouse.database.publish import Published, publish
+from warehouse.database.verification import NotPublished
 from warehouse.query.read import run as ask
-from warehouse.reconcile.store.ops_rows import Rows, rows
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.views import Rows, ops_rows
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout
 
 
@@ -103,7 +105,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
 def reconciliation_rows(layout: Layout) -> Rows | None:
     """Return what the reconciliation keeps; one that cannot be read costs no night."""
     try:
-        return rows(Store(layout.home / "reconcile"))
+        return ops_rows(Store(layout.home / "reconcile"))
     except NotReconciled as error:
         print(error, file=sys.stderr)
         return None

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines.landing.snapshots import Decision, Snapshot
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, digest_of, written_aside
 
 NOTE = ".rejected.txt"

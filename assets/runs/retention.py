@@ -21,8 +21,8 @@ from assets.home.dagster_internals import forget_checks
 from assets.home.instance import open_instance
 from assets.runs.records import reaching_record
 from pipelines.maintenance.prune import GoneDays
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, sync_directory
 
 FINISHED = [

@@ -12,8 +12,8 @@ from tests.homes.reconciliation import DAYS, now, publish, unpack
 from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
-from warehouse.reconcile.close.verification import verify_pack
-from warehouse.reconcile.store.records import RunResult
+from warehouse.reconcile.close.verify import verify_pack
+from warehouse.reconcile.model import RunResult
 
 VERSION = "0.0.0"  # that of the nightbook that closed the month
 *_, LAST = DAYS

@@ -15,10 +15,10 @@ import pytest
 from tests.support.ledger_samples import BOOK
 from tests.support.reconciliation_home import NOW
 from warehouse.reconcile import service
-from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.model import to_json
+from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
-from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.terms.errors import Ambiguous, choices_of, take_choice
+from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
 ROOT = Path(__file__).parents[2]
 _ROOM = "warehouse.reconcile."

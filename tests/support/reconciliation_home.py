@@ -15,10 +15,10 @@ from warehouse.database import verification
 from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import books_by_date
 from warehouse.reconcile import service
-from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.model import to_json
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.service import InitFiles
-from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import Layout
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 
 from assets.cli import main
 from tests.support.demo import MORNING, nightbook_of, take_demo
-from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.record.record import Store
 
 pytestmark = pytest.mark.torture
 NIGHTS = 5

@@ -11,7 +11,7 @@ import pytest
 from tests.house.pages import ROOT, blocks
 from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.reconcile import service
-from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.record.record import Store
 
 PAGE = ROOT / "warehouse" / "reconcile" / "README.md"
 OPEN = 3

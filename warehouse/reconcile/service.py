@@ -10,24 +10,23 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.close.lock import closing_of, restating
-from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.comments.trail import break_history
-from warehouse.reconcile.matching.firm_book import open_book
-from warehouse.reconcile.runs import reconciliation
-from warehouse.reconcile.runs.memory import for_large_tables
-from warehouse.reconcile.runs.result import RunInputs
-from warehouse.reconcile.runs.summary import RunSummary, summary_of
-from warehouse.reconcile.settings.config import TEMPLATE, read_config
-from warehouse.reconcile.store.records import (
-    Break,
-    RunResult,
-    Signature,
+from warehouse.reconcile.book import open_book
+from warehouse.reconcile.close.month import closing_of, restating
+from warehouse.reconcile.model import Break, RunResult, Signature
+from warehouse.reconcile.record import signatures
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.views import break_history
+from warehouse.reconcile.run import (
+    RunInputs,
+    RunSummary,
+    for_large_tables,
+    reconcile_day,
+    summary_of,
 )
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotReconciled
-from warehouse.reconcile.workbook import sample_ledger, template
-from warehouse.reconcile.workbook.readback.verification import VerifyResult, verify_workbook
+from warehouse.reconcile.settings.config import TEMPLATE, read_config
+from warehouse.reconcile.terms import NotReconciled
+from warehouse.reconcile.workbook import ledgers
+from warehouse.reconcile.workbook.verify import VerifyResult, verify_workbook
 from warehouse.storage.layout import written_aside
 
 
@@ -73,7 +72,7 @@ def init(database: Path, folder: Path) -> InitFiles:
     path = folder / "ledger_template.xlsx"
     files = [path]
     with open_book(database, None) as source:
-        keys = template.write(source, path)
+        keys = ledgers.write_template(source, path)
     if not store.config.exists():
         with written_aside(store.config) as file:
             file.write(TEMPLATE.encode())
@@ -92,11 +91,11 @@ def rehearse(
     store = Store(folder)
     store.make()
     with open_book(database, first) as source:
-        planted = sample_ledger.plant(source)
+        planted = ledgers.plant(source)
     with open_book(database, None) as source:
         path = store.inbox / f"ledger-{source.day}.xlsx"
         night = (source.day - (first or source.day)).days
-        return path, sample_ledger.write(source, path, planted, night)
+        return path, ledgers.write_sample(source, path, planted, night)
 
 
 def run(
@@ -129,7 +128,7 @@ def run(
             by=by,
             before_writing=restating(store, source.day, config.close, who=by, why=restate, now=now),
         )
-        left = reconciliation.run(source, store, config, inputs)
+        left = reconcile_day(source, store, config, inputs)
     return summary_of(source.day, left)
 
 
@@ -160,8 +159,8 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         counts=result.counts,
         breaks=result.breaks,
         rejected=result.rejected,
-        signatures=tuple(signoff.valid(store, result.digest).values()),
-        void=signoff.why_void(store, result.day, result.digest, result.breaks, result.ties),
+        signatures=tuple(signatures.valid(store, result.digest).values()),
+        void=signatures.why_void(store, result.day, result.digest, result.breaks, result.ties),
         exit_code=result.exit_code,
         extent=result.extent,
         unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
@@ -195,10 +194,10 @@ def sign(
     """
     store = Store(folder)
     settings = read_config(store.config).close
-    signing = signoff.Signing(
+    signing = signatures.Signing(
         role=role, who=who, comment=comment, at=now, entered_by=entered_by or who
     )
-    return signoff.sign(store, _result_of_day(store, day), signing, settings)
+    return signatures.sign(store, _result_of_day(store, day), signing, settings)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:

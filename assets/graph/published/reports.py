@@ -14,9 +14,9 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
-from warehouse.reconcile.runs.summary import RunSummary
-from warehouse.reconcile.store.records import TIED
-from warehouse.reconcile.terms.errors import Ambiguous, DayClosed, Late, NotReconciled
+from warehouse.reconcile.model import TIED
+from warehouse.reconcile.run import RunSummary
+from warehouse.reconcile.terms import Ambiguous, DayClosed, Late, NotReconciled
 from warehouse.report.build import ask_all, write
 
 REPORT = dg.AssetKey("report")

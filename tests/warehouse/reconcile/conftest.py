@@ -7,12 +7,12 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms.errors import reading_files
+from warehouse.reconcile.terms import reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
 DAY = date(2026, 11, 20)
@@ -29,7 +29,7 @@ def workbook() -> None:
 def no_workbook(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """No workbook is written, which is a third of what a run costs; with `--torture` it is."""
     if not request.config.getoption("--torture") and "workbook" not in request.fixturenames:
-        monkeypatch.setattr("warehouse.reconcile.runs.reconciliation.write_files", lambda *_: ())
+        monkeypatch.setattr("warehouse.reconcile.run.write_files", lambda *_: ())
 
 
 @pytest.fixture

@@ -16,13 +16,18 @@ from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.close import pack
-from warehouse.reconcile.close.close import CloseInputs, CloseSummary, close
-from warehouse.reconcile.close.stored_packs import damaged_packs, remove_archived_ledgers
-from warehouse.reconcile.close.unpacking import PackCheck
-from warehouse.reconcile.close.verification import verify_pack
-from warehouse.reconcile.store.input_archive import archived_path
-from warehouse.reconcile.store.records import RunResult, to_json
-from warehouse.reconcile.terms.errors import DayClosed, NotClosed, NotReconciled
+from warehouse.reconcile.close.close import (
+    CloseInputs,
+    CloseSummary,
+    close,
+    damaged_packs,
+    remove_archived_ledgers,
+)
+from warehouse.reconcile.close.pack import PackCheck
+from warehouse.reconcile.close.verify import verify_pack
+from warehouse.reconcile.model import RunResult, to_json
+from warehouse.reconcile.record.record import archived_path
+from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
 
 MONTH, FIRST = "2026-11", date(2026, 11, 20)

@@ -14,10 +14,10 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.records import Signature
-from warehouse.reconcile.store.store import write_json
+from warehouse.reconcile import service
+from warehouse.reconcile.model import Signature
+from warehouse.reconcile.record import views
+from warehouse.reconcile.record.record import write_json
 from warehouse.storage.layout import read_json
 
 OFFICE = shutil.which("soffice")
@@ -78,7 +78,7 @@ def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
     """Who made the file is us; who saved it last is the author, else the file's name."""
     _as_excel(_commented(desk, "mine.xlsx"), saved)
     desk.run()
-    rows = ops_rows.rows(desk.folder)["annotations"]
+    rows = views.ops_rows(desk.folder)["annotations"]
     assert [(row["value"], row["who"]) for row in rows] == [("seen", who)]
 
 
@@ -95,7 +95,7 @@ def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
     book.unlink()
     unnamed = Path(shutil.copy(tmp_path / "mine.ods", desk.folder.inbox / "unnamed.ods"))
     desk.run()
-    authors = [row["who"] for row in ops_rows.rows(desk.folder)["annotations"]]
+    authors = [row["who"] for row in views.ops_rows(desk.folder)["annotations"]]
     assert authors == [unnamed.name]
 
 
@@ -104,19 +104,19 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     """The number stands in the signature for ever: in status, history, verify and the workbook."""
     desk.run()
     root = desk.folder.root
-    counter.sign(root, role="preparer", who="Ada", now=NOW)
+    service.sign(root, role="preparer", who="Ada", now=NOW)
     words = "signed by Ada as preparer at 2026-11-21T08:00:00+00:00 with 1 open break"
-    assert [signed.words for signed in counter.status(root).signatures] == [words]
-    told = counter.history(root, str(desk.breaks()[0]["id"]))
+    assert [signed.words for signed in service.status(root).signatures] == [words]
+    told = service.history(root, str(desk.breaks()[0]["id"]))
     assert [entry["words"] for entry in told if entry["kind"] == "signed"] == [words]
     book = desk.run().files[0]
-    assert [signed.words for signed in counter.verify(root, book).signatures] == [words]
+    assert [signed.words for signed in service.verify(root, book).signatures] == [words]
     cells = [cell.value for row in openpyxl.load_workbook(book)["Summary"] for cell in row]
     assert "with 1 open break" in cells
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n")
     desk.run()
-    assert "Ada signed run" in counter.status(root).void
-    assert "with 1 open break, and since then" in counter.status(root).void
+    assert "Ada signed run" in service.status(root).void
+    assert "with 1 open break, and since then" in service.status(root).void
 
 
 def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:

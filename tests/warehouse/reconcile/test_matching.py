@@ -12,15 +12,14 @@ from tests.support.books import Amount, make_macros, night
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
 from warehouse.exact import exact
 from warehouse.query import book as export_source
-from warehouse.reconcile import service
-from warehouse.reconcile.ledger.cells.amounts import Amount as Read
-from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
-from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
-from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.precision import kept_digits
-from warehouse.reconcile.matching.scope import Scope
+from warehouse.reconcile import book, service
+from warehouse.reconcile.match import classify, compare, sides
+from warehouse.reconcile.match.precision import kept_digits
+from warehouse.reconcile.match.sides import Scope
+from warehouse.reconcile.model import Amount as Read
+from warehouse.reconcile.model import Ledger, LedgerRows, LedgerSource, Result
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms.errors import Late, NotReconciled
+from warehouse.reconcile.terms import Late, NotReconciled
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
@@ -465,7 +464,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         "asset": {f"A{n}": () for n in range(300)},
         "venue": {f"v{n}": () for n in range(20)},
     }
-    known = snapshot.Reference(
+    known = book.Reference(
         names=names,
         display_names={},
         delivered=frozenset(names["portfolio"]),
@@ -473,9 +472,9 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         notices=(),
     )
     begun = time.process_time()
-    snapshot.make_book_side(connection, date(2026, 11, 20), fields)
-    taken = key_resolution.make_ledger_side(connection, read, known, Config(), Scope(files=({},)))
-    join.compare(connection, fields)
+    book.make_book_side(connection, date(2026, 11, 20), fields)
+    taken = sides.make_ledger_side(connection, read, known, Config(), Scope(files=({},)))
+    compare.compare(connection, fields)
     court = classify.MatchRules(
         fields=fields,
         config=Config(),
@@ -484,11 +483,11 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         rejected=taken.rejected,
         kept=kept_digits(read, Config()),
     )
-    found = classify.classify(join.mismatches(connection, fields), court)
-    join.store_results(connection, {one.pair.no: one.result for one in found})
+    found = classify.classify(compare.mismatches(connection, fields), court)
+    compare.store_results(connection, {one.pair.no: one.result for one in found})
     taken_time = time.process_time() - begun
     planted = count // 1000
-    counted = join.counts(connection)
+    counted = compare.counts(connection)
     assert counted[Result.DIFFERS] == planted
     assert {abs(one.difference) for one in found if one.result is Result.DIFFERS} == {
         exact("0.000000000000000001")
@@ -521,7 +520,7 @@ def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
     desk.again(night(SNAPSHOT, amounts, {"accounts": [names | {"balance_count": 0}]}))
     fields = ("portfolio", "asset", "venue", "account")
     with export_source.book(desk.layout.database, None, ()) as source:
-        snapshot.make_book_side(source.connection, source.day, fields)
+        book.make_book_side(source.connection, source.day, fields)
         found = source.connection.execute("select asset, amount from book_side").fetchall()
         view = source.connection.execute(
             "select asset_id || if(is_custom_asset, chr(31), ''), total_text from account_balances"

@@ -23,8 +23,8 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
-from warehouse.reconcile.close.verification import verify_pack
-from warehouse.reconcile.store.records import RunResult
+from warehouse.reconcile.close.verify import verify_pack
+from warehouse.reconcile.model import RunResult
 
 OFFICE, ROOT = shutil.which("soffice"), Path(__file__).parents[3]
 CUSTODIANS = ("coinbase", "kraken", "bitgo", "fireblocks")

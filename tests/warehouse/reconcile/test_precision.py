@@ -13,10 +13,10 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
-from warehouse.reconcile.matching.precision import is_left_of
-from warehouse.reconcile.runs.summary import RunSummary
-from warehouse.reconcile.settings.precision import Kept, Precision
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.match.precision import is_left_of
+from warehouse.reconcile.run import RunSummary
+from warehouse.reconcile.settings.layout import Kept, Precision
+from warehouse.reconcile.terms import Ambiguous
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 

@@ -12,10 +12,10 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
-from warehouse.reconcile.runs.summary import RunSummary
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.input_archive import archived_path
-from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
+from warehouse.reconcile.record import views
+from warehouse.reconcile.record.record import archived_path
+from warehouse.reconcile.run import RunSummary
+from warehouse.reconcile.terms import NotClosed, NotReconciled
 
 DAY, ACCEPTED = date(2026, 11, 20), "Explained - accepted"
 ROLES = '[roles]\npreparer = ["ada"]\nreviewer = ["grace"]\napprover = ["margaret", "ada"]\n'
@@ -41,7 +41,7 @@ def test_who_has_no_such_role_cannot_sign(desk: Desk) -> None:
     with pytest.raises(NotReconciled, match="the approver must differ from the preparer"):
         service.sign(root, role="approver", who="ada", now=NOW)
     service.sign(root, role="approver", who="margaret", now=NOW, entered_by="ops")
-    rows = ops_rows.rows(desk.folder)["signoffs"]
+    rows = views.ops_rows(desk.folder)["signoffs"]
     assert [(row["role"], row["open_breaks"], row["entered_by"]) for row in rows] == [
         ("preparer", 1, ""),
         ("approver", 1, "ops"),

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.runs.summary import RunSummary
-from warehouse.reconcile.store import ops_rows
+from warehouse.reconcile import service
+from warehouse.reconcile.record import views
+from warehouse.reconcile.run import RunSummary
 
 FIRST = date(2026, 11, 20)
 ASSETS = ("BTC", "ETH", "SOL", "DOT", "ADA", "XRP")
@@ -85,7 +85,7 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
         check_lives(night, found)
         expected = edit(desk, night, (ran.files[0], found), said, rng)
     desk.run(now=NOW + timedelta(20))
-    words = "\n".join(row["value"] for row in ops_rows.rows(desk.folder)["annotations"])
+    words = "\n".join(row["value"] for row in views.ops_rows(desk.folder)["annotations"])
     assert [text for texts in said.values() for text in texts if text not in words] == []
     assert sum(map(len, said.values())) > 25
 
@@ -93,7 +93,7 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
 def everything(desk: Desk, one: Mapping[str, object]) -> str:
     """All that was ever said of a break."""
     return "\n".join(
-        str(line.get("value", "")) for line in counter.history(desk.folder.root, str(one["id"]))
+        str(line.get("value", "")) for line in service.history(desk.folder.root, str(one["id"]))
     )
 
 

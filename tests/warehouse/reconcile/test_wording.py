@@ -15,10 +15,9 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk, ledger
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
-from warehouse.reconcile.comments.trail import history_lines
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.records import SETTINGS_DIGEST
-from warehouse.reconcile.store.run_facts import newest_facts
+from warehouse.reconcile.model import SETTINGS_DIGEST
+from warehouse.reconcile.record import views
+from warehouse.reconcile.record.views import history_lines, newest_facts
 
 OFFICE = shutil.which("soffice")
 # Words that a reader in finance does not use, and texts that are instructions for a machine.
@@ -171,7 +170,7 @@ def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
     assert history[-1].endswith("returned, 0 days old")
     (ops,) = [
         line
-        for line in ops_rows.rows(desk.folder)["breaks"]
+        for line in views.ops_rows(desk.folder)["breaks"]
         if (line["break_id"], f"{line['snapshot_date']:%Y%m%d}") == (back["id"], DAYS[-1])
     ]
     assert ops["age_days"] == 0

@@ -12,11 +12,12 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.comments.annotations import StatusDecision, status_now
-from warehouse.reconcile.comments.trail import history_lines
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile import service
+from warehouse.reconcile.match.breaks import status_now
+from warehouse.reconcile.model import StatusDecision
+from warehouse.reconcile.record import views
+from warehouse.reconcile.record.views import history_lines
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.parquet import rows_batch
 
 OFFICE = shutil.which("soffice")
@@ -62,7 +63,7 @@ def test_comments_come_back_the_next_night(desk: Desk) -> None:
     assert (found["id"], found["age_days"], found["change"]) == (break_id, 1, "unchanged")
     sheet = openpyxl.load_workbook(second.files[0])["Breaks"]
     assert "asked the venue\nsecond line" in [row[15].value for row in sheet.iter_rows(min_row=3)]
-    told = counter.history(desk.folder.root, break_id)
+    told = service.history(desk.folder.root, break_id)
     assert [one["kind"] for one in told].count("break") == 2
     assert {one["field"] for one in told if one["kind"] == "said"} == {
         "comment",
@@ -150,7 +151,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
         "Explained - accepted. It stands in the comment, and the status is still Open"
     )
     assert told.where == "a.xlsx"
-    head, *lines = history_lines(counter.history(desk.folder.root, break_id))
+    head, *lines = history_lines(service.history(desk.folder.root, break_id))
     assert head == f"{break_id}  Portfolio p1 / BTC / Venue v1 / main"
     assert lines[0].startswith("  2026-11-20 ")
     assert lines[0].endswith("Open     ledger 11, book 10, difference 1; new, 0 days old")
@@ -285,25 +286,25 @@ def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
     """The same name in other letters is refused; another one signs."""
     desk.run()
     root = desk.folder.root
-    counter.sign(root, role="preparer", who="Ada Lovelace", now=NOW)
+    service.sign(root, role="preparer", who="Ada Lovelace", now=NOW)
     with pytest.raises(NotReconciled, match="must differ"):
-        counter.sign(root, role="reviewer", who=" ada  LOVELACE", now=NOW)
+        service.sign(root, role="reviewer", who=" ada  LOVELACE", now=NOW)
     with pytest.raises(NotReconciled, match="no signature"):
-        counter.sign(root, role="boss", who="Bo", now=NOW)
-    counter.sign(root, role="reviewer", who="Bo", now=NOW)
-    assert {one.who for one in counter.status(root).signatures} == {"Ada Lovelace", "Bo"}
+        service.sign(root, role="boss", who="Bo", now=NOW)
+    service.sign(root, role="reviewer", who="Bo", now=NOW)
+    assert {one.who for one in service.status(root).signatures} == {"Ada Lovelace", "Bo"}
 
 
 def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
     """A sign-off belongs to a digest: the same result keeps it, another one says what changed."""
     desk.run()
     root = desk.folder.root
-    counter.sign(root, role="preparer", who="Ada", now=NOW)
+    service.sign(root, role="preparer", who="Ada", now=NOW)
     desk.run()
-    assert counter.status(root).void == ""
+    assert service.status(root).void == ""
     desk.put(HEAD + "p1;BTC;v1;main;11.000000000000000001\np1;ETH;v1;main;22\n")
     desk.run()
-    standing = counter.status(root)
+    standing = service.status(root)
     assert standing.signatures == ()
     assert "sign-off void: Ada signed" in standing.void
     assert "the amounts of 1 break changed" in standing.void
@@ -319,7 +320,7 @@ def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
             row[2].value = "seen"
     book.save(first.files[0])
     desk.run()
-    signed = counter.status(desk.folder.root).signatures
+    signed = service.status(desk.folder.root).signatures
     assert {(one.role, one.who, one.comment) for one in signed} == {
         ("preparer", "Ada", "seen"),
         ("reviewer", "Bo", "seen"),
@@ -330,11 +331,11 @@ def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
     """A figure changed in the workbook changes nothing, and verify names it."""
     first = desk.run()
     book = first.files[0]
-    assert counter.verify(desk.folder.root, book).is_whole
+    assert service.verify(desk.folder.root, book).is_whole
     break_id = str(by_asset(desk)["BTC"]["id"])
     copy = desk.folder.inbox / "a.xlsx"
     desk.edit(book, {break_id: {"Ledger, exact": "12.000000000000000000"}}, copy)
-    found = counter.verify(desk.folder.root, copy)
+    found = service.verify(desk.folder.root, copy)
     assert len(found.differences) == 1
     assert found.differences[0].startswith(f"{break_id}: ledger was 11.000000000000000000")
     desk.run()
@@ -382,8 +383,8 @@ def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(first.files[0], {break_id: {"Comment": "x"}}, desk.folder.inbox / "a.xlsx")
     desk.run()
-    counter.sign(desk.folder.root, role="preparer", who="Ada", now=NOW)
-    rows = ops_rows.rows(desk.folder)
+    service.sign(desk.folder.root, role="preparer", who="Ada", now=NOW)
+    rows = views.ops_rows(desk.folder)
     for table in RECONCILED:
         found = rows[table.name]
         assert rows_batch(table, found).num_rows == len(found) > 0
@@ -406,5 +407,5 @@ def test_a_week_of_edits_by_two_people_loses_nothing(desk: Desk) -> None:
             copy = desk.folder.out / f"{person} {number} {break_id}.xlsx"
             desk.edit(done.files[0], {break_id: {"Comment": text}}, copy)
     desk.run()
-    kept = "\n".join(row["value"] for row in ops_rows.rows(desk.folder)["annotations"])
+    kept = "\n".join(row["value"] for row in views.ops_rows(desk.folder)["annotations"])
     assert [text for text in said if text not in kept] == []

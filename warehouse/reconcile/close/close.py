@@ -1,29 +1,90 @@
-"""Close a month: hold its workbooks against their results, write the pack, then lock the days."""
+"""The packs that there are: whether each is as it was written, and which ledgers they stand for."""
 
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 from warehouse.contract.wording import and_more, count_of
-from warehouse.reconcile.close import month as months
 from warehouse.reconcile.close import pack
-from warehouse.reconcile.close.index_page import index_page
-from warehouse.reconcile.close.month import UNRECONCILED, Month
-from warehouse.reconcile.close.stored_packs import pack_problem, packs, remove_archived_ledgers
-from warehouse.reconcile.comments import intake
-from warehouse.reconcile.settings.closing import CloseSettings
-from warehouse.reconcile.settings.config import read_config
-from warehouse.reconcile.store.closings import Closing
-from warehouse.reconcile.store.input_archive import archived_path
-from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
+from warehouse.reconcile.close.month import (
+    UNRECONCILED,
+    Month,
+    books,
+    closing_basis,
+    first_and_last,
+    month_changes,
+    read_month,
+)
+from warehouse.reconcile.close.pack import index_page
+from warehouse.reconcile.model import AGE_BANDS, Closing, count_ages, to_json
+from warehouse.reconcile.record import annotations
+from warehouse.reconcile.record.record import Store, archived_path
+from warehouse.reconcile.record.views import facts_of_runs
+from warehouse.reconcile.settings.config import CloseSettings, read_config
+from warehouse.reconcile.terms import NotClosed, NotReconciled
+from warehouse.reconcile.workbook import edits
 from warehouse.reconcile.workbook.content import WORDING
-from warehouse.reconcile.workbook.readback.verification import stray_notices, verify_workbook
 from warehouse.reconcile.workbook.sign_off import unshown, unshown_words, with_signatures
-from warehouse.storage.layout import json_bytes, written_aside
+from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
+from warehouse.storage.layout import digest_of, json_bytes, written_aside
+
+
+def packs(store: Store) -> Path:
+    """Return the folder of all packs."""
+    return store.root / "packs"
+
+
+def pack_problem(store: Store, closing: Closing) -> str:
+    """Return what is wrong with the file of a pack; nothing where it is as it was written."""
+    path = packs(store) / closing.pack
+    if not path.is_file():
+        return f"its pack {closing.pack} is not there"
+    is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
+    return "" if is_same else f"its pack {closing.pack} is not as it was written"
+
+
+@dataclass(frozen=True, slots=True)
+class PackDamage:
+    """What is wrong with the packs of a closed month, and what to do."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+def damaged_packs(folder: Path) -> list[PackDamage]:
+    """Return what is wrong with the packs of closed months: nothing where all are as written."""
+    store = Store(folder)
+    return [
+        PackDamage(
+            f"{item.month}, version {item.version}: {problem}",
+            f"restore {packs(store)} from the backup",
+        )
+        for item in store.closings
+        if (problem := pack_problem(store, item))
+    ]
+
+
+def remove_archived_ledgers(store: Store, today: date, keep_days: int) -> None:
+    """Remove the kept ledgers that no day read since so many days, if a whole pack has them."""
+    days: dict[str, date] = {}
+    for day in store.days():
+        for run in facts_of_runs(store, day):
+            days |= {sha256: max(day, days.get(sha256, day)) for _, sha256 in run.files}
+    old = {sha256: day for sha256, day in days.items() if (today - day).days > keep_days}
+    old = {sha256: day for sha256, day in old.items() if archived_path(store, sha256).is_file()}
+    for closing in store.closings if old else ():
+        if pack_problem(store, closing):
+            continue
+        with zipfile.ZipFile(packs(store) / closing.pack) as names:
+            manifest = pack.read_manifest(names.read(pack.MANIFEST))
+        for sha256 in old.keys() & set(pack.ledgers_among(manifest).values()):
+            archived_path(store, sha256).unlink(missing_ok=True)
+
 
 _NAMED = 5
 
@@ -63,11 +124,9 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     settings = read_config(store.config).close
     _require_role(settings, inputs)
     _read_what_people_wrote(store, settings)
-    first, last = months.first_and_last(inputs.month)
-    month = months.read_month(
-        store, inputs.month, months.books(database, first, last), inputs.now.date()
-    )
-    basis = months.basis(store, month)
+    first, last = first_and_last(inputs.month)
+    month = read_month(store, inputs.month, books(database, first, last), inputs.now.date())
+    basis = closing_basis(store, month)
     if month.closing is not None and month.closing.basis == basis:
         return _existing_version(store, month, month.closing)
     _require_answers(store, month, settings)
@@ -121,10 +180,10 @@ def _archived_ledgers(store: Store, month: Month) -> frozenset[str]:
 
 def _read_what_people_wrote(store: Store, settings: CloseSettings) -> None:
     """Take comments and signatures since the last run, so that no pack is without them."""
-    workbooks, _ = intake.find_workbooks(store)
+    workbooks, _ = edits.find_workbooks(store)
     if workbooks and store.days():
         day = store.days()[-1]
-        intake.read_comments(store, workbooks, day, settings, notices_of=stray_notices)
+        annotations.read_comments(store, workbooks, day, settings, notices_of=stray_notices)
 
 
 def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSummary:
@@ -155,7 +214,7 @@ def _facts(store: Store, month: Month, inputs: CloseInputs) -> pack.PackFacts:
         at=inputs.now.isoformat(),
         program=inputs.program_version,
         books={str(day.day): day.snapshot_id for day in month.days if day.snapshot_id},
-        changes=tuple(months.changes(store, month)),
+        changes=tuple(month_changes(store, month)),
         missing=tuple(_missing(store, month)),
         wording=WORDING,
     )

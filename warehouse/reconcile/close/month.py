@@ -1,26 +1,74 @@
-"""A month as it stands: its days, who signed them, what is open, and what is not there."""
+"""A closed day is run again only with a reason, which is stored before anything else is."""
 
 import calendar
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from warehouse.contract.wording import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
-from warehouse.reconcile.close.lock import closings_of
-from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.store.closings import ClosedDay, Closing
-from warehouse.reconcile.store.records import RunResult, Signature
-from warehouse.reconcile.store.store import Store
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.model import ClosedDay, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.signatures import valid
+from warehouse.reconcile.settings.config import CloseSettings
+from warehouse.reconcile.terms import DayClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
 
+
+def closings_of(store: Store, month: str) -> list[Closing]:
+    """Return the versions of a month's pack, the oldest first."""
+    return [item for item in store.closings if item.month == month]
+
+
+def closing_of(store: Store, day: date) -> Closing | None:
+    """Return the newest closing that a day is locked by."""
+    closings = [item for item in closings_of(store, f"{day:%Y-%m}") if day <= item.through]
+    return closings[-1] if closings else None
+
+
+def restating(
+    store: Store, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
+) -> Callable[[], None]:
+    """Return what stores that a closed day is run again; nothing is stored for an open one.
+
+    Raises `DayClosed` if the day is closed and no reason is given, `NotReconciled` if that person
+    may not restate it.
+    """
+    closing, reason = closing_of(store, day), " ".join(why.split())
+    if closing is None:
+        return lambda: None
+    if not reason:
+        raise DayClosed(
+            f"{day} is closed: {closing.words}. Nothing was reconciled and nothing was changed. "
+            "If it has to be corrected, say why; the old pack stays, and the next "
+            f"`nightbook reconcile close {closing.month}` writes another beside it:\n"
+            f'nightbook reconcile run --as-of {day} --restate "why"'
+        )
+    if refusal := settings.why_not_close(who):
+        raise NotReconciled(
+            f"{day} is closed and was not restated: {refusal}. Nothing was reconciled and nothing "
+            f"was changed. Let the {settings.closing_role} run it."
+        )
+    before = store.result(day)
+    restatement = Restatement(
+        day=day,
+        who=who,
+        why=reason,
+        at=now.isoformat(),
+        run_before=before.run_id if before else "",
+        digest_before=before.digest if before else "",
+    )
+    return lambda: store.restatements.add(restatement)
+
+
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
+
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+
 _NAMED = 5
 
 
@@ -137,11 +185,11 @@ def month_of(
 
 def _month_day(store: Store, day: date, snapshot_id: str) -> MonthDay:
     result = store.result(day)
-    signatures = signoff.valid(store, result.digest) if result else {}
+    signatures = valid(store, result.digest) if result else {}
     return MonthDay(day, snapshot_id or (result.snapshot_id if result else ""), result, signatures)
 
 
-def basis(store: Store, month: Month) -> str:
+def closing_basis(store: Store, month: Month) -> str:
     """Return one digest of what a pack is about, so that nothing is closed twice."""
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
@@ -153,7 +201,7 @@ def basis(store: Store, month: Month) -> str:
     return hashlib.sha256(json_bytes(content)).hexdigest()
 
 
-def changes(store: Store, month: Month) -> Iterator[str]:
+def month_changes(store: Store, month: Month) -> Iterator[str]:
     """Yield what is another than in the pack before, a sentence each."""
     if month.closing is None:
         return

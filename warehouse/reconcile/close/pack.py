@@ -1,36 +1,59 @@
 """The pack of a month: one zip with all that stands behind it; the same month, the same bytes."""
 
+import base64
 import csv
 import hashlib
 import io
 import re
 import unicodedata
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
-from warehouse.reconcile.close.month import Month
-from warehouse.reconcile.comments.trail import TITLES, trail
-from warehouse.reconcile.store.input_archive import archived_path
-from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.store.store import Store
+from warehouse.contract.wording import count_of
+from warehouse.query.printable import printable
+from warehouse.reconcile.close.month import Month, closings_of
+from warehouse.reconcile.model import (
+    AGE_BANDS,
+    TITLES,
+    Break,
+    RunResult,
+    State,
+    StatusDecision,
+    count_ages,
+    moment,
+    to_json,
+)
+from warehouse.reconcile.record.annotations import state
+from warehouse.reconcile.record.record import Store, archived_path
+from warehouse.reconcile.record.views import trail
+from warehouse.reconcile.settings.config import ROLES
 from warehouse.reconcile.workbook.sign_off import with_signatures
 from warehouse.spreadsheet.reading.archives import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
-from warehouse.storage.layout import json_bytes, written_aside
+from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
 # In format 1 the name of a ledger was its SHA-256, and no more.
 FORMAT, _FIRST_FORMAT = 2, 1
+
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
+
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
+
 # Characters that some system does not allow in a name, and dots and blanks at an end of it.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
+
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10  # bytes, and characters
+
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every member: the same content is the same file
 
 
@@ -216,3 +239,196 @@ def ledgers_among(manifest: PackManifest) -> dict[str, str]:
     return {
         name: member.sha256 for name, member in manifest.members.items() if name.startswith(LEDGERS)
     }
+
+
+_MOST_BYTES = 16 << 30
+
+_MOST_LIST = 64 << 20
+
+
+@dataclass(slots=True)
+class PackCheck:
+    """What a pack came to: what differs, what was compared, and what could not be."""
+
+    file: Path
+    sha256: str = ""
+    name: str = ""
+    differences: list[str] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that was compared is as it was."""
+        return not self.differences
+
+
+def read_list(names: zipfile.ZipFile, name: str) -> bytes:
+    """Return a list of files; raise `ValueError` where it is longer than one is."""
+    entry = names.getinfo(name)
+    if entry.file_size > _MOST_LIST:
+        raise ValueError(f"{name} is too long")
+    return names.read(entry)
+
+
+def unpack(names: zipfile.ZipFile, manifest: PackManifest, store: Store, check: PackCheck) -> bool:
+    """Unpack what the manifest lists, each file held against it; return whether all is whole."""
+    check.name = f"{manifest.month}, version {manifest.version}"
+    there = [entry.filename for entry in names.infolist() if entry.filename != MANIFEST]
+    for name in sorted({*there} - manifest.members.keys()):
+        check.differences.append(f"{name} is in no manifest")
+    for name in sorted({name for name in there if there.count(name) > 1}):
+        check.differences.append(f"{name} stands there twice")
+    if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
+        raise ValueError("it says that it is larger than packs are")
+    for name, member in manifest.members.items():
+        if name not in there:
+            check.differences.append(f"{name} is missing")
+        elif not _is_ours(name):
+            raise ValueError(f"{name[:80]!r} is no name of a file in a pack")
+        elif _copy(names, name, store, member.size) != member.sha256:
+            check.differences.append(f"{name} is not as it was written")
+    check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")
+    return not check.differences
+
+
+def _is_ours(name: str) -> bool:
+    path = PurePosixPath(name)
+    is_plain = str(path) == name and not path.is_absolute() and ".." not in path.parts
+    return is_plain and "\\" not in name and "\0" not in name
+
+
+def _copy(names: zipfile.ZipFile, name: str, store: Store, size: int) -> str:
+    """Unpack one file to where the folder of a reconciliation has it; return its SHA-256."""
+    entry = names.getinfo(name)
+    if entry.file_size != size:
+        return ""
+    place = name.removeprefix(STORE)
+    if name.startswith(DAYS):
+        place = f"{store.out.name}/{name.removeprefix(DAYS)}"
+    path, hashed = store.root / place, hashlib.sha256()
+    make_directory(path.parent)
+    try:
+        with names.open(entry) as source, path.open("wb") as target:
+            while block := source.read(BLOCK):
+                hashed.update(block)
+                target.write(block)
+    except (zipfile.BadZipFile, zlib.error):  # its own check sum says that it was changed
+        return ""
+    return hashed.hexdigest()
+
+
+_HERE = Path(__file__).parent
+
+_MOST_BREAKS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """One ledger of the month: its name, digest and days, and its name in the pack, if it is there.
+
+    One content under two names is in the pack once.
+    """
+
+    name: str
+    sha256: str
+    days: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """A break that was accepted in the month: as of the last day of its acceptance, who and why."""
+
+    break_: Break
+    decision: StatusDecision
+    days: tuple[date, ...]
+
+    @property
+    def on_days(self) -> str:
+        """The days on which it was accepted."""
+        return _days_in_words(self.days)
+
+    @property
+    def reason(self) -> str:
+        """Root cause and comment in one text."""
+        texts = (self.break_.root_cause, self.break_.comment)
+        return "; ".join(filter(None, texts))
+
+
+def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
+    """Return the page; `here` are the digests of the ledgers that the pack has."""
+    last = month.results[-1]
+    unsolved = sorted(last.unsolved_breaks, key=lambda break_: (break_.first_seen, break_.id))
+    accepted = _accepted_lines(store, month)
+    style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    ours.filters |= {"show": printable, "moment": moment, "count_of": count_of}
+    page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        facts=facts,
+        month=month,
+        roles=ROLES,
+        last=last,
+        bands=[
+            (band[0], count)
+            for band, count in zip(AGE_BANDS, count_ages(unsolved, last.day), strict=True)
+        ],
+        unsolved=unsolved[:_MOST_BREAKS],
+        count=len(unsolved),
+        more=max(len(unsolved) - _MOST_BREAKS, 0),
+        accepted=accepted[:_MOST_BREAKS],
+        more_accepted=max(len(accepted) - _MOST_BREAKS, 0),
+        said=state(store),
+        ledgers=list(_ledgers(month, here, ledger_names(store, month))),
+        settings=_settings(month),
+        earlier=closings_of(store, month.name),
+        restatements=[item for item in store.restatements if item.day in month],
+    )
+    return page.encode("utf-8", "replace")
+
+
+def _accepted_lines(store: Store, month: Month) -> list[AcceptedLine]:
+    """Return the breaks that were accepted on any day of a month, those of its last day first."""
+    found: dict[tuple[str, str], list[tuple[RunResult, Break]]] = {}
+    for result in month.results:
+        for break_ in (*result.breaks, *result.not_compared):
+            if not break_.is_open:
+                found.setdefault((break_.id, break_.difference), []).append((result, break_))
+    states: dict[int, State] = {}
+    lines = []
+    for accepted in found.values():
+        result, break_ = accepted[-1]
+        said = states.setdefault(result.revision, state(store, result.revision))
+        days = tuple(day.day for day, _ in accepted)
+        lines.append(AcceptedLine(break_, said.decision(break_.id), days))
+    return sorted(lines, key=lambda line: (-line.days[-1].toordinal(), line.break_.id))
+
+
+def _days_in_words(days: Sequence[date]) -> str:
+    return str(days[0]) if len(days) == 1 else f"{len(days)} days, {days[0]} to {days[-1]}"
+
+
+def _ledgers(
+    month: Month, here: frozenset[str], members: Mapping[str, str]
+) -> Iterator[LedgerLine]:
+    days: dict[tuple[str, str], list[str]] = {}
+    for result in month.results:
+        for source in result.sources:
+            of = days.setdefault((source.name, source.sha256), [])
+            if str(result.day) not in of:
+                of.append(str(result.day))
+    for (name, sha256), of in days.items():
+        member = members[sha256] if sha256 in here else ""
+        yield LedgerLine(name, sha256, ", ".join(of), member)
+
+
+def _settings(month: Month) -> Mapping[str, str]:
+    """Return for each recon.toml of the month the first and last day that had it."""
+    days: dict[str, list[date]] = {}
+    for day in month.closed_days:
+        days.setdefault(day.settings, []).append(day.day)
+    return {digest: _days_in_words(of_digest) for digest, of_digest in days.items()}

@@ -9,21 +9,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from warehouse.exact import exact, plain
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.header_row import Header
-from warehouse.reconcile.ledger.header.words import Words
-from warehouse.reconcile.ledger.layout.amount_reader import factor_of, is_negative
-from warehouse.reconcile.ledger.unread import LedgerBody, UnknownColumn, is_factor
-from warehouse.reconcile.settings.shape import UNUSED
-from warehouse.reconcile.settings.toml_table import heading, quote, setting
-from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import CHOICE, Ambiguous, choices
-from warehouse.reconcile.terms.file_names import name_pattern
+from warehouse.reconcile.ledger.columns import LedgerBody, UnknownColumn, is_factor
+from warehouse.reconcile.ledger.conventions import factor_of, is_negative
+from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.words import Words
+from warehouse.reconcile.settings.layout import UNUSED, name_pattern
+from warehouse.reconcile.settings.toml import heading, quote, setting
+from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # of the values of a column that must be names of a dimension
+
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
+
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
+
 # Letters that are sides only together, by the one that makes an amount negative.
 _PAIRS = {
     frozenset(pair): pair[1]
@@ -37,12 +38,19 @@ _PAIRS = {
         ("1", "-1"),
     )
 }
+
 _DAYS = 1.5  # dates that a key has at least in a ledger of several days, on average
+
 _MOST_WORDS = 40  # of a column that a setting may list
+
 _SHORTEST = 3  # characters of a word in capital letters that is no abbreviation of a name
+
 _WHOLE = re.compile("-?[0-9]{1,80}")
+
 _MANY = 12  # decimals of an asset whose smallest unit is far below any whole coin
+
 _DIMENSIONS = ("portfolio", "venue", "account")
+
 _NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
 
 

@@ -1,4 +1,4 @@
-"""recon.toml: what a person settled, once, in lines that a question told them to write."""
+"""Who may sign in which role, and what a month needs to be closed: `[roles]` and `[close]`."""
 
 import hashlib
 import re
@@ -9,21 +9,92 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from warehouse.reconcile.settings.closing import CloseSettings, close_settings
-from warehouse.reconcile.settings.scope import FileSettings, file_settings, of_file
-from warehouse.reconcile.settings.shape import UNUSED, Shape, shape_of
-from warehouse.reconcile.settings.toml_table import TomlTable, join_tables
-from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.settings.layout import (
+    UNUSED,
+    FileSettings,
+    Shape,
+    file_settings,
+    of_file,
+    shape_of,
+)
+from warehouse.reconcile.settings.toml import TomlTable, join_tables
+from warehouse.reconcile.terms import FIELDS, NotReconciled
+from warehouse.spreadsheet.reading.text import fold
+
+ROLES = ("preparer", "reviewer", "approver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSettings:
+    """What `close` does with unsigned days and open breaks: `list` them, or `refuse`.
+
+    `unreconciled` says the same of days without a ledger or a book, or that compared nothing.
+    `roles` has the names of those who may sign, by role; a role that is not there is anybody's.
+    Only who has the highest of them may close a month or restate a closed day.
+    Where an `approver` is needed, the last day of the month must be signed by one. Ledgers of
+    closed months are kept for `keep_days`, and in the packs for ever.
+    """
+
+    unsigned: str = "list"
+    open_breaks: str = "list"
+    unreconciled: str = "list"
+    needs_approver: bool = False
+    keep_days: int = 400
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def may_sign(self, role: str, who: str) -> bool:
+        """Return whether a person has a role, however the name is written."""
+        names = self.roles.get(role)
+        return names is None or fold(who) in map(fold, names)
+
+    @property
+    def closing_role(self) -> str:
+        """The role that closes months and restates days: the highest of those in recon.toml."""
+        return next((role for role in reversed(ROLES) if role in self.roles), "")
+
+    def why_not_close(self, who: str) -> str:
+        """Return why a person may not close or restate; nothing if they may."""
+        role = self.closing_role
+        if not role or self.may_sign(role, who):
+            return ""
+        names = ", ".join(self.roles[role]) or "nobody"
+        return (
+            f"{who or 'somebody unknown'} is not {role}; under [roles] in recon.toml it is {names}"
+        )
+
+    def roles_of(self, who: str) -> list[str]:
+        """Return the roles that a person has."""
+        return [role for role in ROLES if self.may_sign(role, who)]
+
+
+def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
+    """Return the settings of the tables `[close]` and `[roles]`."""
+    default = CloseSettings()
+    close.refuse_unknown("unsigned open_breaks unreconciled approver keep_days")
+    roles.refuse_unknown(" ".join(ROLES))
+    return CloseSettings(
+        unsigned=close.choice("unsigned", "list", "refuse", default=default.unsigned),
+        open_breaks=close.choice("open_breaks", "list", "refuse", default=default.open_breaks),
+        unreconciled=close.choice("unreconciled", "list", "refuse", default=default.unreconciled),
+        needs_approver=close.flag("approver"),
+        keep_days=close.count("keep_days", default.keep_days),
+        roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
+    )
+
 
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
 LEDGER = "ledger"
+
 OWN_WORDS = "words.toml"
+
 _NAMES = (
     "name level blank ledger_rounding accept_days stale_hours listed most_breaks "
     "tolerance alias ledger inbox late file roles close"
 )
+
 _TOLERANCE = "absolute relative limit limit_in_all asset"
+
 TEMPLATE = """\
 # What was settled for the reconciliation. A question of `nightbook reconcile run` names the line.
 name = "positions"            # part of every break's id

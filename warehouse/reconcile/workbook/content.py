@@ -6,22 +6,32 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.breaks.engine import Outcome
-from warehouse.reconcile.comments.trail import TrailLine
-from warehouse.reconcile.ledger.coverage import extent_words
-from warehouse.reconcile.ledger.model import Ledger, Unused
-from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.totals import RollForwardLine, Tie
-from warehouse.reconcile.store.records import ResolvedBreak, Signature
-from warehouse.reconcile.terms.notices import Notice
+from warehouse.reconcile.model import (
+    Ledger,
+    Notice,
+    Outcome,
+    ResolvedBreak,
+    Result,
+    RollForwardLine,
+    Signature,
+    Tie,
+    TrailLine,
+    Unused,
+    extent_words,
+)
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
+
 POSITIONS, UNMATCHED = "All positions", "Not matched"
+
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
+
 TRAIL = "Audit trail"
+
 # Raise it when a title or a text of workbooks or packs changes. An older workbook is compared with
 # the words that it was written with, and the pages of an older pack are not rendered again.
 WORDING = 4
+
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 

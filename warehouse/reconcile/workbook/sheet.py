@@ -9,7 +9,7 @@ from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
 
-from warehouse.reconcile.comments.annotations import in_cell
+from warehouse.reconcile.model import in_cell
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT, is_hostile, text_cell
 from warehouse.spreadsheet.writing.format import (
     LIGHT,
@@ -37,14 +37,23 @@ from warehouse.spreadsheet.writing.plain_sheet import (
 )
 
 _WHOLE = 15  # digits before the point that a column has room for
+
 _LINE, _AROUND = 12.5, 2.5  # points: a line of text, and what is free around all of them
+
 _LONG = 2000  # letters: more fill the highest row anyway
+
 _MOST_LINES = 12  # of a text that make its row higher
+
 _REMEMBERED = 10_000
+
 _WIDEST = 60.0
+
 MOST_SHOWN = 20  # digits of a number: more make a column too wide
+
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
+
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+
 LETTERS = 1.15  # of a text, for each of those letters
 
 

@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 import python_calamine
 
-from warehouse.reconcile.comments.edits import ROLES
-from warehouse.reconcile.comments.trail import moment
-from warehouse.reconcile.store.records import Signature
-from warehouse.reconcile.workbook.readback import imprint
+from warehouse.reconcile.model import Signature, moment
+from warehouse.reconcile.workbook import imprint
+from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
+
 _LINE, _POINTS = 17, 14  # characters of a line in the column of comments, and its height
+
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 

@@ -28,7 +28,7 @@ from tests.support.pasted_answers import (
 )
 from tests.support.reconciliation_home import SNAPSHOT, Desk
 from tests.support.shared import some_daily
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, choices_of
+from warehouse.reconcile.terms import Ambiguous, NotReconciled, choices_of
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
@@ -230,17 +230,17 @@ OTHER_NAMES = {
     "bank-one": "House bank",
 }
 C = "ledger.column_questions."
-A = "ledger.header.amount_columns."
-V = "ledger.cells.conventions."
+A = "ledger.header."
+V = "ledger.conventions."
 CASES: dict[str, list[Case]] = {
-    "breaks.too_many._require_few": [
+    "match.rounding._require_few": [
         Case(
             lambda t: ledger(["Amount"], each(t, lambda one: one.quantize(CUT, ROUND_DOWN))),
             settings="[settings]\nmost_breaks = 2\n",
             book=LONG,
         )
     ],
-    "breaks.too_many._require_few#2": [
+    "match.rounding._require_few#2": [
         Case(
             lambda t: ledger(["Amount"], ["7", "8", *t[2:]]),
             (BREAKS,),
@@ -424,12 +424,12 @@ CASES: dict[str, list[Case]] = {
         Case(lambda t: parts(less(t, 1), old(t)), (BREAKS, RIGHT, BREAKS)),
         Case(lambda t: parts(old(t), less(t, 1)), (BREAKS, BREAKS, RIGHT)),
     ],
-    "ledger.header.field_columns.two_columns": [
+    "ledger.header.two_columns": [
         Case(lambda t: ledger(["Quantity", "Units"], t, old(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Quantity", "Units"], old(t), t), (BREAKS, RIGHT)),
         Case(lambda t: ledger(["Amount", "Amount"], old(t), t), (BREAKS, RIGHT)),
     ],
-    "ledger.header.questions.unknown_header": [
+    "ledger.tabs.unknown_header": [
         Case(
             lambda _: {
                 "trades.csv": "Date(UTC),Pair,Side,Price,Executed,Amount,Fee\n"
@@ -438,19 +438,19 @@ CASES: dict[str, list[Case]] = {
             (NO_LEDGER,),
         )
     ],
-    "ledger.header.questions._question_of_starts": [
+    "ledger.tabs._question_of_starts": [
         Case(lambda t: {"spool.txt": spaced(t)}, (BREAKS,))
     ],
-    "ledger.header.questions._question": [Case(lambda t: pivot(t, ("Sleeve", "Thing")))],
-    "ledger.header.questions._question#2": [
+    "ledger.tabs._question": [Case(lambda t: pivot(t, ("Sleeve", "Thing")))],
+    "ledger.tabs._question#2": [
         Case(lambda t: ledger(["Yesterday", "Today"], old(t), t), (BREAKS, RIGHT)),
         Case(lambda t: ledger(["Yesterday", "Today"], t, old(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Today"], t)),
     ],
-    "ledger.inbox.dating.question_of_late": [
+    "ledger.conventions.question_of_late": [
         Case(lambda t: {"ledger-2026-11-19.csv": csv(plain(t))}, (RIGHT,))
     ],
-    "ledger.inbox.inbox._versions": [
+    "ledger.inbox._versions": [
         Case(
             lambda t: {"ledger (1).csv": csv(plain(old(t))), "ledger (2).csv": csv(plain(t))},
             (RIGHT, BREAKS, BREAKS),
@@ -467,14 +467,14 @@ CASES: dict[str, list[Case]] = {
             (BREAKS, BREAKS, RIGHT),
         ),
     ],
-    "ledger.layout.labels._ask_for_groups": [
+    "ledger.body._ask_for_groups": [
         Case(lambda t: {"ledger.csv": csv(by_venue(t, OTHER_NAMES))}, (BREAKS, RIGHT))
     ],
-    "ledger.layout.labels._ask_for_groups#2": [
+    "ledger.body._ask_for_groups#2": [
         Case(lambda t: {"ledger.csv": csv(by_venue(t, {}))})
     ],
-    "ledger.layout.labels._ask_to_fill_down": [Case(lambda t: {"ledger.csv": csv(once(t))})],
-    "ledger.layout.spellings.ask_for_spellings": [
+    "ledger.body._ask_to_fill_down": [Case(lambda t: {"ledger.csv": csv(once(t))})],
+    "ledger.body.ask_for_spellings": [
         Case(
             lambda t: {
                 "ledger.csv": csv(
@@ -486,7 +486,7 @@ CASES: dict[str, list[Case]] = {
             }
         )
     ],
-    "ledger.layout.spellings.ask_for_spellings#2": [
+    "ledger.body.ask_for_spellings#2": [
         Case(
             lambda t: {
                 "ledger.csv": csv(
@@ -498,7 +498,7 @@ CASES: dict[str, list[Case]] = {
             }
         )
     ],
-    "ledger.layout.units._ask_for_unit": [
+    "ledger.conventions._ask_for_unit": [
         Case(lambda t: ledger(["Balance (satoshis)"], rescaled(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Balance (satoshis)"], t), (BREAKS, RIGHT)),
     ],
@@ -541,7 +541,7 @@ CASES: dict[str, list[Case]] = {
             (RIGHT,),
         )
     ],
-    "ledger.unread.rows_of_other_dates": [
+    "ledger.columns.rows_of_other_dates": [
         Case(
             lambda t: ledger(
                 ["Amount", "Date"], t, ["2026-11-03", "2026-11-20", "2026-11-19", "2026-11-20"] * 4
@@ -563,7 +563,7 @@ CASES: dict[str, list[Case]] = {
             (BREAKS, RIGHT),
         ),
     ],
-    "terms.errors.together": [
+    "terms.together": [
         Case(
             lambda t: {
                 "one.csv": csv(
@@ -585,14 +585,14 @@ NEVER_RIGHT = {
     f"{V}rules_of": {1, 2},
     f"{C}ask_for_scope": {1},
     f"{C}_ask_for_signs": {1},
-    "ledger.layout.labels._ask_for_groups": {1},
+    "ledger.body._ask_for_groups": {1},
 }
 # Kinds whose line leaves the ledger out, or shows breaks that are there.
 AS_IT_IS = {
-    "breaks.too_many._require_few#2",
+    "match.rounding._require_few#2",
     f"{A}_question_of_months",
-    "ledger.header.questions.unknown_header",
-    "ledger.header.questions._question_of_starts",
+    "ledger.tabs.unknown_header",
+    "ledger.tabs._question_of_starts",
 }
 
 

@@ -20,13 +20,13 @@ from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
 from warehouse.exact import total
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.known_names import KnownNames
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.book import KnownNames
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config, read_config
-from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.reconcile.terms import Ambiguous, reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
 pytestmark = pytest.mark.usefixtures("no_workbook")

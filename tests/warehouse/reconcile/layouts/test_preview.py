@@ -6,10 +6,9 @@ import pytest
 
 from tests.support.ledger_samples import BOOK
 from tests.support.reconciliation_home import Desk
-from warehouse.reconcile.runs.preview_lines import preview_lines
-from warehouse.reconcile.runs.setup import look_at, settle
+from warehouse.reconcile.preview import look_at, preview_lines, settle
 from warehouse.reconcile.settings.config import read_config
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms import NotReconciled
 
 SAMPLES = Path(__file__).with_name("samples")
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warehouse.exact import plain, total
-from warehouse.reconcile.ledger.cells.amounts import LONGEST, Amount, Rules, taken_apart
-from warehouse.reconcile.ledger.cells.amounts import read as read_amount
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.amounts import LONGEST, Rules, taken_apart
+from warehouse.reconcile.ledger.amounts import read as read_amount
+from warehouse.reconcile.model import Amount, Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.shape import Decimals, Shape
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.settings.layout import Decimals, Shape
+from warehouse.reconcile.terms import Ambiguous
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]

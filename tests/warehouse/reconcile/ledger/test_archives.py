@@ -10,7 +10,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk, ledger
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 

@@ -14,15 +14,15 @@ from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
-from warehouse.reconcile import service as desks
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.runs.setup import look_at
+from warehouse.reconcile import service
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Annotation, Entry, RunResult
+from warehouse.reconcile.preview import look_at
+from warehouse.reconcile.record import views
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config
-from warehouse.reconcile.settings.toml_table import quote, setting
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.records import Annotation, Entry, RunResult
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.terms.file_names import name_pattern
+from warehouse.reconcile.settings.layout import name_pattern
+from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
@@ -178,12 +178,12 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 0)
-    standing = desks.status(desk.folder.root)
+    standing = service.status(desk.folder.root)
     assert standing.exit_code == 3
     assert standing.coverage.endswith("not used: 1 file.")
     assert [words.partition(":")[0] for words in standing.unread] == ["custody.zip"]
     desk.settle('[inbox]\n"*.zip" = "unused"\n')
-    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 0
+    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 0
 
 
 def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk: Desk) -> None:
@@ -327,10 +327,10 @@ def test_comparing_nothing_is_never_green(desk: Desk) -> None:
     assert (ran.exit_code, ran.breaks) == (3, 0)
     assert "0 of 3 positions compared" in ran.words
     assert banner(ran.files[0]) == ("0 open breaks (0 in total); 0 of 3 positions compared", RED)
-    standing = desks.status(desk.folder.root)
+    standing = service.status(desk.folder.root)
     assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
     with pytest.raises(NotReconciled, match="compared no position, so there is nothing to sign"):
-        desks.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
+        service.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
 
 
 RED, AMBER, GREEN = "FFFFC7CE", "FFFFF2CC", "FFE2EFDA"
@@ -354,8 +354,8 @@ def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
     words = "2 of 3 positions compared"
     assert f"{words} per portfolio, asset, venue and account; 2 equal, 0 breaks" in ran.words
     assert banner(ran.files[0]) == (f"0 open breaks (0 in total); {words}", AMBER)
-    assert desks.status(desk.folder.root).extent == words
-    (row,) = ops_rows.rows(desk.folder)["reconciliations"]
+    assert service.status(desk.folder.root).extent == words
+    (row,) = views.ops_rows(desk.folder)["reconciliations"]
     assert (row["positions_compared"], row["positions_not_compared"]) == (2, 1)
 
 
@@ -459,7 +459,7 @@ def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> No
     night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
-    standing = desks.status(two_files.folder.root)
+    standing = service.status(two_files.folder.root)
     words = "1 of 3 positions compared, 1 open break of an earlier night not compared"
     assert (standing.exit_code, standing.extent) == (3, words)
     settled = two_files.folder.config.read_text()

@@ -13,13 +13,13 @@ import openpyxl
 import pytest
 
 from tests.warehouse.reconcile.conftest import DAY
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.shape import Shape
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.settings.layout import Shape
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, is_ledger_name, open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.ledger_samples import ledger_rows, ledger_samples
 from tests.warehouse.reconcile.ledger.test_hostile_files import table
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms import NotReconciled
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]

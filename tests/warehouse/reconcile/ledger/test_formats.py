@@ -12,8 +12,8 @@ import pytest
 import python_calamine
 import xlsxwriter
 
-from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.model import Ledger
+from warehouse.reconcile.terms import NotReconciled
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]

@@ -17,11 +17,11 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from tests.warehouse.reconcile.ledger.test_formats import archive
 from warehouse.isolation import ChildLimits
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile import service
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading import workbook
 from warehouse.spreadsheet.reading.grid import open_file
 
@@ -182,7 +182,7 @@ def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
     with pytest.raises(NotReconciled, match=f"^{path.name} .*spans more cells"):
         desk.run()
     with pytest.raises(NotReconciled, match=f"^{path.name} .*spans more cells"):
-        counter.verify(desk.folder.root, path)
+        service.verify(desk.folder.root, path)
 
 
 def test_a_reader_that_breaks_is_a_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

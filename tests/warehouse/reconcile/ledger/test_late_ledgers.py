@@ -14,10 +14,10 @@ from tests.support.books import Amount
 from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
-from warehouse.reconcile.ledger.inbox.dating import title_day
-from warehouse.reconcile.store import ops_rows
-from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.terms.errors import Ambiguous, Late
+from warehouse.reconcile.ledger.conventions import title_day
+from warehouse.reconcile.model import to_json
+from warehouse.reconcile.record import views
+from warehouse.reconcile.terms import Ambiguous, Late
 from warehouse.reconcile.workbook.content import TRAIL
 
 ACCEPTED = "Explained - accepted"
@@ -151,7 +151,7 @@ def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
     return [
         cells,
         files[1].read_bytes(),
-        ops_rows.rows(desk.folder)["breaks"],
+        views.ops_rows(desk.folder)["breaks"],
         {name: value for name, value in to_json(result).items() if name not in changing},
     ]
 
@@ -161,7 +161,7 @@ def _statuses(desk: Desk) -> dict[str, str]:
 
 
 def _said(desk: Desk) -> set[tuple[Any, ...]]:
-    rows = ops_rows.rows(desk.folder)["annotations"]
+    rows = views.ops_rows(desk.folder)["annotations"]
     return {(row["break_id"], row["field"], row["value"]) for row in rows if row["sha256"]}
 
 
@@ -233,7 +233,7 @@ def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> N
     assert desk.run().open_breaks == 1
     assert desk.run(BEFORE).open_breaks == 0
     assert desk.run().open_breaks == 0
-    rows = ops_rows.rows(desk.folder)["annotations"]
+    rows = views.ops_rows(desk.folder)["annotations"]
     assert [row["value"] for row in rows if row["field"] == "status"] == [
         ACCEPTED,
         "Open",

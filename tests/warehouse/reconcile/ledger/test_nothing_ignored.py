@@ -9,12 +9,11 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk, ledger
 from tests.warehouse.reconcile.conftest import Read, Write
-from warehouse.reconcile import service as desks
-from warehouse.reconcile.ledger.header.titles import fingerprint
+from warehouse.reconcile import service
+from warehouse.reconcile.ledger.titles import fingerprint
 from warehouse.reconcile.settings.config import Config, read_config
-from warehouse.reconcile.settings.shape import Shape
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.terms.file_names import day_in
+from warehouse.reconcile.settings.layout import Shape, day_in
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 
@@ -156,9 +155,9 @@ def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other
 def test_status_ends_as_the_run_did(desk: Desk) -> None:
     """A rejected row or a portfolio that was not delivered is no peace because a day went by."""
     desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\n")
-    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 3
+    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 3
     desk.put(ledger(BOOK))
-    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 0
+    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 0
 
 
 @pytest.mark.parametrize("word", ["dates", "negative_word", "decimal"])

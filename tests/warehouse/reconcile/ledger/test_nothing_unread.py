@@ -15,10 +15,10 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk, ledger
 from tests.support.shared import some_daily
-from warehouse.reconcile import service as desks
-from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile import service
+from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 
 BOOK = [
     Amount("10"),
@@ -83,7 +83,7 @@ class Place:
 
     def run(self, day: date | None = None) -> RunSummary:
         """Run the reconciliation."""
-        return desks.run(
+        return service.run(
             self.database,
             self.root,
             as_of=day,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.titles import count_fields
-from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.reconcile.terms import Ambiguous, reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
 Write = Callable[..., Path]

@@ -17,26 +17,25 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk
 from tests.warehouse.reconcile.conftest import DAY, Write
-from warehouse.reconcile.ledger.header import profiles
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.known_names import KnownNames
-from warehouse.reconcile.ledger.header.profiles import (
+from warehouse.reconcile.book import KnownNames
+from warehouse.reconcile.ledger import header_settings
+from warehouse.reconcile.ledger.header_settings import (
     ExportKind,
     Profile,
+    ReadingContext,
     known_profiles,
     profile_of,
 )
-from warehouse.reconcile.ledger.header.titles import count_fields, fingerprint
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields, fingerprint
 from warehouse.reconcile.service import verify
 from warehouse.reconcile.settings.config import Config, read_config
-from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.reconcile.terms import FIELDS, Ambiguous
 from warehouse.spreadsheet.reading.grid import open_file
 from warehouse.spreadsheet.reading.text import fold
 
 SAMPLES = Path(__file__).parent / "profiles"
-PAGE = Path(profiles.__file__).parents[2] / "README.md"
+PAGE = Path(header_settings.__file__).parents[1] / "README.md"
 LEADS = {
     ExportKind.POSITIONS: "Exports of holdings:",
     ExportKind.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",

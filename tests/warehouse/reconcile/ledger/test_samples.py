@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ledger_samples import Key, LedgerSample, ledger_rows, ledger_samples
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import read_config
 
 Read = Callable[..., Ledger]

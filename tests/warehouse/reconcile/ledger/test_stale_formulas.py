@@ -7,10 +7,10 @@ import pytest
 import xlsxwriter
 
 from tests.warehouse.reconcile.ledger.test_hostile_files import sheet
-from warehouse.reconcile.ledger.header.titles import fingerprint
-from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.titles import fingerprint
+from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.shape import Shape
+from warehouse.reconcile.settings.layout import Shape
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]

@@ -17,13 +17,13 @@ from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
 from tests.warehouse.reconcile.ledger.test_nothing_unread import Place
 from warehouse.exact import total
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.known_names import KnownNames
-from warehouse.reconcile.ledger.header.titles import count_fields, fingerprint
-from warehouse.reconcile.ledger.model import FilePart, Ledger
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.book import KnownNames
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.ledger.titles import count_fields, fingerprint
+from warehouse.reconcile.model import FilePart, Ledger
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import open_file
 
 pytestmark = pytest.mark.usefixtures("no_workbook")

@@ -7,15 +7,16 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warehouse.reconcile.ledger.cells.amounts import Rules, read
-from warehouse.reconcile.ledger.cells.fast_rows import amounts, is_plain, plain_rows
-from warehouse.reconcile.ledger.header.context import ReadingContext
-from warehouse.reconcile.ledger.header.header_row import header
-from warehouse.reconcile.ledger.model import LINES as SCHEMA
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.amounts import Rules, read
+from warehouse.reconcile.ledger.body import amounts, plain_rows
+from warehouse.reconcile.ledger.conventions import is_plain
+from warehouse.reconcile.ledger.header import header
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.read import read_ledger
+from warehouse.reconcile.model import LINES as SCHEMA
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.shape import Decimals
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.settings.layout import Decimals
+from warehouse.reconcile.terms import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.delimited_text import Cells, cells_of, rows_of
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.warehouse.reconcile.conftest import Read, Write
-from warehouse.reconcile.ledger.header import words as module
-from warehouse.reconcile.ledger.header.titles import fingerprint
-from warehouse.reconcile.ledger.header.words import words_of
+from warehouse.reconcile.ledger import words
+from warehouse.reconcile.ledger.titles import fingerprint
+from warehouse.reconcile.ledger.words import words_of
 from warehouse.reconcile.settings.config import Config, read_config
-from warehouse.reconcile.settings.shape import Shape
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.settings.layout import Shape
+from warehouse.reconcile.terms import NotReconciled
 
-SHIPPED = module._lists(tomllib.loads(Path(module.__file__).with_suffix(".toml").read_text()))
+SHIPPED = words._lists(tomllib.loads(Path(words.__file__).with_suffix(".toml").read_text()))
 OF_TITLES = [(place, word) for place, words in SHIPPED.items() for word in words]
 WORDS = words_of()
 
@@ -39,14 +39,14 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "points": lambda word: ". ".join(word.split(" ")) + ".",
     "wide spaces": lambda word: f"\u00a0 {word.replace(' ', chr(0xA0) * 2)} ",
     "brackets": lambda word: f"{word} (BTC)",
-    "umlauts in two": lambda word: word.translate(module._UMLAUTS),
-    "no accents": module._bare,
+    "umlauts in two": lambda word: word.translate(words._UMLAUTS),
+    "no accents": words._bare,
 }
 
 
 def test_no_word_means_two_things() -> None:
     """No word is of two fields, of two roles, or of both sides."""
-    assert list(module._words_of_two(SHIPPED)) == []
+    assert list(words._words_of_two(SHIPPED)) == []
 
 
 @given(st.sampled_from(OF_TITLES), st.sampled_from(sorted(SPELLINGS)))
@@ -203,13 +203,13 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
 
 def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
     """The example of an own file can be pasted as it stands, and every kind is one of ours."""
-    page = (Path(module.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    page = (Path(words.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     after = page.partition("reconcile/words.toml")[2]
     example = after.partition("```toml\n")[2].partition("```")[0]
-    words = words_of(example)
-    assert words.field_of("drawerNo") == "account"
-    assert words.role_of("Parked balance") == "locked"
-    assert words.is_figure("Mark")
+    own_words = words_of(example)
+    assert own_words.field_of("drawerNo") == "account"
+    assert own_words.role_of("Parked balance") == "locked"
+    assert own_words.is_figure("Mark")
 
 
 def test_a_column_that_is_settled_for_a_field_is_no_other_one(write: Write, read: Read) -> None:

@@ -13,12 +13,10 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from tests.support.shared import some_daily
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.workbook.readback import imprint
-from warehouse.reconcile.workbook.readback.imprint import SheetImprint
-from warehouse.reconcile.workbook.readback.likeness import likeness
-from warehouse.reconcile.workbook.readback.stored_tables import WITH_KEYS
-from warehouse.reconcile.workbook.readback.verification import VerifyResult
+from warehouse.reconcile import service
+from warehouse.reconcile.workbook import imprint
+from warehouse.reconcile.workbook.imprint import SheetImprint
+from warehouse.reconcile.workbook.verify import WITH_KEYS, VerifyResult, likeness
 
 OFFICE = shutil.which("soffice")
 ACCEPTED = "Explained - accepted"
@@ -37,7 +35,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     made.put(HEAD + rows)
     made.settle('[alias.asset]\nXBT = "BTC"\n')
     made.run()
-    counter.sign(made.folder.root, role="preparer", who="Ada", comment="seen", now=NOW)
+    service.sign(made.folder.root, role="preparer", who="Ada", comment="seen", now=NOW)
     made.run()
     return made
 
@@ -62,7 +60,7 @@ def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
         content = bytearray(kept.read_bytes())
         content[place] ^= 0xFF
         kept.write_bytes(content)
-    checked = counter.verify(root, _book(desk))
+    checked = service.verify(root, _book(desk))
     assert checked.is_whole
     assert any("Summary and the sheets of words were not compared" in w for w in checked.uncompared)
 
@@ -142,7 +140,7 @@ def _changed(book: Any, sheet: str, label: str, value: object) -> None:
 
 def _verified(desk: Desk, book: Any) -> VerifyResult:
     book.save(desk.home / "copy.xlsx")
-    return counter.verify(desk.folder.root, desk.home / "copy.xlsx")
+    return service.verify(desk.folder.root, desk.home / "copy.xlsx")
 
 
 @pytest.mark.parametrize(("sheet", "label", "value", "words"), some_daily(FORGERIES, 4))
@@ -171,7 +169,7 @@ def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
     book.create_sheet("My notes").append(["all is well"])
     book["Summary"].title = "First page"
     book.save(edited)
-    found = counter.verify(desk.folder.root, edited)
+    found = service.verify(desk.folder.root, edited)
     assert found.differences == ()
     assert found.uncompared == ("the sheet 'My notes' is none of the run",)
 
@@ -192,4 +190,4 @@ def test_an_office_that_counts_again_forges_nothing(
     banner = imprint.read(saved.read_bytes())["Summary"]
     opened = len(desk.breaks()) - 1
     assert any(f"{opened}OPENBREAKS" in row[0] for row in banner.rows)
-    assert counter.verify(desk.folder.root, saved).differences == ()
+    assert service.verify(desk.folder.root, saved).differences == ()

@@ -15,11 +15,11 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk, ledger
 from tests.support.shared import some_daily
-from warehouse.reconcile import service as counter
-from warehouse.reconcile.store.store import write_json
-from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile import service
+from warehouse.reconcile.record.record import write_json
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import write
-from warehouse.reconcile.workbook.readback.verification import VerifyResult
+from warehouse.reconcile.workbook.verify import VerifyResult
 from warehouse.storage.layout import read_json
 
 OFFICE = shutil.which("soffice")
@@ -85,7 +85,7 @@ def changed(desk: Desk, change: Change) -> VerifyResult:
     change(book)
     copy = desk.home / "copy.xlsx"
     book.save(copy)
-    return counter.verify(desk.folder.root, copy)
+    return service.verify(desk.folder.root, copy)
 
 
 def cell(book: Any, sheet: str, where: tuple[str, str], title: str) -> Any:
@@ -210,7 +210,7 @@ def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
 def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk) -> None:
     """The sentence names each sheet that was compared with its rows, and what was not compared."""
     book = written(settled)
-    found = counter.verify(settled.folder.root, book)
+    found = service.verify(settled.folder.root, book)
     assert (found.differences, found.uncompared) == ((), ())
     ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]  # it ran
     assert found.words == (
@@ -278,7 +278,7 @@ def test_a_workbook_saved_by_libreoffice_is_whole(
     """Saved by LibreOffice, whatever it makes of formulas, names and numbers, nothing differs."""
     for number, made in enumerate((settled, long_amounts)):
         copy = saved_by_libreoffice(written(made), tmp_path / str(number), ending)
-        found = counter.verify(made.folder.root, copy)
+        found = service.verify(made.folder.root, copy)
         assert (found.differences, found.uncompared) == ((), ())
 
 
@@ -370,7 +370,7 @@ def test_a_long_table_is_compared_over_all_its_sheets(
 def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: Desk) -> None:
     """The sheet Not matched is held against those keys alone, and the words say so."""
     desk.settle("listed = 3\n")
-    found = counter.verify(desk.folder.root, written(desk))
+    found = service.verify(desk.folder.root, written(desk))
     assert found.is_whole
     assert found.compared[3] == "12 rows of Not matched"
     change = put("Not matched", ("Asset", "ETH"), "Book, exact", "22")
@@ -405,7 +405,7 @@ def test_what_cannot_be_compared_is_not_claimed(
     ran = desk.run()
     copy = Path(shutil.copy(ran.files[0], desk.home / "copy.xlsx"))
     become(desk, ran.files[2])
-    found = counter.verify(desk.folder.root, copy)
+    found = service.verify(desk.folder.root, copy)
     assert found.is_whole
     assert "rows of All positions" not in found.words
     (told,) = found.uncompared
@@ -422,7 +422,7 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
     del kept["workbook"], kept["written"]
     write_json(path, kept)
     shutil.rmtree(desk.folder.root / "written")
-    found = counter.verify(desk.folder.root, book)
+    found = service.verify(desk.folder.root, book)
     assert found.is_whole
     assert found.compared == ("12 rows of Breaks",)
     assert [one.split(" was ")[0] for one in found.uncompared] == [
@@ -437,7 +437,7 @@ def test_a_sheet_that_differs_everywhere_is_told_shortly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond so many rows of one sheet only their number is told."""
-    monkeypatch.setattr("warehouse.reconcile.workbook.readback.verification.TOLD", 2)
+    monkeypatch.setattr("warehouse.reconcile.workbook.verify.TOLD", 2)
     found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
     assert len(found.differences) == 3
     assert found.differences[-1] == "All positions: 3 more rows differ"
@@ -449,4 +449,4 @@ def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
     (settled.home / "empty.xlsx").touch()
     for name in ("none.xlsx", "empty.xlsx", "reconcile/inbox/ledger.csv"):
         with pytest.raises(NotReconciled, match="Nothing was verified"):
-            counter.verify(settled.folder.root, settled.home / name)
+            service.verify(settled.folder.root, settled.home / name)

@@ -1,0 +1,484 @@
+"""Names that the book knows, to tell which dimension a title, a tab or a file name says."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
+
+import contextlib
+import difflib
+import hashlib
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK, KNOWN_BALANCES
+from warehouse.contract.model import Table, literal, quote_identifier
+from warehouse.query.book import OpenBook, book
+from warehouse.query.connect import HARDENED
+from warehouse.reconcile.model import UNMAPPED, Key, Notice
+from warehouse.reconcile.terms import (
+    BETWEEN_SOURCE,
+    CUSTOM,
+    NotReconciled,
+    display_asset,
+    key_expression,
+)
+from warehouse.spreadsheet.reading.text import fold
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
+from warehouse.sql.catalog import macros
+
+
+def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Make an Arrow table a temporary table of the connection."""
+    connection.register("given_rows", table)
+    connection.execute(f"create or replace temp table {name} as select * from given_rows")
+    connection.unregister("given_rows")
+
+
+def display_names(
+    fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
+) -> dict[str, str]:
+    """Return a key as people see it: names for ids; of an unmapped key unknown names, as folded."""
+    texts = {}
+    for name, id_ in zip(fields, key, strict=True):
+        text = names.get(name, {}).get(id_, id_)
+        text = display_asset(text) if name == "asset" else text
+        texts[name] = text.removeprefix(UNMAPPED) if is_unmapped else text
+    return texts
+
+
+def amounts_before(
+    source: OpenBook, fields: Key, assets: Collection[str] | None = None
+) -> dict[Key, str]:
+    """Return the amounts of the book before by key, of some assets or all."""
+    day = day_before(source)
+    return {} if day is None else amounts_of(source.connection, day, fields, assets)
+
+
+def day_before(source: OpenBook) -> date | None:
+    """Return the day of the book before, or None without one."""
+    day = literal(source.day.isoformat())
+    newest = source.connection.execute(
+        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
+    ).fetchone()
+    return newest[0] if newest else None
+
+
+_SHORTEST = 3  # letters: shorter names stand in the names of files by chance
+
+_BREAK = re.compile(r"[\W_]+")
+
+# In this order a text is looked for; most names of venues are unlike any asset.
+_TOLD_BY = ("venue", "portfolio", "asset", "account")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """Folded names by dimension: ids, display names and aliases. Empty where no book is there."""
+
+    folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        names: Mapping[str, Mapping[str, Iterable[str]]],
+        aliases: Mapping[str, Mapping[str, str]],
+    ) -> "KnownNames":
+        """Return the names of a book and the aliases of a person."""
+        folded: dict[str, dict[str, str]] = {}
+        for dimension in _TOLD_BY:
+            of_dimension = folded.setdefault(dimension, {})
+            for id_, others in names.get(dimension, {}).items():
+                of_dimension.update(
+                    {fold(name): min((*others, id_), key=_plainness) for name in (id_, *others)}
+                )
+            of_dimension.update({fold(name): name for name in aliases.get(dimension, {})})
+        return cls(folded)
+
+    def has(self, dimension: str, text: str) -> bool:
+        """Return whether a text is a name of a dimension."""
+        return fold(text) in self.folded.get(dimension, {})
+
+    def is_same(self, dimension: str, text: str, other: str) -> bool:
+        """Return whether two texts are one name, or names of one thing that the book knows."""
+        names = self.folded.get(dimension, {})
+        first, second = fold(text), fold(other)
+        return first == second or (first in names and names[first] == names.get(second))
+
+    def dimension_of(self, text: str) -> str:
+        """Return the dimension that a text is a name of, or nothing."""
+        name = fold(text)
+        return next(
+            (dimension for dimension in _TOLD_BY if name in self.folded.get(dimension, {})), ""
+        )
+
+    def shared_dimension(self, texts: Collection[str]) -> str:
+        """Return the dimension that most of these texts are names of, two at least, or nothing."""
+        counts = {name: sum(self.has(name, text) for text in texts) for name in _TOLD_BY}
+        best = max(counts, key=lambda name: counts[name])
+        return best if counts[best] > 1 else ""
+
+    def in_text(self, dimension: str, text: str) -> str:
+        """Return the one name of a dimension that stands as words in a text, or nothing."""
+        words = f" {_BREAK.sub(' ', fold(text))} "
+        matches = {
+            shown
+            for name, shown in self.folded.get(dimension, {}).items()
+            if len(name) >= _SHORTEST and f" {_BREAK.sub(' ', name).strip()} " in words
+        }
+        return matches.pop() if len(matches) == 1 else ""
+
+
+def _plainness(name: str) -> tuple[bool, str]:
+    """Sort names that people say before ids."""
+    return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
+
+
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
+    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
+    "abekmhopctyxisjdabeiknoptyx",
+)
+
+_OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
+
+_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
+
+_CUT, _DIGEST = 200, 16
+
+_NEAR = 0.8
+
+_COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a search
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a written name stands for: an id, or nothing and perhaps a suggestion.
+
+    `how` is as written, folded, alias, or unknown; `name` is what people call the id.
+    """
+
+    id: str | None
+    how: str
+    suggestion: str = ""
+    name: str = ""
+
+
+def in_name_cell(text: str) -> str:
+    """Return a name as its cell shows it: one that no cell holds is cut, with its digest."""
+    if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_CUT]} ... ({len(text)} letters, {digest[:_DIGEST]})"
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yield a name, and what a cell makes of one that it cannot hold."""
+    yield name
+    if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
+        cut = in_name_cell(name)
+        yield cut
+        yield _NON_CHARACTERS.sub(lambda match: f"_x{ord(match[0]):04X}_", cut)
+
+
+def skeleton(text: str) -> str:
+    """Return what names that look alike share: Latin letters and digits, no leading zero."""
+    bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
+    letters = "".join(letter for letter in bare if letter.isalnum())
+    return letters.lstrip("0") or letters
+
+
+def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
+    """Take in that an id has a name."""
+    ids = names.get(name, ())
+    if id_ not in ids:
+        names[name] = (*ids, id_)
+
+
+class Names:
+    """The names of one field: ids with what they are also called, and the aliases of a person."""
+
+    def __init__(
+        self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
+    ) -> None:
+        self._field = field
+        self._known = known
+        # Tuples, not sets: of a million accounts sets take a third of a gigabyte more.
+        self._exact: dict[str, tuple[str, ...]] = {}
+        self._folded: dict[str, tuple[str, ...]] = {}
+        self._aliases = {fold(name): target for name, target in aliases.items()}
+        self._skeletons: dict[str, str] | None = None
+        self._budget = _COMPARED
+        for entry, others in known.items():
+            for name in {form for spelling in (entry, *others) for form in _spellings(spelling)}:
+                _add(self._exact, name, entry)
+                _add(self._folded, fold(name), entry)
+
+    def resolve(self, written: str) -> Resolution:
+        """Return the id that a written name stands for; two candidates are none."""
+        ids = self._exact.get(written)
+        if ids and len(ids) == 1:
+            return Resolution(ids[0], "as written")
+        # What a person wrote down as an alias counts before what only looks the same once folded.
+        name = fold(written)
+        if name in self._aliases:
+            return self._follow_alias(name)
+        ids = self._folded.get(name, ())
+        if len(ids) == 1:
+            id_ = ids[0]
+            return Resolution(id_, "folded", name=self.display_name(id_))
+        if ids:
+            return Resolution(None, "unknown", " or ".join(sorted(map(self.display_name, ids))))
+        return Resolution(None, "unknown", self._suggestion(name))
+
+    def _follow_alias(self, name: str) -> Resolution:
+        seen = [name]
+        while seen[-1] in self._aliases:
+            target = fold(self._aliases[seen[-1]])
+            if target in seen:
+                raise NotReconciled(
+                    f"The aliases of {self._field} go in a circle: "
+                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Take one of them out "
+                    f"of [alias.{self._field}] in recon.toml."
+                )
+            seen.append(target)
+        target = self._aliases[seen[-2]]
+        ids = self._exact.get(target) or self._folded.get(seen[-1], ())
+        if len(ids) != 1:
+            return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
+        id_ = ids[0]
+        return Resolution(id_, "alias", name=self.display_name(id_))
+
+    def _suggestion(self, name: str) -> str:
+        if self._skeletons is None:
+            self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
+        # First what looks alike or is called so elsewhere (XBT), then what differs by few letters.
+        # The second compares with every name, so all suggestions of a run share one budget.
+        bare = skeleton(name)
+        common = _OTHER_NAMES.get(bare, bare)
+        if common in self._skeletons:
+            return self._name_of(self._skeletons[common])
+        self._budget -= len(self._skeletons)
+        if self._budget < 0:
+            return ""
+        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
+        return self._name_of(self._skeletons[near[0]]) if near else ""
+
+    def _name_of(self, folded: str) -> str:
+        return self.display_name(min(self._folded[folded]))
+
+    def display_name(self, id_: str) -> str:
+        """Return what people call an id, where that leads back to it alone; else the id."""
+        names = (name for name in self._known.get(id_, ()) if name.strip())
+        return next((name for name in names if self._exact.get(name) == (id_,)), id_)
+
+
+_DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The names of the book and of the nights before it: ids, and what else they are called.
+
+    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
+    venues that are not trading, with their status. `sources` are the organisations of a firm.
+    """
+
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    display_names: Mapping[str, Mapping[str, str]]
+    delivered: frozenset[str]
+    closed: Mapping[str, str]
+    notices: tuple[Notice, ...]
+    sources: frozenset[str] = frozenset()
+
+
+def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
+    """Make the table `book_side` of a day: the key columns of these fields, and the exact amount.
+
+    What the API does not state is no row: an absent part of a balance is not a zero.
+    """
+    # It is made of the tables and not of a view, whose other columns cost twice as much (measured).
+    keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
+    rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
+    if "bucket" not in fields:
+        # Of an account of which nothing is stated the total is zero.
+        rows += (
+            f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
+            f"where {_on(day)} and coalesce(balance_count, 0) = 0"
+        )
+    # Nearly all sums are those of decimals. To ask only the others of `exact_sums`, which says the
+    # same of both, takes a third off (measured).
+    connection.execute(
+        f"create or replace temp table book_side as select {', '.join(fields)}, case "
+        "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
+        "else internal.exact_sums([part])[1]['text'] end as amount "
+        f"from (select {', '.join(fields)}, internal.exact_part_where(internal.exact_split("
+        f"amount, amount_text), true) as part from ({rows}) group by all)"
+    )
+
+
+def amounts_of(
+    connection: DuckDBPyConnection,
+    day: date,
+    fields: tuple[str, ...],
+    assets: Collection[str] | None = None,
+) -> dict[tuple[str, ...], str]:
+    """Return the amounts of the book of a day by key, of some assets or all."""
+    make_book_side(connection, day, fields)
+    return amounts_in_book_side(connection, fields, assets)
+
+
+def amounts_in_book_side(
+    connection: DuckDBPyConnection, fields: tuple[str, ...], assets: Collection[str] | None
+) -> dict[tuple[str, ...], str]:
+    """Return the amounts of `book_side` by key, of some assets or all."""
+    rows = connection.execute(
+        f"select {columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
+        [assets is None, sorted(assets or ())],
+    ).fetchall()
+    return {row[:-1]: row[-1] for row in rows}
+
+
+def _on(day: date) -> str:
+    return f"snapshot_date = date {literal(day.isoformat())}"
+
+
+def read_reference(source: OpenBook, stale_hours: int) -> Reference:
+    """Read the names that the book and its past know."""
+    ask = source.connection.execute
+    day = f"date {literal(source.day.isoformat())}"
+    portfolios = ask(
+        "select portfolio_id, arg_max(name, snapshot_date), max(snapshot_date), "
+        f"arg_max(updated_at, snapshot_date) from history.portfolios where snapshot_date <= {day} "
+        "group by 1 order by 1"
+    ).fetchall()
+    venues = ask(
+        f"select venue_id, display_name, trading_status from history.venues "
+        f"where snapshot_date = {day} order by 1"
+    ).fetchall()
+    assets = ask(
+        f"select distinct {key_expression('asset')} from history.positions "
+        f"where snapshot_date <= {day} union "
+        f"select distinct unnest([base_asset, term_asset]) from history.instruments "
+        f"where snapshot_date = {day}"
+    ).fetchall()
+    delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
+    clock = source.snapshot["started_at"]
+    return Reference(
+        names={
+            "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
+            "asset": asset_names(row[0] for row in assets if row[0]),
+            "venue": {row[0]: [row[1]] if row[1] else [] for row in venues},
+            "bucket": _buckets(source, day),
+        },
+        display_names={
+            "portfolio": {row[0]: row[1] or row[0] for row in portfolios},
+            "venue": {row[0]: row[1] or row[0] for row in venues},
+        },
+        delivered=delivered,
+        closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
+        notices=tuple(
+            _stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)
+        ),
+        sources=frozenset(row[0].partition(BETWEEN_SOURCE)[0] for row in portfolios)
+        if source.is_firm
+        else frozenset(),
+    )
+
+
+def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
+    rows = source.connection.execute(
+        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
+    ).fetchall()
+    return {
+        f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
+        for bucket, state in {*_DOCUMENTED, *rows}
+    }
+
+
+def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Return keys of assets and what they may be called: a bare id means the listed one."""
+    assets = sorted(set(keys))
+    listed = {key for key in assets if not key.endswith(CUSTOM)}
+    return {
+        key: []
+        if key in listed
+        else [display_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
+        for key in assets
+    }
+
+
+def _stale(
+    portfolios: Sequence[tuple[str, str | None, object, datetime | None]],
+    clock: datetime,
+    hours: int,
+) -> Iterable[Notice]:
+    for portfolio, name, _, updated in portfolios:
+        if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
+            yield Notice(
+                "medium",
+                f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
+                f"more than {hours} hours before the book was read",
+                "book",
+                portfolio,
+            )
+
+
+def columns(fields: Iterable[str]) -> str:
+    """Return the fields as a list of quoted columns."""
+    return ", ".join(map(quote_identifier, fields))
+
+
+@contextlib.contextmanager
+def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
+    """Open the book of a day for a reconciliation; raises as `book` does."""
+    with book(database, as_of, ()) as source:
+        if not source.is_firm:
+            yield source
+            return
+        with contextlib.closing(_by_portfolio(database)) as connection:
+            yield replace(source, connection=connection)
+
+
+def _by_portfolio(database: Path) -> DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": "1"})
+    try:
+        connection.execute(f"attach {literal(str(database.resolve()))} as firm (read_only)")
+        for name in (*HARDENED, "enable_external_access"):
+            connection.execute(f"set {name} = false")
+        connection.execute("set TimeZone = 'UTC'")
+        for schema in ("history", "ops", "internal"):
+            connection.execute(f"create schema {schema}")
+        for macro in macros():
+            if macro.schema == "internal" or macro.name == "exact_sum":
+                connection.execute(macro.sql)
+        for table in BOOK:
+            connection.execute(_view(table))
+        connection.execute("create view ops.snapshots as select * from firm.main.firm_nights")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _view(table: Table) -> str:
+    name = quote_identifier(table.name)
+    own = f"source || {literal(BETWEEN_SOURCE)} || "
+    columns = [
+        f"{own}{column} as {column}"
+        for column in ("portfolio_id", *(["name"] if table.name == "portfolios" else []))
+        if column in table.names
+    ]
+    replaced = f" replace ({', '.join(columns)})" if columns else ""
+    # What a venue is stands in every organisation's list: one row is enough.
+    place = ", ".join(table.key)
+    once = "" if columns else f"distinct on ({place}) "
+    return (
+        f"create view history.{name} as select {once}* exclude (source){replaced} "
+        f"from firm.history.{name}{'' if columns else f' order by {place}, source'}"
+    )

@@ -1,1 +1,0 @@
-"""Breaks: identity, age and suggested cause."""

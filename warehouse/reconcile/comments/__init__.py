@@ -1,1 +1,0 @@
-"""What people wrote: comments, decisions and signatures."""

@@ -1,1 +1,0 @@
-"""Cells as amounts and dates."""

@@ -1,0 +1,466 @@
+"""Amounts in thousands, or in wei: the unit that a title or recon.toml says."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import chain, islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warehouse.exact import plain
+from warehouse.reconcile.ledger.amounts import (
+    BLANK,
+    NEEDS_WORD,
+    Rules,
+    add_up,
+    evidence,
+    footnote_mark,
+    negate,
+    read,
+    taken_apart,
+    without_footnote,
+)
+from warehouse.reconcile.ledger.columns import LedgerBody
+from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of, order_with
+from warehouse.reconcile.ledger.header import Header, Layer
+from warehouse.reconcile.ledger.words import OPPOSITE
+from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.layout import UNITS, Decimals, day_in
+from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.terms import Ambiguous, Late, choices
+from warehouse.spreadsheet.reading.delimited_text import Cells, Row
+from warehouse.spreadsheet.reading.grid import HEAD, Grid
+from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
+
+
+def telling_cells(cells: pa.Array) -> list[str]:
+    """Return the few texts of a column that say how its amounts are written, in their order."""
+    # Of plain ones the first of each kind is enough, for the others say the same: one that both
+    # conventions can read, and one that only the point, or only the comma, can explain.
+    is_unclear = pc.not_equal(cells, "")
+    unsure = pc.match_substring_regex(cells, _UNSURE)
+    firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
+    for decimals, mark in _MARKS.items():
+        has_mark = pc.match_substring(cells, mark)
+        if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
+            continue  # whole numbers, which are plain with points too
+        plain = is_plain(cells, decimals)
+        is_unclear = pc.and_not(is_unclear, plain)
+        sure = pc.and_not(pc.and_(plain, has_mark), unsure)
+        firsts.append(pc.index(sure, pa.scalar(value=True)).as_py())
+    rows = {*pc.indices_nonzero(is_unclear).to_pylist(), *firsts} - {-1}
+    texts: list[str] = cells.take(pa.array(sorted(rows), pa.int64())).to_pylist()
+    return texts
+
+
+def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
+    """Return which texts are amounts in plain digits with these decimals."""
+    matches = pc.match_substring_regex(cells, f"^{_WHOLE}(?:[{_MARKS[decimals]}][0-9]+)?$")
+    return pc.and_(matches, pc.less_equal(pc.binary_length(cells), _LONGEST))
+
+
+_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
+
+_LONGEST = 400
+
+_WHOLE = "-?(?:0|[1-9][0-9]*)"
+
+# What the other convention reads as thousands, so that it says nothing of the column.
+_UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+
+_CENTS = Decimal("0.01")
+
+_BELOW = 20  # rows at the end of a sheet that may be notes
+
+
+def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
+    """Return by what the amounts of a sheet are multiplied, and what to say of it.
+
+    Raises `Ambiguous` if a title says the smallest unit of one asset, and the sheet has several.
+    """
+    head = body.head
+    unit, source = _stated_unit(grid, body)
+    if head.shape.unit is None and 0 < unit < 1:
+        _ask_for_unit(body, unit, source, place)
+    return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
+
+
+def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
+    """Return a unit and what says it."""
+    head = body.head
+    if head.shape.unit is not None:
+        return head.shape.unit, "recon.toml"
+    titles = [head.titles[at] for at in head.amount_places]
+    above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
+    for text in (*titles, *above, *_notes_below(grid, body)):
+        if word := head.words.unit_of(text):
+            return UNITS[word], repr(text[:60])
+    for title in titles:
+        if factor := head.words.native_factor(title):
+            return Decimal(factor), repr(title[:60])
+    return Decimal(1), ""
+
+
+def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
+    """Yield the texts at the end of a sheet that are alone in their rows and name nothing."""
+    for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
+        texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
+        if len(texts) == 1 and not body.known.dimension_of(texts[0]):
+            yield texts[0]
+
+
+def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> None:
+    head = body.head
+    at = head.columns.get("asset")
+    assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
+    is_cents = unit == _CENTS and all(map(head.words.is_currency, assets))
+    if len(assets) > 1 and not is_cents:
+        raise Ambiguous(
+            f"{place}: {source} says the smallest unit of one asset, and the amounts are of "
+            f"several ({', '.join(assets[:4])}).",
+            choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
+        )
+
+
+def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
+    return Notice(
+        "medium",
+        f"each amount was multiplied by {unit:,f}, as {source} says; where that is wrong, write "
+        f"{setting('unit', 'one')} under {head.table} in recon.toml",
+        place,
+    )
+
+
+_DECIMAL, _DATES = "decimal", "dates"
+
+_DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
+
+# Words in a footnote after which its amounts may have another sign or unit, or are not held.
+_CHANGES = re.compile(
+    r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
+    r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
+    r"|storn|pending|not yet|unsettled|estimat|gesch",
+    re.IGNORECASE,
+)
+
+
+def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
+    """Return how the amounts of a sheet are written; what was settled once is used again.
+
+    Raises `Ambiguous` where the column says nothing, or two things.
+    """
+    # One amount that only one convention reads settles all the others of its column. Nothing is
+    # guessed from how often a letter occurs: a column of `1.234` alone may be either.
+    word = head.shape.negative_word
+    footnotes = head.shape.footnotes
+    cells = _telling(grid, head)
+    _ask_for_footnotes(grid, head, cells, where)
+    cells = [without_footnote(cell, footnotes) if isinstance(cell, str) else cell for cell in cells]
+    if not word and head.sign is None:
+        _ask_for_negative_word(cells, head, where)
+    if head.shape.decimals:
+        return Rules(head.shape.decimals, word, footnotes)
+    sure, unsure = evidence(cells, word)
+    settled = remembered.setdefault(head.fingerprint, {})
+    if len(sure) > 1:
+        examples = " and ".join(repr(cell[:40]) for cell in sure.values())
+        raise Ambiguous(
+            f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
+            f"{' and one with a decimal '.join(rule.value for rule in sure)}. The amounts that are "
+            "not written in the way that you choose are rejected.",
+            choices(head.table, *_DECIMAL_LINES),
+        )
+    if sure:
+        decimals = next(iter(sure))
+        settled[_DECIMAL] = decimals.value
+        return Rules(decimals, word, footnotes)
+    if unsure and _DECIMAL in settled:
+        return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
+    if unsure:
+        raise Ambiguous(
+            f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
+            "other amount of the column settles it.",
+            choices(head.table, *_DECIMAL_LINES),
+        )
+    return Rules(None, word, footnotes)
+
+
+def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where: str) -> None:
+    """Raise `Ambiguous` if amounts have marks behind them that seem to refer to footnotes."""
+    found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
+    settled = head.shape.footnotes
+    if found.keys() <= set(settled):
+        return
+    examples = " and ".join(repr(as_text(cell)[:40]) for cell in [*found.values()][:2])
+    notes = [note for mark in found if (note := _footnote(grid, mark))]
+    explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
+    marks = ", ".join(map(quote, dict.fromkeys([*settled, *found])))
+    line = f"footnotes = [{marks}]"
+    # A footnote may say that an amount is in thousands, or owed. A letter may say that by itself.
+    is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
+    words = (
+        f"{where}: amounts like {examples} have a mark behind them, which seems to refer to a "
+        f"footnote.{explained} With this setting, the amounts are read without the mark."
+    )
+    raise Ambiguous(words, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
+
+
+def _footnote(grid: Grid, mark: str) -> str:
+    """Return the line of a sheet that begins with a mark, or an empty string."""
+    texts = (first_text(row) for row in chain(grid.rows[:HEAD], reversed(grid.rows[-HEAD:])))
+    return next((text[:80] for text in texts if text.startswith(mark) and text != mark), "")
+
+
+def _may_change_amounts(note: str) -> bool:
+    return bool(_CHANGES.search(note))
+
+
+def _is_letter(mark: str) -> bool:
+    return any(letter.isalpha() for letter in mark)
+
+
+def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
+    """Raise `Ambiguous` where amounts are written with CR or DR beside them."""
+    example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
+    if example is not None:
+        raise Ambiguous(
+            f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and it is not known "
+            "which of them makes an amount negative.",
+            choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
+        )
+
+
+def _telling(grid: Grid, head: Header) -> Sequence[object]:
+    """Return the cells that say how amounts are written."""
+    cells: list[object] = []
+    for place in head.amount_places:
+        if isinstance(grid.rows, Cells):
+            cells += telling_cells(grid.rows.column(place).slice(head.body))
+        else:
+            cells += [row[place] for row in grid.rows[head.body :] if len(row) > place]
+    return cells
+
+
+def dates_of(
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str, day: date
+) -> tuple[Sequence[date | None], frozenset[int]]:
+    """Return the date of every row, None where it states none, and rows of an unreadable date.
+
+    `day` is that of the book. A date that is not understood is not the same as none: it may be of
+    another day. Raises `Ambiguous` where 01/02/2026 may be January or February, and where no date
+    is understood.
+    """
+    place = head.columns.get("as_of")
+    if place is None:
+        return [None] * len(grid.rows), frozenset()
+    cells = _column(grid, place)
+    order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
+    settled = remembered.setdefault(head.fingerprint, {})
+    if order == "?":
+        order = settled.get(_DATES, "?")
+    if order == "?":
+        example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
+        words = (
+            f"{where}: the date {example!r} may begin with the day or with the month, and no other "
+            "date of the column settles it."
+        )
+        if likely := order_with(dict.fromkeys(cells[head.body :]), day):
+            words += f" Only dates with the {likely} include {day}, the day of the book."
+            raise Ambiguous(words, f"{head.table}\n{setting('dates', likely)}")
+        raise Ambiguous(words, choices(head.table, *(setting("dates", order) for order in ORDERS)))
+    if order:
+        settled[_DATES] = order
+    dates = {cell: date_of(cell, order) for cell in set(cells)}
+    odd = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
+    rows = (
+        [row for row, cell in enumerate(cells) if row >= head.body and cell in odd] if odd else []
+    )
+    if rows and not any(dates[cell] for cell in cells[head.body :]):
+        _ask_for_dates(grid, head, where, [(row, cells[row]) for row in rows])
+    return [dates[cell] for cell in cells], frozenset(rows)
+
+
+def _ask_for_dates(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
+    """Raise `Ambiguous` for a column without one date, unless only notes stand in it."""
+    amounts = _column(grid, head.columns["amount"])
+    example = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
+    if example is not None:
+        title = head.titles[head.columns["as_of"]]
+        raise Ambiguous(
+            f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
+            f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20. If the "
+            "column does not say the day of the ledger, take the line.",
+            choices(head.table, 'as_of = ""'),
+        )
+
+
+def _column(grid: Grid, place: int) -> list[object]:
+    if isinstance(grid.rows, Cells):
+        texts: list[object] = grid.rows.column(place).to_pylist()
+        return texts
+    return [row[place] if len(row) > place else "" for row in grid.rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmountReader:
+    """How the amounts of a sheet are written: their decimals, their unit, and their columns.
+
+    `positive_word` is the only word of the column of signs that recon.toml does not name.
+    """
+
+    head: Header
+    rules: Rules
+    unit: Decimal = Decimal(1)
+    positive_word: str = ""
+
+    def read(self, cells: Row, layer: Layer, asset: str = "") -> Amount | str:
+        """Return the amount of a row, added up of its columns, or why it cannot be used."""
+        # Of free and locked one may be blank: nothing is locked. All of them blank are no zero.
+        parts: list[Amount] = []
+        for term in layer.terms:
+            part = read(cells[term.place] if len(cells) > term.place else "", self.rules)
+            if isinstance(part, Amount):
+                parts.append(negate(part) if term.is_negative else part)
+            elif part != BLANK or len(layer.terms) == 1:
+                return part
+        if not parts:
+            return BLANK
+        unit = self._unit(cells, asset)
+        if isinstance(unit, str):
+            return unit
+        is_plain = len(parts) == 1 and unit == 1
+        amount = parts[0] if is_plain else add_up(parts, unit)
+        return amount if self.head.sign is None else self._apply_sign(amount, cells)
+
+    def _unit(self, cells: Row, asset: str) -> Decimal | str:
+        """Return the factor of a row, or the reason why its unit cannot be used."""
+        if self.head.unit is None:
+            return self.unit
+        word = text_at(cells, self.head.unit)
+        factor = factor_of(word, self.head, asset)
+        return f"the unit {word[:40]!r} is not understood" if factor is None else factor * self.unit
+
+    def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
+        """Return an amount with the sign that a word beside it says."""
+        word = text_at(cells, self.head.sign)
+        is_minus = is_negative(word, self.head)
+        if is_minus is None and word and fold(word) == fold(self.positive_word):
+            is_minus = False
+        if is_minus is None and not word and amount.text == "0":
+            return amount
+        if is_minus is None:
+            return f"the sign {word[:40]!r} is not understood"
+        return negate(amount) if is_minus else amount
+
+
+def is_negative(word: str, head: Header) -> bool | None:
+    """Return whether a word of the column of signs makes an amount negative; None if unknown."""
+    shape, words = head.shape, head.words
+    name = fold(word)
+    if name in map(fold, shape.negative_words):
+        return True
+    if name in map(fold, shape.positive_words) or word == "+":
+        return False
+    side = words.side_of(word)
+    negative = {words.side_of(text) for text in shape.negative_words}
+    if side and side in negative:
+        return None if OPPOSITE[side] in negative else True
+    return False if OPPOSITE.get(side, "") in negative else None
+
+
+def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
+    """Return by what a unit multiplies an amount of an asset; None if that is unknown."""
+    name = fold(word)
+    for known, factor in head.shape.unit_words.items():
+        if fold(known) == name:
+            return factor
+    return Decimal(1) if name and name == fold(asset) else None
+
+
+_STATED, _MADE = "stated", "made"
+
+# When a report was made says nothing of the day that it is of.
+_WORDS = re.compile(
+    r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
+    r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
+    r"|(?P<stated>as[ -](?:of|at)\b|per\b|stand\b|stichtag|valuation|value date|balance date"
+    r"|position date|business date|au\b|al\b|situation))",
+    re.IGNORECASE,
+)
+
+
+def title_day(rows: Iterable[Row], day: date) -> date | None:
+    """Return the day that the lines above the header state, or None.
+
+    A date beside words like `as of` counts before others; of several, that of the book counts.
+    """
+    days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
+    for row in rows:
+        label = ""
+        for cell in row:
+            for about, written in _days(cell, label, day):
+                days_by_kind[about].append(written)
+            label = as_text(cell) or label
+    # "As of" beats a bare date, a bare date beats "printed on". A report may state several days, of
+    # a period say: that of the book counts if it is among them, else the latest.
+    counting = days_by_kind[_STATED] or days_by_kind[""]
+    return day if day in counting else max(counting, default=None)
+
+
+def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
+    """Yield the dates in a cell with what is said of each by the words before it.
+
+    Of 02/03/2026, which may be two days, that of the book is taken.
+    """
+    if isinstance(cell, date):
+        yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
+    elif isinstance(cell, str):
+        end, about = 0, _kind_of_words(label)
+        for written in DATE.finditer(cell):
+            about = _kind_of_words(cell[end : written.start()]) or about
+            end = written.end()
+            read = [date_of(written[0], order) for order in ORDERS]
+            days = [read_day for read_day in read if read_day is not None]
+            if days:
+                yield about, day if day in days else days[0]
+
+
+def _kind_of_words(words: str) -> str:
+    """Return which kind of words these are; the last ones before a date count."""
+    kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
+    return kinds[-1] if kinds else ""
+
+
+def day_of(source: LedgerSource) -> date | None:
+    """Return the day that a ledger says it is of: its rows and titles count before names."""
+    return source.as_of or day_in(source.sheet) or day_in(source.name)
+
+
+def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
+    """Return the ledgers of another day of which nobody has said that they are used."""
+    return [
+        source
+        for source in ledger.sources
+        if day_of(source) not in (None, day) and source.name not in used_late(config, day)
+    ]
+
+
+def used_late(config: Config, day: date) -> frozenset[str]:
+    """Return the ledgers of other days that a person uses for a day."""
+    return config.late.get(day.isoformat(), frozenset())
+
+
+def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
+    """Return the question whether ledgers of other days are used for a day."""
+    sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
+    lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
+    return Late(
+        f"The book is of {day}, and {sentences}: it was not used, for against another day's book "
+        "it opens what was settled. Put the ledger of the day into the inbox, or take this one out "
+        "of it; or say that it is used for this day all the same.",
+        choices(f"[late.{day}]", *lines),
+    )

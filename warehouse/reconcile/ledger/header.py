@@ -1,0 +1,496 @@
+"""The header row: which column is what."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import product
+from typing import TypeVar
+
+from warehouse.reconcile.ledger.dates import (
+    ORDERS,
+    date_of,
+    dated_title,
+    month_title,
+    order_of,
+    order_with,
+)
+from warehouse.reconcile.ledger.header_settings import (
+    Candidate,
+    Profile,
+    ReadingContext,
+    candidate_at,
+)
+from warehouse.reconcile.ledger.titles import depths, places_of
+from warehouse.reconcile.ledger.words import Words
+from warehouse.reconcile.settings.layout import READ, UNUSED, Shape
+from warehouse.reconcile.settings.toml import heading, quote, setting
+from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, choices, letters
+from warehouse.spreadsheet.reading.grid import HEAD, Grid
+from warehouse.spreadsheet.reading.text import as_text, fold
+
+
+def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
+    """Return the column of a field; raise where it is not there, or where two may be it."""
+    if wanted is None:
+        # A second choice of words counts only where no column has one of the first; a column that
+        # was settled for another field, or as the amounts of a name, is not this one by its words.
+        shape = candidate.shape
+        settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
+        settled = (*settled, shape.sign or "", shape.unit_column)
+        settled_titles = {fold(title) for title in settled if title}
+        titles = [
+            place
+            for place, title in enumerate(candidate.titles)
+            if fold(title) not in settled_titles
+        ]
+        places = [place for place in titles if candidate.field_of(place) == name] or [
+            place for place in titles if candidate.also_field_of(place) == name
+        ]
+    else:
+        places = places_of(wanted, candidate.titles)
+        if not places:
+            raise NotReconciled(
+                f"{candidate.where} has no column {wanted!r}, which was settled for {name}. "
+                f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
+            )
+    if len(places) > 1:
+        raise two_columns(candidate, name, places)
+    return places[0] if places else None
+
+
+def two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambiguous:
+    """Return the question which of several columns is a field."""
+    titles = [candidate.titles[place] for place in places]
+    # Two columns of one title are told apart by their letters.
+    if len(set(map(fold, titles))) < len(titles):
+        titles = [letters(place) for place in places]
+    shown = " and ".join(repr(title) for title in titles)
+    return Ambiguous(
+        f"{candidate.where}: the columns {shown} may each be the {name}.",
+        choices(candidate.table, *(setting(name, title) for title in titles)),
+    )
+
+
+def sign_place(candidate: Candidate) -> int | None:
+    """Return the column that says the sign of the amounts, if one was settled."""
+    title = candidate.shape.sign
+    return _settled_place(candidate, title, "the sign") if title else None
+
+
+def unit_place(candidate: Candidate) -> int | None:
+    """Return the column that says the unit of each amount, if one was settled."""
+    title = candidate.shape.unit_column
+    return _settled_place(candidate, title, "the unit") if title else None
+
+
+def row_places(candidate: Candidate) -> dict[str, int]:
+    """Return by title the columns that say which rows are used."""
+    titles = candidate.shape.row_columns
+    return {title: _settled_place(candidate, title, "keep_rows or skip_rows") for title in titles}
+
+
+def _settled_place(candidate: Candidate, title: str, use: str) -> int:
+    places = places_of(title, candidate.titles)
+    if not places:
+        raise NotReconciled(
+            f"{candidate.where} has no column {title!r}, which was settled for {use}. "
+            f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
+        )
+    return places[0]
+
+
+DateCell = TypeVar("DateCell")
+
+_OPERATOR = re.compile(r"\s+([+-])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column of an amount; a negative one is taken off."""
+
+    place: int
+    is_negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One amount of each row, and what the titles of its columns say: names by field, and a day."""
+
+    terms: tuple[Term, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    day: date | None = None
+
+
+def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
+    """Return the columns of an amount as it is settled, or None where one of them is not there."""
+    texts = list(wanted)
+    if len(texts) == 1 and not places_of(texts[0], titles):
+        texts = _OPERATOR.split(texts[0])
+    # A list has names only; a text with operators has them between its names.
+    is_expression = len(wanted) == 1 and len(texts) > 1
+    names = texts[::2] if is_expression else texts
+    signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
+    terms = []
+    for name, sign in zip(names, signs, strict=True):
+        places = places_of(name.strip(), titles)
+        if not places:
+            return None
+        terms.append(Term(places[0], sign == "-"))
+    return tuple(terms)
+
+
+def _label_places(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
+    """Return the columns whose titles are names of the field that `columns_are` says."""
+    shape, titles, words = candidate.shape, candidate.titles, candidate.words
+    if shape.label_columns:
+        wanted = {fold(title) for title in shape.label_columns}
+        return [place for place, title in enumerate(titles) if fold(title) in wanted]
+    unused = {fold(title) for title in shape.unused}
+    return [
+        place
+        for place, title in enumerate(titles)
+        if title
+        and place not in columns.values()
+        and fold(title) not in unused
+        and words.field_of(title) != "amount"
+        and words.total_name(title) is None
+        and candidate.has_numbers(place)
+    ]
+
+
+def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
+    """Return the titles that name such parts of an amount, like `free` and `locked`."""
+    return [title for title in candidate.titles if candidate.words.role_of(title) in roles]
+
+
+def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
+    """Return the amounts of a row; raise `Ambiguous` where a person must say which they are."""
+    shape, titles = candidate.shape, candidate.titles
+    if shape.columns_are:
+        places = _label_places(candidate, columns)
+        if not places:
+            raise NotReconciled(
+                f"{candidate.where} has no column of amounts whose title is a {shape.columns_are}, "
+                "as `columns_are` in recon.toml says. Nothing was reconciled. Name them by "
+                "`label_columns`, or take that line out."
+            )
+        return tuple(Layer((Term(place),), {shape.columns_are: titles[place]}) for place in places)
+    if wanted := shape.amount_titles:
+        terms = terms_of(wanted, titles)
+        if terms is None:
+            raise NotReconciled(
+                f"{candidate.where} has no column {' or '.join(map(repr, wanted))}, which was "
+                f"settled for amount. Nothing was reconciled. Mend {candidate.table} in recon.toml."
+            )
+        return (Layer(terms),)
+    if days := day_columns(candidate):
+        return (_layer_of_day(candidate, days),)
+    if months := month_columns(candidate):
+        if candidate.day not in months:
+            raise _question_of_months(candidate, months)
+        return (_layer_of_day(candidate, months),)
+    return (Layer((Term(_amount_place(candidate)),)),)
+
+
+def day_columns(candidate: Candidate) -> dict[date, list[int]]:
+    """Return by day the columns of amounts whose titles are dates, like `Balance 2026-11-20`.
+
+    There are none if another column is the amount by its title. Raises `Ambiguous` if the dates may
+    begin with the day or with the month.
+    """
+    titles = range(len(candidate.titles))
+    plain = [place for place in titles if candidate.field_of(place) == "amount"]
+    # The dates may be in the row above, each of them above the columns of its day.
+    above = candidate.dates_above() if len(plain) > 1 else {}
+    dated = {}
+    for place in titles:
+        stem, written = dated_title(candidate.title_cell(place))
+        if written is None:
+            written = next((above[left] for left in range(place, -1, -1) if left in above), None)
+        if written is not None and candidate.has_numbers(place):
+            dated[place] = stem, written
+    columns = _columns_of_amounts(candidate, dated, plain)
+    order = candidate.shape.dates or order_of(columns.values())
+    if order == "?":
+        raise _question_of_order(candidate, list(columns.values()))
+    return _by_day({place: date_of(written, order) for place, written in columns.items()})
+
+
+def month_columns(candidate: Candidate) -> dict[date, list[int]]:
+    """Return by its last day the columns of amounts whose titles are months, like `Nov 2026`."""
+    titles = range(len(candidate.titles))
+    plain = [place for place in titles if candidate.field_of(place) == "amount"]
+    dated = {place: month_title(candidate.title_cell(place)) for place in titles}
+    dated = {
+        place: found
+        for place, found in dated.items()
+        if found[1] is not None and candidate.has_numbers(place)
+    }
+    return _by_day(_columns_of_amounts(candidate, dated, plain))
+
+
+def _columns_of_amounts(
+    candidate: Candidate, dated: Mapping[int, tuple[str, DateCell]], plain: Sequence[int]
+) -> dict[int, DateCell]:
+    """Return the columns of amounts among those with a title and a date."""
+    if not set(plain) <= dated.keys():
+        return {}
+    # `Quantity 2026-11-20` counts before a bare date, which may be the title of anything.
+    named = [place for place in dated if candidate.words.field_of(dated[place][0]) == "amount"]
+    places = named or [place for place in dated if not dated[place][0]]
+    return {place: dated[place][1] for place in places}
+
+
+def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
+    places: dict[date, list[int]] = {}
+    for place, day in days.items():
+        if day is not None:
+            places.setdefault(day, []).append(place)
+    return places
+
+
+def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
+    """Return the column of the day of the book, or else that of the newest day before it."""
+    # Whether amounts of another day are used at all is decided later (`reading.read_ledgers`).
+    day = max([day for day in days if day <= candidate.day] or days)
+    if len(days[day]) > 1:
+        raise two_columns(candidate, "amount", days[day])
+    return Layer((Term(days[day][0]),), day=day)
+
+
+def _question_of_order(candidate: Candidate, dates: Sequence[object]) -> Ambiguous:
+    words = (
+        f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with the "
+        "day or with the month."
+    )
+    likely = order_with(dates, candidate.day)
+    lines = [setting("dates", order) for order in ORDERS]
+    if likely:
+        words += f" Only dates with the {likely} include {candidate.day}."
+        return Ambiguous(words, f"{candidate.file_table}\n{setting('dates', likely)}")
+    return Ambiguous(words, choices(candidate.file_table, *lines))
+
+
+def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
+    titles = [candidate.titles[place] for places in months.values() for place in places]
+    day = candidate.day
+    words = (
+        f"{candidate.where}: the titles {_examples(titles)} are months, and none of them ends on "
+        f"{day}, the day of the book."
+    )
+    last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
+    if last is None:
+        line = choices("[inbox]", setting(candidate.file, UNUSED))
+        return Ambiguous(f"{words} Put a ledger of that day into the inbox instead.", line)
+    line = setting("amount", candidate.titles[months[last][0]])
+    return Ambiguous(
+        f"{words} The column of that month may hold the amounts of that day.",
+        choices(candidate.file_table, line),
+    )
+
+
+def _examples(cells: Sequence[object]) -> str:
+    return ", ".join(repr(as_text(cell)) for cell in cells[:4])
+
+
+def _amount_place(candidate: Candidate) -> int:
+    """Return the one column of amounts; raise `Ambiguous` where there are parts of it instead."""
+    place = column_of(candidate, "amount", candidate.settled.get("amount"))
+    if place is not None:
+        return place
+    debit, credit = (titles_of_role(candidate, role) for role in ("debit", "credit"))
+    if len(debit) == len(credit) == 1:
+        pair = (*debit, *credit)
+        raise Ambiguous(
+            f"{candidate.where}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
+            "Nothing in the file says which of them increases what is held.",
+            choices(
+                candidate.table,
+                setting("amount", " - ".join(pair)),
+                setting("amount", " - ".join(reversed(pair))),
+            ),
+        )
+    raise _question_of_parts(candidate)
+
+
+def _question_of_parts(candidate: Candidate) -> Ambiguous:
+    """Return the question which columns are the parts of an amount."""
+    free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
+    parts = titles_of_role(candidate, "free", "locked")
+    words = f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} "
+    # Free and available may be one amount under two titles, so only a person can add them up.
+    pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
+    lines = [f"amount = [{', '.join(map(quote, titles))}]" for titles in (parts, *pairs)]
+    lines = [*dict.fromkeys(lines)]
+    if len(lines) == 1:
+        return Ambiguous(
+            f"{words}seem to be its parts, which are added up.", f"{candidate.table}\n{lines[0]}"
+        )
+    return Ambiguous(
+        f"{words}may be its parts, or several of them may state one part.",
+        choices(candidate.table, *lines),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The row of the header, the shape it makes, and the column of each field, from 0.
+
+    It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
+    `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
+    whether they are negative, `unit` the one that says their units. `rows` are the columns by title
+    that say which rows are used. The column `amount` is the first one that an amount is read from.
+    `profile` is the export of a known program that it is. `days` are the days that the titles of
+    columns of amounts state, by column, and `day` is the one that is read.
+    """
+
+    row: int
+    fingerprint: str
+    titles: tuple[str, ...]
+    columns: Mapping[str, int]
+    shape: Shape
+    words: Words
+    layers: tuple[Layer, ...]
+    depth: int = 1
+    names: Mapping[str, str] = field(default_factory=dict)
+    covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sign: int | None = None
+    unit: int | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
+    profile: Profile | None = None
+    days: Mapping[int, date] = field(default_factory=dict)
+    day: date | None = None
+
+    @property
+    def table(self) -> str:
+        """The heading of the table of recon.toml that settles questions of it."""
+        return heading("ledger", self.fingerprint)
+
+    def title_of(self, place: int) -> str:
+        """Return the title of a column, or its letter where it has none."""
+        return self.titles[place] or letters(place)
+
+    @property
+    def body(self) -> int:
+        """The first row below it."""
+        return self.row + self.depth
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The dimensions that it says."""
+        of_labels = self.layers[0].names if self.layers else {}
+        return tuple(
+            name
+            for name in FIELDS
+            if name in {*self.columns, *self.names, *of_labels, *(self.shape.groups or ())}
+        )
+
+    @property
+    def amount_places(self) -> tuple[int, ...]:
+        """The columns that amounts are read from."""
+        return tuple(dict.fromkeys(term.place for layer in self.layers for term in layer.terms))
+
+    @property
+    def places(self) -> frozenset[int]:
+        """All columns that are read."""
+        said = [place for place in (self.sign, self.unit) if place is not None]
+        places = (*self.columns.values(), *self.amount_places, *said, *self.rows.values())
+        return frozenset(places)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each layer has one column, and nothing else says what its cells mean."""
+        is_said = self.sign is not None or self.unit is not None or self.rows
+        return not is_said and all(
+            len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
+        )
+
+
+def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
+    """Return the header of a sheet, or None where no row can be one.
+
+    Raises `Ambiguous` where two columns may be the same field, `NotReconciled` where a column that
+    was settled is not there.
+    """
+    # The first row that names both an asset and an amount, by its words or by what was settled for
+    # headers like these. Titles, blank lines and addresses above it name at most one of them.
+    settings = context.config.of_file(file, grid.sheet)
+    for row in range(min(HEAD, len(grid.rows))):
+        for depth in depths(grid, row, settings.shape.header_rows):
+            candidate = candidate_at(grid, range(row, row + depth), context, settings, file)
+            if _is_header(candidate):
+                return _header(candidate)
+    return None
+
+
+def _is_header(candidate: Candidate) -> bool:
+    """Return whether a row names an asset and an amount, whatever else it names."""
+    shape = candidate.shape
+    titles = [place for place, title in enumerate(candidate.titles) if title]
+    refusal = candidate.profile.refusal if candidate.profile else ""
+    if not titles or (refusal and not shape.amount_titles):
+        return False
+    fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
+    # What is written down for files of a name counts for the row that has the title, and no other.
+    fields |= candidate.settled.keys() | {
+        name
+        for name, title in shape.columns.items()
+        if title and places_of(title, candidate.titles)
+    }
+    fields |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
+    return "asset" in fields and ("amount" in fields or _has_amounts(candidate))
+
+
+def _has_amounts(candidate: Candidate) -> bool:
+    """Return whether a row names columns that are amounts together."""
+    shape, titles = candidate.shape, candidate.titles
+    if wanted := shape.amount_titles:
+        return terms_of(wanted, titles) is not None
+    roles = Counter(map(candidate.words.role_of, titles))
+    return (
+        bool(shape.columns_are and sum(map(bool, titles)) > 1)
+        or min(roles["debit"], roles["credit"]) >= 1
+        or roles["free"] + roles["locked"] > 1
+        or bool(day_columns(candidate) or month_columns(candidate))
+    )
+
+
+def _header(candidate: Candidate) -> Header:
+    columns = _columns(candidate)
+    layers = layers_of(candidate, columns)
+    columns["amount"] = layers[0].terms[0].place
+    days = day_columns(candidate) or month_columns(candidate) if layers[0].day else {}
+    return Header(
+        row=candidate.row,
+        depth=candidate.depth,
+        fingerprint=candidate.fingerprint,
+        titles=candidate.titles,
+        columns=columns,
+        shape=candidate.shape,
+        words=candidate.words,
+        layers=layers,
+        names={name: text for name, text in candidate.names.items() if name not in columns},
+        covers=candidate.covers,
+        sign=sign_place(candidate),
+        unit=unit_place(candidate),
+        rows=row_places(candidate),
+        profile=candidate.profile,
+        days={place: day for day, places in days.items() for place in places},
+        day=layers[0].day,
+    )
+
+
+def _columns(candidate: Candidate) -> dict[str, int]:
+    """Return the column of each field but the amount."""
+    settled = {**candidate.settled, **candidate.shape.columns}
+    columns: dict[str, int] = {}
+    for name in READ:
+        is_label = name == candidate.shape.columns_are
+        if name == "amount" or settled.get(name) == "" or is_label:
+            continue
+        place = column_of(candidate, name, settled.get(name))
+        if place is not None:
+            columns[name] = place
+    return columns

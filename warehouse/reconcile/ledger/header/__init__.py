@@ -1,1 +1,0 @@
-"""The header row: which column is what."""

@@ -1,1 +1,0 @@
-"""The inbox: which files are tonight's ledgers."""

@@ -1,1 +1,0 @@
-"""Layouts: names above or left out, totals among the rows, amounts in parts."""

@@ -1,0 +1,320 @@
+"""The column of a firm's ledger that says whose a row is, read together with the portfolio's.
+
+Two organisations may call a portfolio alike, so a firm's portfolios are told as
+`organisation / portfolio`. A ledger that has the two in columns of their own is read as if it said
+so in one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from itertools import islice
+
+from warehouse.reconcile.ledger import conventions
+from warehouse.reconcile.ledger.body import (
+    SheetReading,
+    ask_for_spellings,
+    heading_of,
+    merged_cells,
+    read_rows,
+    renames_of,
+    row_labels,
+)
+from warehouse.reconcile.ledger.column_questions import (
+    ask_for_asset,
+    ask_for_scope,
+    ask_for_words,
+    question_of_columns,
+)
+from warehouse.reconcile.ledger.columns import (
+    LedgerBody,
+    lacking_fields,
+    rows_above,
+    rows_of_other_dates,
+    unused_columns,
+)
+from warehouse.reconcile.ledger.conventions import (
+    AmountReader,
+    dates_of,
+    rules_of,
+    title_day,
+    unit_of,
+)
+from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.header_settings import ReadingContext
+from warehouse.reconcile.ledger.inbox import InboxContents
+from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
+from warehouse.reconcile.ledger.words import Words
+from warehouse.reconcile.model import FilePart, Ledger, LedgerRows, LedgerSource, Notice, Unused
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.layout import ALL, FileSettings
+from warehouse.reconcile.settings.toml import setting
+from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, of_source, together
+from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
+from warehouse.spreadsheet.reading.text import as_text, fold
+
+TITLES = {
+    *("source", "organisation", "organization", "entity", "company", "firm", "client", "customer"),
+    *("legal entity", "legal unit", "business unit", "entity name", "source name"),
+    *("mandant", "gesellschaft", "société", "entité", "sociedad", "entidad", "società", "entità"),
+}
+
+
+def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
+    """Return a file whose portfolios are told with their organisation, where a column says it.
+
+    Raises `NotReconciled` where a sheet has such a column and none of portfolios.
+    """
+    if not context.sources:
+        return file
+    names: dict[str, str] = {fold(name): name for name in context.sources}
+    grids = (_joined_grid(grid, names, context.words, file.path.name) for grid in file.grids)
+    return replace(file, grids=tuple(grids))
+
+
+def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) -> Grid:
+    for number, row in enumerate(grid.rows[:HEAD]):
+        titles = [as_text(cell) for cell in row]
+        places = [place for place, title in enumerate(titles) if fold(title) in TITLES]
+        places = [place for place in places if _has_source(grid.rows[number + 1 :], place, names)]
+        portfolios = [place for place, title in enumerate(titles) if _is_portfolio(title, words)]
+        if len(places) != 1:
+            continue
+        if not portfolios:
+            raise NotReconciled(
+                f"{file} {grid.sheet}".strip() + f" has the column {titles[places[0]]!r} for the "
+                "organisations and none for their portfolios. Nothing was reconciled. A firm's "
+                "ledger says both: add a column Portfolio."
+            )
+        rows = [
+            _joined_row(below_row, places[0], portfolios[0], names) if below > number else below_row
+            for below, below_row in enumerate(grid.rows)
+        ]
+        rows[number] = _with(row, {places[0]: ""})
+        return replace(grid, rows=rows)
+    return grid
+
+
+def _is_portfolio(title: str, words: Words) -> bool:
+    return words.field_of(title) == "portfolio"
+
+
+def _has_source(rows: Sequence[Sequence[object]], place: int, names: Collection[str]) -> bool:
+    """Return whether some cell of a column is the name of an organisation."""
+    return any(len(row) > place and fold(as_text(row[place])) in names for row in rows)
+
+
+def _joined_row(
+    row: Sequence[object], place: int, portfolio: int, names: Mapping[str, str]
+) -> Sequence[object]:
+    """Return a row whose portfolio has its organisation before it; a row without one is kept."""
+    if len(row) <= max(place, portfolio):
+        return row
+    source, name = as_text(row[place]), as_text(row[portfolio])
+    if not source.strip() or not name.strip():
+        return row
+    joined = of_source(names.get(fold(source), source.strip()), name)
+    return _with(row, {place: "", portfolio: joined})
+
+
+def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object]:
+    return tuple(cells.get(place, cell) for place, cell in enumerate(row))
+
+
+def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
+    """Read the chosen files for the book of a day; nothing is resolved or matched yet.
+
+    Raises `Ambiguous` where a person must settle something, `NotReconciled` where a file cannot be
+    read at all.
+    """
+    readings: list[SheetReading] = []
+    sources: list[LedgerSource] = []
+    lines = LedgerRows()
+    unused: list[Unused] = []
+    questions: list[Ambiguous] = []
+    for file in [with_sources(file, context) for file in files]:
+        tabs: list[tuple[Grid, Header]] = []
+        with _collecting(questions):
+            tabs = chosen_tabs(file, context)
+            unused += other_tabs(file, tabs, context)
+        for grid, head in tabs:
+            with _collecting(questions):
+                reading = _start_reading(file, grid, head, context)
+                reading.number, reading.lines = len(sources), lines
+                read_rows(reading)
+                readings.append(reading)
+                sources.append(_source(file, reading))
+                unused += reading.unused
+    if questions:
+        raise together(questions)
+    stated = {name for source in sources for name in (*source.fields, *source.covers)}
+    return Ledger(
+        fields=tuple(name for name in FIELDS if name in stated),
+        lines=lines,
+        rejected=[row for reading in readings for row in reading.rejected],
+        sources=tuple(sources),
+        notices=tuple(notice for reading in readings for notice in reading.notices),
+        remembered=context.remembered,
+        unused=tuple(unused),
+    )
+
+
+@contextmanager
+def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
+    """Put a question aside, so that those of all files are asked at once."""
+    try:
+        yield
+    except Ambiguous as question:
+        questions.append(question)
+
+
+def _start_reading(
+    file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
+) -> SheetReading:
+    """Settle what a sheet says as a whole: its level, its conventions, and its unused parts."""
+    name = file.path.name
+    where = f"{name} {grid.sheet}".strip()
+    place = f"{name}!{grid.sheet}" if grid.sheet else name
+    lacking = lacking_fields(head, context.config, head.covers)
+    unused = list(rows_above(grid, head, place))
+    labels = row_labels(grid, head, context.known, where)
+    body = LedgerBody(grid, head, context.known)
+    ask_for_asset(body, place)
+    ask_for_spellings(body, place)
+    columns, asked = unused_columns(body, lacking, place)
+    if asked:
+        raise question_of_columns(asked, body, lacking, context, file=name, where=place)
+    positive_word = ask_for_words(body, place)
+    ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
+    fields = level_of(head, context.config, where)
+    rules = rules_of(grid, head, context.remembered, where)
+    days, undated = dates_of(grid, head, context.remembered, where, context.day)
+    chosen = _day_of_rows(days, context.day)
+    unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
+    _remember(head, context)
+    unit, unit_notices = unit_of(grid, body, place)
+    amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
+    notices = [Notice("low", words_, name) for words_ in file.notices]
+    return SheetReading(
+        number=0,
+        grid=grid,
+        head=head,
+        fields=fields,
+        amounts=amounts,
+        labels=labels,
+        merged=merged_cells(grid, head),
+        days=days,
+        undated=undated,
+        day=chosen,
+        context=context,
+        place=place,
+        lines=LedgerRows(),
+        renames=renames_of(head, context.known),
+        headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
+        notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
+        unused=unused,
+    )
+
+
+def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
+    """Return the day whose rows are read: that of the book, else the newest one, if any is said."""
+    # Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    stated = sorted({row_day for row_day in days if row_day is not None})
+    return day if day in stated else (stated[-1] if stated else None)
+
+
+def _remember(head: Header, context: ReadingContext) -> None:
+    """Keep which column is which field; an amount of several columns follows from the settings."""
+    is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
+    context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
+        name: head.titles[column]
+        for name, column in head.columns.items()
+        if head.titles[column] and (name != "amount" or is_single)
+    }
+
+
+def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
+    """Yield what was read though its program does not show it."""
+    if not grid.is_visible:
+        yield Notice("medium", "the sheet is hidden, and it was read", where)
+    if grid.hidden_rows:
+        words = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
+        yield Notice("medium", words, where)
+    hidden = sorted(head.places & grid.hidden_columns)
+    if hidden:
+        names = " and ".join(repr(head.title_of(column)) for column in hidden)
+        yield Notice("medium", f"the hidden column {names} was read like the others", where)
+
+
+def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
+    head, grid, context = reading.head, reading.grid, reading.context
+    tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
+    return LedgerSource(
+        name=file.path.name,
+        sheet=grid.sheet,
+        sha256=file.sha256,
+        as_of=reading.day or head.day or title_day(grid.rows[: head.row], context.day),
+        rows=(len(grid.rows) - head.body) * len(head.layers),
+        used=reading.used,
+        skipped=dict(sorted(reading.skipped.items())),
+        rejected=len(reading.rejected),
+        fingerprint=head.fingerprint,
+        fields=reading.fields,
+        covers=tab | {name: names for name, names in head.covers.items() if names != (ALL,)},
+        profile=head.profile.name if head.profile else "",
+    )
+
+
+def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
+    """Read the ledgers of a day.
+
+    Raises `Late` where one is of another day and the others cannot be compared without it.
+    """
+    ledger = read_ledger(contents.ledgers, context)
+    late = conventions.late_sources(ledger, context.config, context.day)
+    names = {source.name for source in late}
+    # A file that covers a part of the book leaves just that part out; one that covers all of it
+    # stops the run, for nothing would be left to compare with.
+    usable = [file for file in contents.ledgers if file.path.name not in names]
+    unused = [*contents.unused]
+    if late and usable and all(source.covers for source in late):
+        unused += [_late(source, context.day) for source in late]
+        ledger = read_ledger(usable, context)
+        late = []
+    if late:
+        raise conventions.question_of_late(late, context.day)
+    unused += _missing(ledger, context.config, context.day)
+    return replace(ledger, unused=(*unused, *ledger.unused))
+
+
+def _late(source: LedgerSource, day: date) -> Unused:
+    words = (
+        f"it is of {conventions.day_of(source)}, and the book is of {day}: what it covers was not "
+    )
+    words += (
+        f"compared. To use it all the same, say under [late.{day}] {setting(source.name, 'used')}"
+    )
+    return Unused(
+        file=source.name, kind=FilePart.FILE, name=source.name, reason=words, severity="high"
+    )
+
+
+def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
+    """Yield each file that recon.toml expects and of which nothing was read."""
+    for expected in config.files:
+        is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
+        if expected.is_expected and not is_there:
+            words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
+            yield Unused(
+                file=expected.pattern,
+                kind=FilePart.FILE,
+                name=expected.pattern,
+                reason=words,
+                severity="high",
+            )
+
+
+def _scope_words(file: FileSettings) -> str:
+    covered = (f"{name} {', '.join(names)}" for name, names in file.covers.items())
+    return "; ".join(covered) or "what it covers"

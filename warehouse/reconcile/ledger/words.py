@@ -1,0 +1,407 @@
+"""The words of ledgers: which field or role a title names, sums, units, sides of an amount.
+
+They are data, in `words.toml` beside this module; a person adds words in a file of the same form.
+"""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from warehouse.reconcile.settings.config import OWN_WORDS
+from warehouse.reconcile.terms import NotReconciled
+from warehouse.spreadsheet.reading.text import fold
+
+_SHIPPED = Path(__file__).with_name("words.toml")
+
+_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+_BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
+
+_KEPT = re.compile(r"[^\w/%#&]|_")
+
+_OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
+
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+
+# A currency of values: `Balance (USD)` beside `Balance` is what the balance is worth.
+_CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
+
+_OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
+
+_SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
+
+_PIECES = re.compile("units?|shares?|tokens?|coins?|stück|stücke", re.IGNORECASE)
+
+_BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
+
+_AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
+
+_FACTORS = {"thousands": "1000", "millions": "1000000", "billions": "1000000000"}
+
+OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negative": "positive"}
+
+_SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
+
+_PART = re.compile(r"[^\W_]+")
+
+_LONG_PART = 4  # characters: shorter words are parts of names by chance
+
+_FEW_PARTS = 4
+
+# By group and kind, like `field` and `asset`, the words.
+_Lists = dict[tuple[str, str], list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The words that are known, by their keys; titles are looked up in all their spellings."""
+
+    fields: Mapping[str, str]
+    second: Mapping[str, str]
+    roles: Mapping[str, str]
+    beside: frozenset[str]
+    cells: Mapping[str, str]
+    columns: Mapping[str, str]
+    total: re.Pattern[str]
+    whole_totals: frozenset[str]
+    units: Mapping[str, re.Pattern[str]]
+    factors: Mapping[str, str]
+
+    def field_of(self, title: str) -> str:
+        """Return the field that a title names in one of the known languages, or nothing."""
+        is_other = _is_valued(title) or self.native_factor(title)
+        return "" if is_other else self._field(title, self.fields)
+
+    def also_field_of(self, title: str) -> str:
+        """Return the field that a title names where no other column names it better, or nothing."""
+        valued = self._field(title, self.fields) if _is_valued(title) else ""
+        # `Sum of Quantity`, as pivot tables call the column that they add up.
+        summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
+        summed = "amount" if summed == "amount" or self.native_factor(title) else ""
+        return self._field(title, self.second) or valued or summed
+
+    def _field(self, title: str, words: Mapping[str, str]) -> str:
+        if self.unit_of(title):
+            title = re.split(rf"\s{_BEFORE}\s|[,(\[]", title, maxsplit=1)[0]
+        for written in _spellings(title):
+            if field := words.get(_key(written), ""):
+                return field
+        # `Coin / Token`: two words for one thing.
+        parts = {words.get(_key(part), "") for part in title.split("/")}
+        return parts.pop() if len(parts) == 1 else ""
+
+    def role_of(self, title: str) -> str:
+        """Return what a column of amounts is beside others, like `debit` or `locked`."""
+        for written in _spellings(title):
+            key = _key(written)
+            if key in self.roles:
+                return self.roles[key]
+            shorter = {key.removeprefix(word) for word in self.beside}
+            shorter |= {key.removesuffix(word) for word in self.beside}
+            roles = {self.roles[part] for part in shorter if part in self.roles}
+            if len(roles) == 1:
+                return roles.pop()
+        return ""
+
+    def is_debit(self, cell: str) -> bool:
+        """Return whether a cell of a column of sides says debit."""
+        return self.cells.get(_key(cell)) == "debit"
+
+    def is_credit(self, cell: str) -> bool:
+        """Return whether a cell of a column of sides says credit."""
+        return self.cells.get(_key(cell)) == "credit"
+
+    def side_of(self, cell: str) -> str:
+        """Return `debit`, `credit`, `positive` or `negative`, or nothing if a cell says no side."""
+        if sign := _SIGNS.get(cell.strip()):
+            return sign
+        kind = self.cells.get(_key(cell), "")
+        return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
+
+    def is_currency(self, cell: str) -> bool:
+        """Return whether a cell is a currency of prices and values, like EUR."""
+        return self.cells.get(_key(cell)) == "currency"
+
+    def native_factor(self, title: str) -> str:
+        """Return the factor of a unit like wei in the title of amounts, or an empty string."""
+        return self._native(title)[0]
+
+    def _native(self, title: str) -> tuple[str, str]:
+        """Return the factor of a native unit in a title, and the title without the unit."""
+        words = re.findall(r"[^\W_]+", _HUMP.sub(" ", title))
+        units = [word for word in words if self.factors.get(_key(word), "1").startswith("0.")]
+        rest = " ".join(word for word in words if word not in units and fold(word) != "in")
+        is_amount = len(units) == 1 and (not rest or self.fields.get(_key(rest)) == "amount")
+        return (self.factors[_key(units[0])], rest) if is_amount else ("", title)
+
+    def is_void(self, cell: str) -> bool:
+        """Return whether a cell says that its row does not count (yet), like `VOID`."""
+        return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
+
+    def is_mark(self, cell: str) -> bool:
+        """Return whether a cell says that the title of its column is true, like `x` or `yes`."""
+        return fold(cell) in ("✓", "✔") or self.cells.get(_key(cell)) == "mark"
+
+    def is_unmarked(self, cell: str) -> bool:
+        """Return whether a cell says that the title of its column is not true."""
+        return not _key(cell) or self.cells.get(_key(cell)) == "unmarked"
+
+    def factor_of(self, cell: str) -> str:
+        """Return by what a unit like `k` or `sat` multiplies an amount, or nothing."""
+        is_figure = cell[:1].isdecimal() and not cell.startswith("0")
+        return "" if is_figure else self.factors.get(_key(cell), "")
+
+    def _only(self, cell: str, *kinds: str) -> str:
+        """Return the one of these kinds that the longer words of a cell are of, or nothing."""
+        parts = _PART.findall(_bare(cell))
+        if len(parts) > _FEW_PARTS or "term" in parts:  # short-term is not short
+            return ""
+        found = {self.cells.get(part) for part in parts if len(part) >= _LONG_PART}
+        said = found.intersection(kinds)
+        return said.pop() or "" if len(said) == 1 else ""
+
+    def is_figure(self, title: str) -> bool:
+        """Return whether a title speaks of prices, values or other figures that are no amounts."""
+        return "%" in title or self._has(title, "figure")
+
+    def is_number(self, title: str) -> bool:
+        """Return whether a title speaks of numbers or codes of things."""
+        return self._has(title, "number")
+
+    def is_remark(self, title: str) -> bool:
+        """Return whether a title speaks of remarks, or describes the asset."""
+        return (
+            self._has(title, "remark")
+            or self.is_asset_name(title)
+            or any(self.columns.get(_key(written)) == "of_asset" for written in _spellings(title))
+        )
+
+    def is_description(self, title: str) -> bool:
+        """Return whether a column with this title may name the assets in words."""
+        return (
+            "asset" in (self.field_of(title), self.also_field_of(title))
+            or self.is_asset_name(title)
+            or self._has(title, "description")
+        )
+
+    def is_decimals(self, title: str) -> bool:
+        """Return whether a title speaks of the decimals that the smallest unit of an asset has."""
+        return self._has(title, "decimals")
+
+    def is_asset_name(self, title: str) -> bool:
+        """Return whether a title speaks of another name of the asset."""
+        return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
+
+    def _has(self, title: str, kind: str) -> bool:
+        words = {
+            word for name in title_words(title) for word in re.split(r"[\s.,:;/()\[\]-]+", name)
+        }
+        return any(
+            self.columns.get(_key(word)) == kind for word in (*words, *_spellings(title)) if word
+        )
+
+    def total_name(self, text: str) -> str | None:
+        """Return the group whose sum a line is, "" of a bare word for a sum, None of no sum."""
+        bare = text.strip().rstrip(":").strip()
+        if _key(bare) in self.whole_totals:
+            return ""
+        match = self.total.fullmatch(bare)
+        return (match["after"] or match["before"] or "").strip() if match else None
+
+    def unit_of(self, text: str) -> str:
+        """Return `thousands`, `millions` or `billions` where a text says that amounts are in it."""
+        bare = _bare(text)
+        return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
+
+
+def title_words(title: str) -> Iterator[str]:
+    """Yield a title as words, with and without what stands in brackets.
+
+    `portfolioName` and `portfolio_name` are two words each.
+    """
+    for written in (title, _HUMP.sub(" ", title)):
+        name = fold(written.replace("_", " "))
+        yield name
+        yield _BESIDE.sub("", name)
+
+
+def _spellings(title: str) -> Iterator[str]:
+    """Yield a title, then without brackets at its end, then without a unit at its end."""
+    yield title
+    yield _BESIDE.sub("", title)
+    name, unit = _unit_at_end(title)
+    if _SHORT.fullmatch(unit) or _PIECES.fullmatch(unit):
+        yield name
+
+
+def _unit_at_end(title: str) -> tuple[str, str]:
+    """Return a title and what follows a slash or a comma in it."""
+    for mark in ("/", ","):
+        name, _, unit = title.rpartition(mark)
+        if name:
+            return name, unit.strip()
+    return title, ""
+
+
+def _is_valued(title: str) -> bool:
+    match = _BESIDE.search(title)
+    return bool(_OF_CURRENCY.fullmatch(match[0] if match else _unit_at_end(title)[1]))
+
+
+def _bare(text: str) -> str:
+    """Return a text folded and without accents."""
+    folded = fold(text)
+    if folded.isascii():  # as most are: to take each letter apart took half of what words cost
+        return folded
+    letters = unicodedata.normalize("NFKD", folded)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+@lru_cache(maxsize=1024)
+def _key(text: str) -> str:
+    """Return what all spellings of a word have in common: its letters and digits."""
+    bare = _bare(text).strip()
+    return _KEPT.sub("", f"{bare[:-1]} no" if bare.endswith("#") else bare)
+
+
+def _keys(word: str) -> frozenset[str]:
+    """Return the keys of a word; `ä` may be written `ae`."""
+    return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
+
+
+@lru_cache(maxsize=8)
+def words_of(own: str = "") -> Words:
+    """Return the known words, with those of a person's own `words.toml`, which count before ours.
+
+    Raises `NotReconciled` with every complaint about the own file in one message.
+    """
+    shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
+    theirs = _own_lists(own, shipped)
+    tables = {group: _by_key(group, shipped) for group, _ in shipped}
+    own_tables = {group: _by_key(group, theirs) for group in tables}
+    # A word that they take for a field of one choice is none of the other choice any more.
+    for group, other in (("field", "second"), ("second", "field")):
+        for word in own_tables[other]:
+            tables[group].pop(word, None)
+    tables = {group: table | own_tables[group] for group, table in tables.items()}
+    lists = {place: [*theirs.get(place, ()), *words] for place, words in shipped.items()}
+    return Words(
+        fields=tables["field"],
+        second=tables["second"],
+        roles=tables["role"],
+        beside=frozenset(tables["beside"]),
+        cells=tables["cell"],
+        columns=tables["column"],
+        total=_total_pattern(lists["total", "word"]),
+        whole_totals=frozenset(word for word, kind in tables["total"].items() if kind == "whole"),
+        units={
+            unit: _unit_pattern(lists["unit", unit], lists["unit_alone", unit])
+            for unit in ("thousands", "millions", "billions")
+        },
+        factors={
+            key: _FACTORS[unit]
+            for group in ("unit", "unit_alone")
+            for key, unit in tables[group].items()
+        }
+        | tables["scale"],
+    )
+
+
+def _lists(file: Mapping[str, Any]) -> _Lists:
+    """Return the words of a file by group and kind; those of a kind may be told by language."""
+    return {
+        (group, kind): [
+            word
+            for part in (words.values() if isinstance(words, dict) else [words])
+            for word in _word_list(part)
+        ]
+        for group, kinds in file.items()
+        for kind, words in kinds.items()
+    }
+
+
+def _word_list(value: object) -> list[str]:
+    if isinstance(value, str | list):
+        return [value] if isinstance(value, str) else value
+    raise TypeError
+
+
+def _own_lists(text: str, shipped: _Lists) -> _Lists:
+    complaints = []
+    lists: _Lists = {}
+    try:
+        lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
+    except tomllib.TOMLDecodeError as error:
+        complaints = [f"it is not TOML: {error}"]
+    except (AttributeError, TypeError):  # a value of another form than lists in tables
+        complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
+    for (group, kind), words in lists.items():
+        if (group, kind) not in shipped:
+            kinds = ", ".join(map(".".join, shipped))
+            complaints.append(f"there is no {group}.{kind}, only {kinds}")
+        bad = [word for word in words if not isinstance(word, str) or not _key(word)]
+        complaints += [f"{group}.{kind} has {word!r}, which is no word" for word in bad]
+    if not complaints:
+        complaints = list(_words_of_two(lists))
+    if complaints:
+        raise NotReconciled(
+            f"{OWN_WORDS} cannot be used: {'; '.join(complaints)}. Nothing was reconciled."
+        )
+    return lists
+
+
+def _words_of_two(lists: _Lists) -> Iterator[str]:
+    """Yield each word that would mean two things of one group."""
+    kinds: dict[tuple[str, str], str] = {}
+    for (group, kind), words in lists.items():
+        space = "field" if group == "second" else group
+        for word in words:
+            others = {kinds.setdefault((space, key), kind) for key in _keys(word)} - {kind}
+            yield from (f"{word!r} is in {group}.{kind} and in {space}.{other}" for other in others)
+
+
+def _by_key(group: str, lists: _Lists) -> dict[str, str]:
+    return {
+        key: kind
+        for (of, kind), words in lists.items()
+        if of == group
+        for word in words
+        for key in _keys(word)
+    }
+
+
+def _either(words: list[str], gap: str) -> str:
+    """Return a pattern of all these words, the longest first."""
+    spellings = {spelling for word in words for spelling in (word, word.translate(_UMLAUTS))}
+    spellings |= {_bare(spelling) for spelling in spellings}
+    in_order = sorted(spellings, key=lambda word: (-len(word), word))
+    return "|".join(re.escape(word).replace(r"\ ", gap) for word in in_order)
+
+
+def _total_pattern(words: list[str]) -> re.Pattern[str]:
+    either = _either(words, r"[\s-]*")
+    return re.compile(
+        rf"(?:(?:{either})(?:[\s:\u2013-]+(?P<after>.+))?|(?P<before>.+?)[\s:\u2013-]+(?:{either}))",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+def _unit_pattern(words: list[str], alone: list[str]) -> re.Pattern[str]:
+    # One letter and a bare number are units only beside a currency, or in brackets.
+    plain = _either([word for word in words if len(word) > 1], r"\s*")
+    named = _either([word for word in words if word.isalpha() and len(word) > 1], r"\s*")
+    every = _either(words, r"\s*")
+    money = rf"(?:us)?{_CURRENCY}(?!\w)"
+    end = rf"(?!\w)\.?(?=\s*(?:$|[,;:/)\]]|{_AFTER}(?!\w)|d'|{money}))"
+    return re.compile(
+        rf"[(\[]\s*(?:{_BEFORE}\s+)?(?:{money}\s*)?(?:{plain}){end}"
+        rf"|(?<!\w){_BEFORE}\s+(?:(?:{money}\s*)?(?:{plain})|{money}\s*(?:{every})){end}"
+        rf"|(?<!\w)(?:us)?{_CURRENCY}(?:\s+|(?<=[$€£¥]))(?:{every})(?!\w)"
+        rf"|(?<![\w,.'])(?:{named})(?!\w)\.?\s*(?:{_AFTER}\s+|d')?{money}"
+        rf"|(?<!\w)(?:{_either(alone, ' ')})(?!\w)"
+    )

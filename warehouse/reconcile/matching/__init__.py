@@ -1,1 +1,0 @@
-"""Ledger and book joined, compared and classified."""

@@ -1,0 +1,1033 @@
+"""What a reader of a reconciliation must know."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import structs
+
+from warehouse.contract.wording import count_of
+from warehouse.exact import EXACT, exact
+from warehouse.reconcile.settings.toml import setting
+from warehouse.reconcile.terms import FIELDS, display_asset
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
+
+
+class Result(Enum):
+    """The result of one key; exactly one of them, the first that holds in this order.
+
+    The values are codes: results, positions and packs store them, and digests contain them. So a
+    value never changes. `words` is its text for people.
+    """
+
+    REJECTED = "Rejected"
+    UNMAPPED = "Unmapped"
+    NOT_DELIVERED = "Portfolio not delivered"
+    NOT_IN_LEDGER = "Not in ledger"
+    NOT_IN_SNAPSHOT = "Not in snapshot"
+    MATCHED = "Matched"
+    MATCHED_ZERO = "Matched (zero)"
+    PRECISION = "Ledger precision"
+    TOLERANCE = "Within tolerance"
+    DIFFERS = "Amount differs"
+
+    @property
+    def is_break(self) -> bool:
+        """Whether somebody must explain it."""
+        return self in _BREAKS
+
+    @property
+    def words(self) -> str:
+        """The text that people see."""
+        return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
+
+
+_BREAKS = (
+    Result.REJECTED,
+    Result.UNMAPPED,
+    Result.NOT_IN_LEDGER,
+    Result.NOT_IN_SNAPSHOT,
+    Result.DIFFERS,
+)
+
+_NEAR = (Result.PRECISION, Result.TOLERANCE)
+
+
+class Tie(msgspec.Struct, frozen=True, kw_only=True):
+    """Both sides of one asset, perhaps at one venue or in one portfolio, in exact texts.
+
+    `broken` and `near` are the parts of the difference that breaks, and keys within tolerance,
+    account for.
+    """
+
+    level: str
+    of: str
+    asset: str
+    keys: int
+    breaks: int
+    ledger: str
+    snapshot: str
+    difference: str
+    broken: str
+    near: str
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the difference is exactly what breaks and tolerances come to."""
+        return exact(self.difference) == EXACT.add(exact(self.broken), exact(self.near))
+
+    @property
+    def result(self) -> str:
+        """`equal`, `within tolerance`, or `differs`."""
+        if self.breaks:
+            return "differs"
+        return EQUAL if self.difference == "0" == self.near else "within tolerance"
+
+
+Steps = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RollForwardLine:
+    """One asset from the run before to this one: opening, movement and closing of each.
+
+    An opening that nobody knows is empty, and so is the movement from it.
+    """
+
+    asset: str
+    ledger: Steps
+    snapshot: Steps
+    breaks: Steps
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """All nine of them, as `STEPPED` names them."""
+        return (*self.ledger, *self.snapshot, *self.breaks)
+
+    @property
+    def has_breaks(self) -> bool:
+        """Whether the asset has breaks, or had some."""
+        return any(text not in ("", "0") for text in self.breaks)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether each opening and movement make the closing."""
+        return all(
+            EXACT.add(exact(opening), exact(movement)) == exact(closing)
+            for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
+            if opening
+        )
+
+    @property
+    def line(self) -> list[str]:
+        """Its row of the workbook: the asset as people see it, `STEPPED`, whether it adds up."""
+        return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
+
+
+STEPPED = tuple(
+    f"{side} {step}"
+    for side in ("Ledger", "Book", "Breaks")
+    for step in ("opening", "movement", "closing")
+)
+
+EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alias:
+    """One name that was not taken as written: what it was taken for, how, and how often.
+
+    `name` is what people call the id. `how` is a code: folded, alias, unknown, or suggested for a
+    name that only its amounts lead to.
+    """
+
+    field: str
+    written: str
+    id: str
+    how: str
+    rows: int
+    suggestion: str
+    name: str = ""
+
+
+def alias_line(alias: Alias) -> str:
+    """Return the line of recon.toml that settles a name that was not matched."""
+    return setting(alias.written, alias.suggestion or "...")
+
+
+UNMAPPED = "?"
+
+
+def is_unmapped(id_: str) -> bool:
+    """Return whether a part of a key is a name that the book does not have."""
+    return id_.startswith(UNMAPPED)
+
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a reader must know; severity is high, medium or low."""
+
+    severity: str
+    words: str
+    where: str = ""
+    raw: str = ""
+
+
+OPEN, ACCEPTED = "Open", "Explained - accepted"
+
+
+class Break(msgspec.Struct, frozen=True, kw_only=True):
+    """One break of one day; amounts are exact texts.
+
+    `change` is new, returned, changed or unchanged since the run before; `accepted` is the
+    difference that was accepted, empty where none is.
+    """
+
+    id: str
+    episode: int
+    key: tuple[str, ...]
+    names: Mapping[str, str]
+    result: str
+    ledger: str | None
+    snapshot: str | None
+    difference: str
+    rows: int
+    source: str
+    rule: str
+    placement: str
+    cause: str
+    note: str
+    first_seen: date
+    ever_seen: date
+    age_days: int
+    change: str
+    status: str = OPEN
+    owner: str = ""
+    root_cause: str = ""
+    comment: str = ""
+    accepted: str = ""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The level of its key; a break that was not compared keeps that of its own night."""
+        return tuple(name for name in FIELDS if name in self.names)
+
+    @property
+    def level(self) -> tuple[str, ...]:
+        """The fields that its ledger has; a coarse file beside finer ones lacks some."""
+        pairs = zip(self.fields, self.key, strict=True)
+        return tuple(name for name, value in pairs if value != WHOLE)
+
+    def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
+        """Return its key with these fields; `WHOLE` is the value of a field that it lacks."""
+        values = dict(zip(self.fields, self.key, strict=True))
+        return tuple(values.get(name, WHOLE) for name in fields)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has accepted it."""
+        return self.status != ACCEPTED
+
+    @property
+    def result_words(self) -> str:
+        """The result as people see it; `result` is its code."""
+        return Result(self.result).words
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the ledger's amount could not be read, so that no difference is known."""
+        return self.ledger is None and self.result == Result.REJECTED.value
+
+    @property
+    def difference_words(self) -> str:
+        """The difference as people see it."""
+        return "amount not read" if self.is_unread else self.difference
+
+    @property
+    def ordered_names(self) -> dict[str, str]:
+        """The names of the position, in the order of the fields; JSON has them in another one."""
+        return {name: self.names[name] for name in FIELDS if name in self.names}
+
+    @property
+    def place(self) -> str:
+        """The names of the position in one line."""
+        return " / ".join(self.ordered_names.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run; every key stands in the table `compared` of the connection.
+
+    `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
+    `levels` are those of the files. `settled` has by key the result of breaks of the run before
+    that a setting forgives now.
+    `uncovered` counts the positions of the book that no ledger covers.
+    `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
+    `opening` is on a first run what the book before had of each asset.
+    `proposals` are notices that stand before all others: one line settles many breaks.
+    """
+
+    day: date
+    fields: Key
+    levels: frozenset[Key]
+    counts: Mapping[Result, int]
+    uncovered: int
+    breaks: tuple[Break, ...]
+    ids: Mapping[int, str]
+    episodes: Mapping[str, tuple[int, str]]
+    renamed: Mapping[str, str]
+    aliases: tuple[Alias, ...]
+    notices: tuple[Notice, ...]
+    digest: str
+    settled: Mapping[Key, str] = field(default_factory=dict)
+    not_compared: tuple[Break, ...] = ()
+    opening: Mapping[str, str] | None = None
+    proposals: tuple[Notice, ...] = ()
+    forgiven: tuple[tuple[str, str, str, str], ...] = ()
+
+    def closing_reason(self, break_: Break) -> str:
+        """Return why a break of the run before is not a break any more."""
+        if break_.level not in self.levels:
+            level = ", ".join(break_.level)
+            return f"not compared per {level} any more: matched, gone, or a break at another level"
+        key = break_.key_at(self.fields)
+        return self.settled.get(key, "matched, or no longer on either side")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusDecision:
+    """The status that a person, or the engine, gave a break, and what it was judged by."""
+
+    status: str = OPEN
+    episode: int = 1
+    accepted: str = ""
+    on: str = ""
+    by: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of every break at one revision: its fields, and the decision on it."""
+
+    revision: int
+    breaks: Mapping[str, Mapping[str, str]]
+    decisions: Mapping[str, StatusDecision]
+
+    def of(self, break_id: str, field: str) -> str:
+        """Return the value of a field; Open for a status that nobody set."""
+        return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
+
+    def decision(self, break_id: str) -> StatusDecision:
+        """Return the decision on a break; it is open where there is none."""
+        return self.decisions.get(break_id, StatusDecision())
+
+
+class FilePart(Enum):
+    """What a thing is that was not used."""
+
+    FILE = "file"
+    TAB = "tab"
+    COLUMN = "column"
+    ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A file, tab, column or some rows that were not used, with the reason.
+
+    Rows that are only counted have no name, others one like `row 1`.
+    `high` is what may hold money and what nobody decided about: a run with one of them does not
+    end with 0.
+    """
+
+    file: str
+    kind: FilePart
+    name: str
+    reason: str
+    severity: str = "low"
+    count: int = 1
+
+    @property
+    def where(self) -> str:
+        """Return the file, and what in it."""
+        return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
+
+    @property
+    def part(self) -> str:
+        """Return what of its file it is, like `column 'Price'` or `3 rows`."""
+        if self.kind is FilePart.ROW:
+            return self.name or count_of(self.count, "row")
+        return f"{self.kind.value} {self.name}"
+
+    @property
+    def notice(self) -> Notice:
+        """Return what is said of it."""
+        return Notice(self.severity, f"not used: {self.reason}", self.where)
+
+
+class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
+    """One file or sheet that was read, and its count: `rows` = used + skipped + rejected.
+
+    `covers` is what it is of, by field as recon.toml or its tab says it; it is held against that
+    part of the book alone. `profile` is the program whose export it is, where that is known.
+    """
+
+    name: str
+    sheet: str
+    sha256: str
+    as_of: date | None
+    rows: int
+    used: int
+    skipped: Mapping[str, int]
+    rejected: int
+    fingerprint: str
+    fields: tuple[str, ...] = ()
+    covers: Mapping[str, tuple[str, ...]] = {}
+    profile: str = ""
+
+    @property
+    def place_name(self) -> str:
+        """Return the file, and the tab where it has some."""
+        return f"{self.name}!{self.sheet}" if self.sheet else self.name
+
+    def place(self, line: int) -> str:
+        """Return where a row stands, like `ledger.xlsx!Sheet1:12`."""
+        return f"{self.place_name}:{line}"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row is accounted for."""
+        return self.rows == self.used + sum(self.skipped.values()) + self.rejected
+
+
+class ResolvedBreak(Break, frozen=True, kw_only=True):
+    """A break of the run before that is gone, with what was last written about it."""
+
+    closed_on: date
+    closed_because: str
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """At which level was compared, and what of the inbox was not used."""
+
+    level: str
+    files: tuple[tuple[str, str, str], ...]
+    unused: tuple[Unused, ...]
+    in_all: str
+    forgiven: tuple[tuple[str, str, str, str], ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The level and what was not used, in one line."""
+        return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
+
+
+class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the workbook follows from no other part of a result: names and roll-forward.
+
+    `left_out` are the results whose keys its long table does not list; an older run says nothing.
+    """
+
+    names: Mapping[str, Mapping[str, str]]
+    rolled: tuple[tuple[str, ...], ...]
+    left_out: tuple[str, ...] = ()
+
+
+class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings a day was reconciled with; `words` are None where an older run kept none."""
+
+    digest: str
+    words: Mapping[str, str] | None
+    run_id: str
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one run: what `status`, `history` and `verify` read.
+
+    `uncovered` counts the positions of the book that no ledger covers; older runs did not keep it.
+    """
+
+    name: str
+    day: date
+    run_id: str
+    digest: str
+    snapshot_id: str
+    fields: tuple[str, ...]
+    counts: Mapping[str, int]
+    rejected: int
+    breaks: tuple[Break, ...]
+    resolved: tuple[ResolvedBreak, ...]
+    episodes: Mapping[str, tuple[int, str]]
+    ties: tuple[Tie, ...]
+    not_compared: tuple[Break, ...] = ()
+    uncovered: int | None = None
+    workbook: ShownTexts | None = None
+    coverage: Coverage | None = None
+    written: str = ""
+    day_settings: DaySettings | None = None
+    sources: tuple[LedgerSource, ...]
+    notices: tuple[Notice, ...]
+    evidence: Mapping[str, str]
+    revision: int
+    made_at: str
+    by: str = ""
+    no: int = 0
+
+    @property
+    def position_count(self) -> int:
+        """How many positions were compared."""
+        return sum(self.counts.values())
+
+    @property
+    def open_breaks(self) -> int:
+        """How many breaks nobody has accepted."""
+        return sum(break_.is_open for break_ in self.breaks)
+
+    @property
+    def unsolved_breaks(self) -> list[Break]:
+        """The open breaks, with those of before that no ledger of the night says anything of."""
+        return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
+
+    @property
+    def extent(self) -> str:
+        """How many positions were compared, and of how many if that is not the whole book."""
+        pending = len(self.unsolved_breaks) - self.open_breaks
+        return extent_words(self.position_count, self.uncovered or 0, pending)
+
+    @property
+    def settings_digest(self) -> str:
+        """The SHA-256 of recon.toml, where an older run kept it."""
+        return self.evidence.get(SETTINGS_DIGEST, "")
+
+    @property
+    def unread(self) -> list[Unused]:
+        """What of the inbox was not used and nobody decided about."""
+        unused = self.coverage.unused if self.coverage else ()
+        return [item for item in unused if item.severity == "high"]
+
+    @property
+    def exit_code(self) -> int:
+        """3 if a break is open, a row was rejected, or something was not delivered or read.
+
+        It is 3 as well if no position was compared, or if an open break of before was not.
+        """
+        lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
+        is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
+        return OPEN_BREAKS if is_open else TIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was known when a run began: the result before, the comments, and what may be opened.
+
+    `may_open` says of a break's id whether a run of this day may open it again where it was
+    settled: any on the newest day.
+    """
+
+    day: date
+    prior: RunResult | None
+    comments: State
+    may_open: Callable[[str], bool]
+
+
+def in_cell(text: str) -> str:
+    """Return a text as its cell shows it: cut where no cell holds it; the store has the whole."""
+    if units(text) <= CELL_LIMIT:
+        return text
+    return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
+
+
+_CUT = 30_000
+
+ENGINE = "nightbook"
+
+REASONS = ("root_cause", "comment")  # the fields that give the reason for an acceptance
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureCells:
+    """A name beside the label of a role, and the comment beside it."""
+
+    role: str
+    who: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkbookEdits:
+    """One workbook as it was found: what it was made from, and what is written in it.
+
+    `rows` are fields by break id. `written` names the cells that were stored of it, and `wording`
+    the words that it was written with: 1 in workbooks that do not say so.
+    """
+
+    path: Path
+    sha256: str
+    run_id: str
+    base_revision: int
+    who: str
+    at: datetime
+    rows: Mapping[str, Mapping[str, str]]
+    written: str = ""
+    wording: int = 1
+    signatures: tuple[SignatureCells, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the file does not say which person saved it."""
+        return self.who == self.name
+
+
+AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
+
+UNASSIGNED = "Unassigned"
+
+
+def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
+    """Return how many breaks of a day lie in each band of age."""
+    ages = [(day - break_.first_seen).days for break_ in breaks]
+    return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
+
+
+def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
+    """Return how many breaks each owner has; the name of nobody is empty."""
+    return dict(Counter(break_.owner.strip() for break_ in breaks))
+
+
+class TrailLine(NamedTuple):
+    """One thing that somebody did: `about` is a break, a day or a month."""
+
+    at: str
+    who: str
+    what: str
+    about: str
+    words: str
+    file: str = ""
+    sha256: str = ""
+
+
+def moment(at: str) -> str:
+    """Return a time of ISO 8601 in UTC, to the second."""
+    moment_ = datetime.fromisoformat(at)
+    return f"{moment_.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
+
+FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
+
+NO_AMOUNT = "it is no amount"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An exact amount: plain digits, the decimals it was written with, and the unit beside it.
+
+    `is_number` says that a number cell of a spreadsheet held it, which keeps 15 digits.
+    """
+
+    text: str
+    decimals: int
+    unit: str = ""
+    is_number: bool = False
+
+
+Remembered = dict[str, dict[str, str]]
+
+WHOLE = "(all)"  # in a key of a file that has no such field, beside files that have it
+
+LINES = pa.schema(
+    [pa.field(name, pa.string()) for name in FIELDS]
+    + [pa.field("amount", pa.string()), pa.field("decimals", pa.int32())]
+    + [pa.field("is_number", pa.bool_()), pa.field("unit", pa.string())]
+    + [pa.field("file", pa.int64()), pa.field("line", pa.int64())]
+)
+
+_TOGETHER = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One used row: its names as written by field, its amount, and where it stands."""
+
+    names: tuple[str, ...]
+    amount: Amount
+    file: int
+    line: int
+
+
+class LedgerRows:
+    """Used rows in the order of their files, however they were added.
+
+    They are held column by column: a million of them as objects would take a gigabyte.
+    """
+
+    def __init__(self) -> None:
+        self._loose: list[tuple[object, ...]] = []
+        self._tables: list[pa.Table] = []
+        self._whole: pa.Table | None = None
+
+    def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
+        """Take in one row."""
+        about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
+        self._loose.append((*names, *about))
+        if len(self._loose) == _TOGETHER:
+            self._gather()
+
+    def add_all(self, columns: Mapping[str, pa.Array]) -> None:
+        """Take in many rows by the columns of `LINES`."""
+        self._tables.append(pa.table(dict(columns), LINES))
+        self._whole = None
+
+    def _gather(self) -> None:
+        if self._loose:
+            columns = zip(*self._loose, strict=True)
+            self.add_all(dict(zip(LINES.names, map(list, columns), strict=True)))
+            self._loose.clear()
+
+    @property
+    def table(self) -> pa.Table:
+        """All of them by the columns of `LINES`."""
+        self._gather()
+        if self._whole is None:
+            self._whole = _in_order(pa.concat_tables(self._tables or [LINES.empty_table()]))
+            self._tables = [self._whole]
+        return self._whole
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[LedgerRow]:
+        return (self[place] for place in range(len(self)))
+
+    def __getitem__(self, place: int) -> LedgerRow:
+        row = [column[place].as_py() for column in self.table.itercolumns()]
+        wide = len(FIELDS)
+        text, decimals, is_number, unit, file, line = row[wide:]
+        return LedgerRow(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """Sort rows as they stand in the files; nothing is moved where they do already."""
+    places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
+    if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
+        table = table.take(pc.array_sort_indices(places))
+    return table.combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """One row that could not be read: where, what stood there, why; `names` as far as they go."""
+
+    names: tuple[str, ...]
+    raw: str
+    reason: str
+    file: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """All ledgers of one run, stacked: `fields` are those that one of them has at least.
+
+    `unused` is what stands in their files and was not used.
+    """
+
+    fields: tuple[str, ...]
+    lines: LedgerRows
+    rejected: Sequence[RejectedRow]
+    sources: tuple[LedgerSource, ...]
+    notices: tuple[Notice, ...]
+    remembered: Remembered
+    unused: tuple[Unused, ...] = ()
+
+    @property
+    def levels(self) -> list[tuple[str, ...]]:
+        """Return the levels of the files, the finest first."""
+        levels = {source.fields or self.fields for source in self.sources}
+        return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
+
+    def lacks(self, name: str) -> list[int]:
+        """Return the numbers of the sources that have no such field, of those that others have."""
+        return [
+            number
+            for number, source in enumerate(self.sources)
+            if name not in (source.fields or self.fields)
+        ]
+
+    def place(self, line: LedgerRow | RejectedRow) -> str:
+        """Return where a row stands."""
+        return self.sources[line.file].place(line.line)
+
+
+def stacked_twice(ledger: Ledger) -> Iterator[str]:
+    """Yield keys that two files hold, by the places of their first rows."""
+    if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
+        return
+    table = ledger.lines.table
+    counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])
+    several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
+    numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
+    rows = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
+    seen: dict[tuple[str, ...], LedgerRow] = {}
+    for row in rows.sort():
+        line = ledger.lines[row.as_py()]
+        first = seen.setdefault(line.names, line)
+        if first.file != line.file:
+            yield f"{ledger.place(first)} and {ledger.place(line)}"
+
+
+SEVERITIES = ("high", "medium", "low")
+
+Severe = TypeVar("Severe", Notice, Unused)
+
+
+def worst_first(items: Iterable[Severe]) -> list[Severe]:
+    """Return notices, or what was not used, with the worst first, otherwise in their order."""
+    return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
+
+
+def totals(unused: Sequence[Unused]) -> str:
+    """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
+    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
+    return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
+
+
+def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
+    """Return how many positions were compared, and of how many if that is not the whole book.
+
+    `pending` counts the open breaks of earlier nights that could not be compared.
+    """
+    words = f"{count_of(compared, 'position')} compared"
+    if uncovered:
+        words = f"{compared:,} of {count_of(compared + uncovered, 'position')} compared"
+    if pending:
+        words += f", {count_of(pending, 'open break')} of an earlier night not compared"
+    return words
+
+
+def level_words(ledger: Ledger) -> str:
+    """Return the level at which was compared, and of each file where they differ."""
+    levels = {source.fields for source in ledger.sources}
+    if len(levels) <= 1:
+        return ", ".join(ledger.fields)
+    return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
+
+
+def per_words(level: str) -> str:
+    """Return a level as a sentence has it: `per portfolio, asset and venue`."""
+    if ";" in level:
+        return f"({level})"
+    *first, last = level.split(", ")
+    return f"per {', '.join(first)} and {last}" if first else f"per {last}"
+
+
+def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
+    """Return a line for each tab that was read: its name, level, and what became of its rows."""
+    return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
+
+
+def _rows(source: LedgerSource) -> str:
+    skipped = sum(source.skipped.values())
+    rows = f"{count_of(source.rows, 'row')}: {source.used} used, {skipped} skipped"
+    return f"{rows}, {source.rejected} rejected"
+
+
+def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
+    """Return severity, what, and reason: what one reason is given for in a file is one line."""
+    groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
+    for item in worst_first(unused):
+        groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
+    lines = []
+    for (severity, file, kind, reason), same in groups.items():
+        names = ", ".join(item.name for item in same)
+        what = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
+        where = f"file {names}" if kind is FilePart.FILE else f"{file}: {what} {names}"
+        if kind is FilePart.ROW:
+            where = f"{file}: {', '.join(item.part for item in same)}"
+        lines.append((severity, where, reason))
+    return lines
+
+
+TIED, OPEN_BREAKS = 0, 3
+
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # as the evidence of a result calls it
+
+SAID = ("status", "owner", "root_cause", "comment")  # what people say of a break
+
+STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One field of one break as somebody, or the engine, set it.
+
+    A status also has the episode and the `accepted` difference that it was decided on; where it is
+    taken over from another id, `said_on` and `said_by` say whose decision it was. One that is
+    `is_restored` only tells a reader of the list what holds again.
+    """
+
+    break_id: str
+    field: str
+    value: str
+    episode: int | None = None
+    accepted: str | None = None
+    said_on: str | None = None
+    said_by: str | None = None
+    note: str | None = None
+    is_restored: bool = False
+
+
+class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one workbook, or the engine, had to say: entries of one moment.
+
+    `read_for` is the day of the run that read a workbook. Entries of the engine are about
+    `engine_day`, and take back the files that they replace.
+    """
+
+    who: str
+    at: str
+    source: str
+    sha256: str
+    run_id: str
+    base_revision: int
+    entries: tuple[Entry, ...]
+    read_for: str | None = None
+    notices: tuple[Notice, ...] = ()
+    engine_day: str | None = None
+    replaces: tuple[int, ...] = ()
+    no: int = 0
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One signature below one result; older ones do not say how many breaks were open.
+
+    `entered_by` is who typed it where that is somebody else; `source` the workbook it stood in.
+    """
+
+    role: str
+    who: str
+    comment: str
+    at: str
+    day: date
+    run_id: str
+    digest: str
+    open_breaks: int | None = None
+    entered_by: str = ""
+    source: str = ""
+    sha256: str = ""
+    no: int = 0
+
+    @property
+    def open_words(self) -> str:
+        """With how many open breaks it was signed, where that is known."""
+        if self.open_breaks is None:
+            return ""
+        number = self.open_breaks
+        return f"with {count_of(number, 'open break')}" if number else "with no open break"
+
+    @property
+    def words(self) -> str:
+        """The signature in one line."""
+        signed = f"signed by {self.who} as {self.role} at {self.at}"
+        entered = f"entered by {self.entered_by}" if self.entered_by else ""
+        about = " ".join(filter(None, (signed, self.open_words)))
+        return ", ".join(filter(None, (about, entered)))
+
+
+def to_json(record: msgspec.Struct) -> dict[str, Any]:
+    """Return a record as JSON holds it."""
+    content: dict[str, Any] = msgspec.to_builtins(record)
+    return content
+
+
+def with_present_ages(result: RunResult) -> RunResult:
+    """Return a result whose ages count from the first day of the present occurrence.
+
+    Older results counted them from the first day of the first occurrence.
+    """
+    ages = [(result.day - break_.first_seen).days for break_ in result.breaks]
+    if all(break_.age_days == age for break_, age in zip(result.breaks, ages, strict=True)):
+        return result
+    breaks = (
+        structs.replace(break_, age_days=age)
+        for break_, age in zip(result.breaks, ages, strict=True)
+    )
+    return structs.replace(result, breaks=tuple(breaks))
+
+
+def pending_breaks(result: RunResult | None) -> dict[str, Break]:
+    """Return the breaks of a result by their id, with those that it could not compare."""
+    return breaks_by_id(result) | {
+        break_.id: break_ for break_ in (result.not_compared if result else ())
+    }
+
+
+def breaks_by_id(result: RunResult | None) -> dict[str, Break]:
+    """Return the breaks of a result by their id."""
+    return {break_.id: break_ for break_ in (result.breaks if result else ())}
+
+
+class Restatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A closed day that was run again: who did so and why, and the result that it had."""
+
+    day: date
+    who: str
+    why: str
+    at: str
+    run_before: str
+    digest_before: str
+    no: int = 0
+
+
+class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
+    """A day of a closed month with the result that it was closed with."""
+
+    day: date
+    run_id: str
+    digest: str
+    settings: str
+
+
+class Closing(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a month's pack: `through` is the last day that it closes.
+
+    `basis` is the SHA-256 of what the pack is about, so that nothing is closed twice; `pack` has
+    the name of the file, `sha256` and `size` are its own.
+    """
+
+    month: str
+    version: int
+    through: date
+    days: tuple[ClosedDay, ...]
+    who: str
+    at: str
+    why: str
+    basis: str
+    pack: str
+    sha256: str
+    size: int
+    no: int = 0
+
+    @property
+    def words(self) -> str:
+        """The closing in one line."""
+        return (
+            f"{self.month} was closed through {self.through} by {self.who} at {self.at}: "
+            f"{self.pack}, SHA-256 {self.sha256}"
+        )

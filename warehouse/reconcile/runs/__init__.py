@@ -1,1 +1,0 @@
-"""Runs: ledgers held against a book, and a look at a ledger before that."""

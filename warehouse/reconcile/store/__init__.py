@@ -1,1 +1,0 @@
-"""Results of reconciliations, kept as files and as rows of ops."""

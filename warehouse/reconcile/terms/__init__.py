@@ -1,1 +1,0 @@
-"""The words every part of the reconciliation uses: dimensions, notices, errors."""

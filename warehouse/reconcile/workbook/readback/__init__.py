@@ -1,1 +1,0 @@
-"""A workbook read back and held against what was written."""
