@@ -67,7 +67,12 @@ def test_every_word_is_known_in_every_spelling(
 
 
 def _is_kind(kind: str, title: str) -> bool:
-    ask = {"figure": WORDS.is_figure, "number": WORDS.is_number}.get(kind, WORDS.is_remark)
+    kinds = {
+        "decimals": WORDS.is_decimals,
+        "figure": WORDS.is_figure,
+        "number": WORDS.is_number,
+    }
+    ask = kinds.get(kind, WORDS.is_remark)
     return ask(title)
 
 
