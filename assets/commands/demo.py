@@ -21,7 +21,7 @@ from warehouse.contract.wording import count_of
 from warehouse.query.formats import as_table
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.report.build import LATEST
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
@@ -99,7 +99,7 @@ def _run_next(nightbook: Nightbook) -> int:
         night = datetime.combine(days[-1] + timedelta(days=1), time(HOUR, MINUTE))
         night = night.replace(tzinfo=settings.timezone)
         morning = _demo_at(nightbook, night + timedelta(hours=6))
-        if days[-1] not in Store(folder).days():
+        if days[-1] not in Record(folder).days():
             print(f"The ledger of {days[-1]} was not compared yet: that comes first.")
             reconcile.run(_demo_at(nightbook, night), as_of=days[-1], restate="")
         code = _take_nights(nightbook, [night], night)

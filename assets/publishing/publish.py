@@ -25,7 +25,7 @@ from warehouse.database.load import Book, Contents
 from warehouse.database.publish import Published, publish
 from warehouse.database.verification import NotPublished
 from warehouse.query.read import run as ask
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout
@@ -105,7 +105,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
 def reconciliation_rows(layout: Layout) -> Rows | None:
     """Return what the reconciliation keeps; one that cannot be read costs no night."""
     try:
-        return ops_rows(Store(layout.home / "reconcile"))
+        return ops_rows(Record(layout.home / "reconcile"))
     except NotReconciled as error:
         print(error, file=sys.stderr)
         return None

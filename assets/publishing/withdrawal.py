@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines.landing.snapshots import Decision, Snapshot
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, digest_of, written_aside
 
@@ -47,7 +47,7 @@ def _is_since(path: Path, snapshot: Snapshot) -> bool:
 
 def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
-        result = Store(layout.home / "reconcile").result(snapshot.snapshot_date)
+        result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
         return True  # it cannot be read: better a note too many
     return result is not None and result.snapshot_id == snapshot.snapshot_id

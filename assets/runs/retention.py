@@ -21,7 +21,7 @@ from assets.home.dagster_internals import forget_checks
 from assets.home.instance import open_instance
 from assets.runs.records import reaching_record
 from pipelines.maintenance.prune import GoneDays
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, sync_directory
 
@@ -75,7 +75,7 @@ def _files(layout: Layout, gone: GoneDays) -> Iterator[Path]:
 
 def _signed_days(layout: Layout) -> set[date] | None:
     """Return the days with a signature or a closed month; None if that cannot be read."""
-    store = Store(layout.home / "reconcile")
+    store = Record(layout.home / "reconcile")
     try:
         closed = {day.day for closing_ in store.closings for day in closing_.days}
         return closed | {signature.day for signature in store.signatures}

@@ -6,7 +6,6 @@ The archive has the folder `reconcile` of a home whose month is closed, and no w
 publish the books again.
 """
 
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -83,7 +82,6 @@ def unpack(home: Path) -> Desk:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))
-        shutil.rmtree(Path(folder, "reconcile", ".facts"), ignore_errors=True)
         target = Path(sys.argv[1], ARCHIVE.name)
         with tarfile.open(target, "w:xz", preset=9) as tar:
             tar.add(Path(folder, "reconcile"), "reconcile")

@@ -16,7 +16,7 @@ from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import books_by_date
 from warehouse.reconcile import service
 from warehouse.reconcile.model import to_json
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.service import InitFiles
 from warehouse.storage.layout import Layout
@@ -40,9 +40,9 @@ class Desk:
         return Layout(self.home)
 
     @property
-    def folder(self) -> Store:
+    def folder(self) -> Record:
         """The folder of the reconciliation."""
-        return Store(self.home / "reconcile")
+        return Record(self.home / "reconcile")
 
     def publish(
         self,

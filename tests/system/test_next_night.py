@@ -11,7 +11,7 @@ import pytest
 
 from assets.cli import main
 from tests.support.demo import MORNING, nightbook_of, take_demo
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 
 pytestmark = pytest.mark.torture
 NIGHTS = 5
@@ -29,7 +29,7 @@ def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path:
     """Over five nights one break is there each time, one comes back, and no word is lost."""
     home = tmp_path / "data"
     take_demo(home)
-    store = Store(home / "reconcile")
+    store = Record(home / "reconcile")
     for number in range(1, NIGHTS + 1):
         said = next_night(home)
         assert "demo --next" in said
@@ -37,7 +37,7 @@ def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path:
         if number == 1:
             _write(store.out / f"{day}" / f"recon_{day}.xlsx")
     days = [MORNING.date() + timedelta(number) for number in range(NIGHTS + 1)]
-    assert Store(store.root).days() == days
+    assert Record(store.root).days() == days
     results = [store.result(day) for day in days]
     nights = [{item.id: item for item in result.breaks} for result in results if result]
     everywhere = set(nights[0]).intersection(*nights)

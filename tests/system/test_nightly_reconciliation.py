@@ -11,7 +11,7 @@ import pytest
 from tests.house.pages import ROOT, blocks
 from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.reconcile import service
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 
 PAGE = ROOT / "warehouse" / "reconcile" / "README.md"
 OPEN = 3
@@ -83,8 +83,7 @@ def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     later(copied, "reconcile", "run")
     before = copied.ask("select count(*) from ops.breaks")
     assert before[0][0] > 0
-    (kept,) = (copied.home / "reconcile" / "results").glob("*/*.json")
-    kept.write_text("{half", encoding="utf-8")
+    (copied.home / "reconcile" / "record.db").write_bytes(b"half")
     said = copied.run(THIRD + timedelta(days=1))
     assert said.code == 0, said.out
     assert "cannot be read" in said.out + said.err
@@ -151,5 +150,5 @@ def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> No
         given = [one.replace("2026-11", f"{THIRD:%Y-%m}") for one in given]
         said = later(copied, *given)
         assert said.code == (OPEN if given[1] in ("run", "status") else 0), (given, said)
-    standing = service.status(Store(copied.home / "reconcile").root)
+    standing = service.status(Record(copied.home / "reconcile").root)
     assert {one.role for one in standing.signatures} == {"preparer", "reviewer"}

@@ -1,7 +1,7 @@
 """What a reader of a reconciliation must know."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import structs
 
 from warehouse.contract.wording import count_of
 from warehouse.exact import EXACT, exact
@@ -284,7 +283,6 @@ class Outcome:
     uncovered: int
     breaks: tuple[Break, ...]
     ids: Mapping[int, str]
-    episodes: Mapping[str, tuple[int, str]]
     renamed: Mapping[str, str]
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
@@ -468,7 +466,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int
     breaks: tuple[Break, ...]
     resolved: tuple[ResolvedBreak, ...]
-    episodes: Mapping[str, tuple[int, str]]
     ties: tuple[Tie, ...]
     not_compared: tuple[Break, ...] = ()
     uncovered: int | None = None
@@ -531,14 +528,16 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """What was known when a run began: the result before, the comments, and what may be opened.
 
-    `may_open` says of a break's id whether a run of this day may open it again where it was
-    settled: any on the newest day.
+    `may_open` tells for a break ID whether a run of this day may reopen it: on the newest day it
+    may reopen any break. `latest_occurrences` returns by break ID the number of the last
+    occurrence and the first day ever, for breaks that occurred before this day.
     """
 
     day: date
     prior: RunResult | None
     comments: State
     may_open: Callable[[str], bool]
+    latest_occurrences: Callable[[Collection[str]], Mapping[str, tuple[int, str]]]
 
 
 def in_cell(text: str) -> str:
@@ -954,21 +953,6 @@ def to_json(record: msgspec.Struct) -> dict[str, Any]:
     """Return a record as JSON holds it."""
     content: dict[str, Any] = msgspec.to_builtins(record)
     return content
-
-
-def with_present_ages(result: RunResult) -> RunResult:
-    """Return a result whose ages count from the first day of the present occurrence.
-
-    Older results counted them from the first day of the first occurrence.
-    """
-    ages = [(result.day - break_.first_seen).days for break_ in result.breaks]
-    if all(break_.age_days == age for break_, age in zip(result.breaks, ages, strict=True)):
-        return result
-    breaks = (
-        structs.replace(break_, age_days=age)
-        for break_, age in zip(result.breaks, ages, strict=True)
-    )
-    return structs.replace(result, breaks=tuple(breaks))
 
 
 def pending_breaks(result: RunResult | None) -> dict[str, Break]:

@@ -21,7 +21,7 @@ from warehouse.reconcile.ledger.tabs import chosen_tabs
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.match.sides import scope_of
 from warehouse.reconcile.model import FilePart, Ledger, LedgerSource, Unused
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.run import reading_context
 from warehouse.reconcile.settings.config import TEMPLATE, Config, parse_config, read_config
 from warehouse.reconcile.terms import (
@@ -281,11 +281,11 @@ def look_at(database: Path, folder: Path, file: Path) -> Preview:
     Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
     have, `NotExported` if there is no book.
     """
-    store = Store(folder)
-    config = read_config(store.config)
+    record = Record(folder)
+    config = read_config(record.config)
     with open_book(database, None) as source:
         reference = book.read_reference(source, config.stale_hours)
-        context = reading_context(store, config, reference, source.day)
+        context = reading_context(record, config, reference, source.day)
         return preview(file, context, lambda ledger: scope_of(source, ledger, reference, config))
 
 
@@ -294,10 +294,10 @@ def settle(folder: Path, lines: str) -> None:
 
     Raises `NotReconciled` where the file could not be used with them.
     """
-    store = Store(folder)
-    store.make()
-    before = store.config.read_text(encoding="utf-8") if store.config.exists() else TEMPLATE
-    with written_aside(store.config) as file:
+    record = Record(folder)
+    record.make()
+    before = record.config.read_text(encoding="utf-8") if record.config.exists() else TEMPLATE
+    with written_aside(record.config) as file:
         content = f"{before.rstrip()}\n\n{lines.strip()}\n".encode()
-        parse_config(content, store.config)
+        parse_config(content, record.config)
         file.write(content)

@@ -45,10 +45,11 @@ from warehouse.reconcile.model import (
     totals,
     worst_first,
 )
-from warehouse.reconcile.record import annotations, record, signatures
+from warehouse.reconcile.record import annotations, signatures
 from warehouse.reconcile.record.annotations import state
-from warehouse.reconcile.record.record import Store, archive_inputs, write_json
-from warehouse.reconcile.record.views import newest_facts, trail
+from warehouse.reconcile.record.archive import archive_inputs, settings_changes, settings_of_day
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.views import trail, trends
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.terms import FIELDS
 from warehouse.reconcile.workbook import edits, imprint
@@ -64,20 +65,19 @@ from warehouse.reconcile.workbook.verify import stray_notices
 from warehouse.reconcile.workbook.write import write_files
 
 
-def look_back(store: Store, config: Config, content: WorkbookContent) -> OverTime:
+def look_back(record: Record, config: Config, content: WorkbookContent) -> OverTime:
     """Return what was done in the month of a book, and the nights before it."""
     day = content.day
     return OverTime(
-        trail=tuple(trail(store, day.replace(day=1), day, content.run_id)),
-        nights=(*_nights_before(store, day), _tonight(content)),
+        trail=tuple(trail(record, day.replace(day=1), day, content.run_id)),
+        nights=(*_nights_before(record, day), _tonight(content)),
         roles=(*config.close.roles, *(("approver",) if config.close.needs_approver else ())),
     )
 
 
-def _nights_before(store: Store, day: date) -> list[TrendNight]:
-    days = [earlier for earlier in store.days() if earlier < day][-(_NIGHTS - 1) :]
-    runs = [run for earlier in days if (run := newest_facts(store, earlier))]
-    return [TrendNight(run.day, run.ages, run.owners) for run in runs]
+def _nights_before(record: Record, day: date) -> list[TrendNight]:
+    days = [earlier for earlier in record.days() if earlier < day][-(_NIGHTS - 1) :]
+    return [TrendNight(*trend) for trend in trends(record, days)]
 
 
 def _tonight(content: WorkbookContent) -> TrendNight:
@@ -160,11 +160,11 @@ def evidence_of(content: WorkbookContent, config: Config, program_version: str) 
 
 
 def store_result(
-    store: Store, content: WorkbookContent, config: Config, inputs: RunInputs
+    record: Record, content: WorkbookContent, config: Config, inputs: RunInputs
 ) -> RunResult:
     """Store the result; what is stored is what `status` and `verify` say."""
     outcome = content.outcome
-    return store.add_result(
+    return record.add_result(
         RunResult(
             name=config.name,
             day=content.day,
@@ -176,7 +176,6 @@ def store_result(
             rejected=len(content.ledger.rejected),
             breaks=outcome.breaks,
             resolved=content.resolved,
-            episodes=outcome.episodes,
             ties=content.ties,
             not_compared=outcome.not_compared,
             uncovered=outcome.uncovered,
@@ -193,7 +192,7 @@ def store_result(
                 forgiven=outcome.forgiven,
             ),
             written=imprint.identity(content),
-            day_settings=record.settings_of_day(store, config, content.day, content.run_id),
+            day_settings=settings_of_day(record, config, content.day, content.run_id),
             sources=content.ledger.sources,
             notices=tuple(content.notices),
             evidence=content.evidence,
@@ -237,37 +236,61 @@ class RunFiles:
     unused: tuple[Unused, ...] = ()
 
 
-def reconcile_day(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> RunFiles:
-    """Reconcile one book; nothing is written before everything is read."""
+def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunInputs) -> RunFiles:
+    """Reconcile one book: read everything, store the result in one transaction, write the files.
+
+    If a question is open, or the run is killed, nothing of it is stored. If it is killed after the
+    transaction, the next run stores the same result in place of it and writes the files.
+    """
     day = source.day
-    workbooks, ours = edits.find_workbooks(store)
-    done = store.ledgers_before(day)
+    workbooks, ours = edits.find_workbooks(record)
+    done = record.ledgers_before(day)
     contents = inbox.find_ledgers(
-        store.inbox, day, ours=ours, pause=inputs.pause, config=config, done=done
+        record.inbox, day, ours=ours, pause=inputs.pause, config=config, done=done
     )
     if not contents.ledgers:
-        return _without_ledger(store, source, contents.unused)
+        return _without_ledger(record, source, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
-    ledger = read_ledgers(contents, reading_context(store, config, reference, day))
+    ledger = read_ledgers(contents, reading_context(record, config, reference, day))
     scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
-    archive_inputs(store, contents.ledgers, config.digest)
-    inputs.before_writing()
-    annotations.read_comments(store, workbooks, day, config.close, notices_of=stray_notices)
-    unused = tuple(worst_first(ledger.unused))
+    archive_inputs(record, contents.ledgers, config.digest)
     del contents  # the cells of a large ledger, which are not needed any more
-    # Comments are read before the breaks are made, so that this very workbook shows them.
-    history = annotations.history(store, day)
+    with record.transaction():
+        inputs.before_writing()
+        # The comments are read before the breaks are made, so that this very workbook shows them.
+        annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
+        content = _reconciled(
+            source, record, config, ledger=ledger, reference=reference, inputs=inputs
+        )
+        result = store_result(record, content, config, inputs)
+    files = write_files(record, content, result)
+    return RunFiles(result, files, tuple(content.notices), tuple(content.unused))
+
+
+def _reconciled(
+    source: OpenBook,
+    record: Record,
+    config: Config,
+    *,
+    ledger: Ledger,
+    reference: Reference,
+    inputs: RunInputs,
+) -> WorkbookContent:
+    """Compare the ledger with the book, and store what follows for comments and later ledgers."""
+    unused = tuple(worst_first(ledger.unused))
+    history = annotations.history(record, source.day)
     ledger = _at_stable_level(ledger, config, history.prior)
     outcome = in_little_memory(
         source.connection,
         _megabytes(source, ledger),
         lambda: reconcile(source, ledger, config, reference, history),
     )
-    _remember(store, ledger, day)
-    annotations.store_entries(store, outcome, inputs.now)
+    record.store_lessons(ledger.remembered)
+    record.add_ledgers([file.sha256 for file in ledger.sources], source.day)
+    annotations.store_entries(record, outcome, inputs.now)
     content = _content(
         source,
-        store,
+        record,
         config,
         ledger=ledger,
         outcome=outcome,
@@ -275,32 +298,24 @@ def reconcile_day(source: OpenBook, store: Store, config: Config, inputs: RunInp
         prior=history.prior,
     )
     loud = [*outcome.proposals, *(item.notice for item in unused if item.severity != "low")]
-    content = replace(
+    return replace(
         content,
-        notices=worst_first([*loud, *_notices(store, source, config, outcome, ledger)]),
+        notices=worst_first([*loud, *_notices(record, source, config, outcome, ledger)]),
         unused=unused,
         evidence=evidence_of(content, config, inputs.program_version),
-        over_time=look_back(store, config, content),
+        over_time=look_back(record, config, content),
     )
-    result = store_result(store, content, config, inputs)
-    return RunFiles(result, write_files(store, content, result), tuple(content.notices), unused)
-
-
-def _remember(store: Store, ledger: Ledger, day: date) -> None:
-    """Store what was learned of headers, and the first day of each ledger."""
-    write_json(store.mappings, ledger.remembered)
-    store.add_ledgers([file.sha256 for file in ledger.sources], day)
 
 
 def reading_context(
-    store: Store, config: Config, reference: Reference, day: date
+    record: Record, config: Config, reference: Reference, day: date
 ) -> ReadingContext:
     """Return what reading the ledgers of a day depends on."""
     known = KnownNames.of(reference.names, config.aliases)
     return ReadingContext(
         config=config,
         day=day,
-        remembered=store.known_shapes(),
+        remembered=record.lessons(),
         known=known,
         sources=reference.sources,
     )
@@ -318,7 +333,7 @@ def _at_stable_level(ledger: Ledger, config: Config, prior: RunResult | None) ->
 
 def _content(
     source: OpenBook,
-    store: Store,
+    record: Record,
     config: Config,
     *,
     ledger: Ledger,
@@ -329,7 +344,7 @@ def _content(
     """Return what the workbook shows, but for notices and evidence."""
     ties = tuple(tie_totals(source.connection, outcome.fields))
     run_id = f"{source.day:%Y%m%d}-{outcome.digest[:12]}"
-    now = state(store)
+    now = state(record)
     return WorkbookContent(
         name=config.name,
         source=source,
@@ -340,8 +355,8 @@ def _content(
         resolved=resolved_breaks(prior, outcome, now),
         notices=(),
         evidence={},
-        signatures=signatures.valid(store, outcome.digest),
-        void=signatures.why_void(store, source.day, outcome.digest, outcome.breaks, ties),
+        signatures=signatures.valid(record, outcome.digest),
+        void=signatures.why_void(record, source.day, outcome.digest, outcome.breaks, ties),
         run_id=run_id,
         revision=now.revision,
         made_at=source.snapshot["finished_at"],
@@ -356,10 +371,10 @@ def _megabytes(source: OpenBook, ledger: Ledger) -> int:
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
-def _without_ledger(store: Store, source: OpenBook, unused: Iterable[Unused]) -> RunFiles:
+def _without_ledger(record: Record, source: OpenBook, unused: Iterable[Unused]) -> RunFiles:
     """Return what to say of a day for which no ledger was found."""
     left = tuple(worst_first(unused))
-    days = store.days()
+    days = record.days()
     last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
     words = f"no ledger for {source.day} lies in the inbox{last}"
     if any(item.severity != "low" for item in left):
@@ -368,16 +383,16 @@ def _without_ledger(store: Store, source: OpenBook, unused: Iterable[Unused]) ->
 
 
 def _notices(
-    store: Store, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
+    record: Record, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
 ) -> Iterator[Notice]:
     """Yield all that a reader must know, but for what was not used."""
-    yield from _unlisted_notices(outcome, config, store.day_files(outcome.day).positions)
+    yield from _unlisted_notices(outcome, config, record.day_files(outcome.day).positions)
     yield from (Notice("medium", words) for words in source.notices)
-    yield from annotations.notices_of_day(store, source.day)
+    yield from annotations.notices_of_day(record, source.day)
     yield from outcome.notices
     yield from _ledger_notices(ledger, source)
-    yield from record.settings_changes(store, config, source.day)
-    for item in store.restatements:
+    yield from settings_changes(record, config, source.day)
+    for item in record.restatements:
         if item.day == source.day:
             before = f"its run was {item.run_before}" if item.run_before else "it had no result"
             words = f"this day was closed, and was restated by {item.who}: {item.why}; {before}"

@@ -14,7 +14,7 @@ from warehouse.reconcile.book import open_book
 from warehouse.reconcile.close.month import closing_of, restating
 from warehouse.reconcile.model import Break, RunResult, Signature
 from warehouse.reconcile.record import signatures
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import break_history
 from warehouse.reconcile.run import (
     RunInputs,
@@ -67,16 +67,16 @@ def init(database: Path, folder: Path) -> InitFiles:
 
     Raises `FileNotFoundError` where no warehouse is published.
     """
-    store = Store(folder)
-    store.make()
+    record = Record(folder)
+    record.make()
     path = folder / "ledger_template.xlsx"
     files = [path]
     with open_book(database, None) as source:
         keys = ledgers.write_template(source, path)
-    if not store.config.exists():
-        with written_aside(store.config) as file:
+    if not record.config.exists():
+        with written_aside(record.config) as file:
             file.write(TEMPLATE.encode())
-        files.append(store.config)
+        files.append(record.config)
     return InitFiles(tuple(files), keys)
 
 
@@ -88,12 +88,12 @@ def rehearse(
     `first` is the day of the first such ledger, if there were others: its errors go on, or are
     mended, or come back.
     """
-    store = Store(folder)
-    store.make()
+    record = Record(folder)
+    record.make()
     with open_book(database, first) as source:
         planted = ledgers.plant(source)
     with open_book(database, None) as source:
-        path = store.inbox / f"ledger-{source.day}.xlsx"
+        path = record.inbox / f"ledger-{source.day}.xlsx"
         night = (source.day - (first or source.day)).days
         return path, ledgers.write_sample(source, path, planted, night)
 
@@ -117,25 +117,27 @@ def run(
     settle something, `NotReconciled` (2) where an input cannot be used, `NotExported` where there
     is no such book.
     """
-    store = Store(folder)
-    store.make()
-    config = read_config(store.config)
+    record = Record(folder)
+    record.make()
+    config = read_config(record.config)
     with for_large_tables(), open_book(database, as_of) as source:
         inputs = RunInputs(
             program_version,
             now,
             pause,
             by=by,
-            before_writing=restating(store, source.day, config.close, who=by, why=restate, now=now),
+            before_writing=restating(
+                record, source.day, config.close, who=by, why=restate, now=now
+            ),
         )
-        left = reconcile_day(source, store, config, inputs)
+        left = reconcile_day(source, record, config, inputs)
     return summary_of(source.day, left)
 
 
-def _result_of_day(store: Store, day: date | None) -> RunResult:
-    days = store.days()
+def _result_of_day(record: Record, day: date | None) -> RunResult:
+    days = record.days()
     wanted = day or (days[-1] if days else None)
-    result = store.result(wanted) if wanted else None
+    result = record.result(wanted) if wanted else None
     if result is None:
         raise NotReconciled(
             f"There is no result of {wanted or 'any day'} yet. Put a ledger into the inbox and run "
@@ -149,9 +151,9 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
 
     Raises `NotReconciled` where there is none.
     """
-    store = Store(folder)
-    result = _result_of_day(store, day)
-    closing = closing_of(store, result.day)
+    record = Record(folder)
+    result = _result_of_day(record, day)
+    closing = closing_of(record, result.day)
     return Standing(
         day=result.day,
         run_id=result.run_id,
@@ -159,8 +161,8 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         counts=result.counts,
         breaks=result.breaks,
         rejected=result.rejected,
-        signatures=tuple(signatures.valid(store, result.digest).values()),
-        void=signatures.why_void(store, result.day, result.digest, result.breaks, result.ties),
+        signatures=tuple(signatures.valid(record, result.digest).values()),
+        void=signatures.why_void(record, result.day, result.digest, result.breaks, result.ties),
         exit_code=result.exit_code,
         extent=result.extent,
         unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
@@ -174,7 +176,7 @@ def history(folder: Path, break_id: str) -> tuple[dict[str, Any], ...]:
 
     Raises `NotReconciled` where nothing is known of it.
     """
-    return break_history(Store(folder), break_id)
+    return break_history(Record(folder), break_id)
 
 
 def sign(
@@ -192,12 +194,12 @@ def sign(
     Raises `NotReconciled` where the role is not that person's, the same person signed in another
     one, or there is no result.
     """
-    store = Store(folder)
-    settings = read_config(store.config).close
+    record = Record(folder)
+    settings = read_config(record.config).close
     signing = signatures.Signing(
         role=role, who=who, comment=comment, at=now, entered_by=entered_by or who
     )
-    return signatures.sign(store, _result_of_day(store, day), signing, settings)
+    return signatures.sign(record, _result_of_day(record, day), signing, settings)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:
@@ -206,4 +208,4 @@ def verify(folder: Path, file: Path) -> VerifyResult:
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
     cannot be read.
     """
-    return verify_workbook(Store(folder), file)
+    return verify_workbook(Record(folder), file)

@@ -26,7 +26,7 @@ from warehouse.reconcile.close.close import (
 from warehouse.reconcile.close.pack import PackCheck
 from warehouse.reconcile.close.verify import verify_pack
 from warehouse.reconcile.model import RunResult, to_json
-from warehouse.reconcile.record.record import archived_path
+from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
 
@@ -295,7 +295,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
             (_replace(".html", b"grace", b"edith"), "index.html does not say"),
             (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
             (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
-            (_replace(".json", b'"difference": "1"', b'"difference": "2"'), "difference was"),
+            (_replace(".jsonl", b'"difference": "1"', b'"difference": "2"'), "difference was"),
             (_swap, "is of run"),
             (_ledger, "is not what its name says"),
         ],
@@ -394,7 +394,7 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n", f"ledger_{day}.csv")
     with pytest.raises(DayClosed, match='--as-of 2026-11-21 --restate "why"'):
         desk.run(day)
-    assert len(desk.folder.result_paths(day)) == 1
+    assert len(desk.folder.runs_of(day)) == 1
     service.run(
         desk.layout.database,
         desk.folder.root,

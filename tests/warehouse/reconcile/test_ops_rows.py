@@ -1,8 +1,5 @@
 """What is published of a year of results is read from what is new, and is always the same."""
 
-import os
-import shutil
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,6 +8,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.record import views
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
@@ -27,38 +25,15 @@ def desk(tmp_path: Path) -> Desk:
     return made
 
 
-def result(desk: Desk) -> Path:
-    """The file of its newest result."""
-    found = desk.folder.newest_path(date(2026, 11, 20))
-    assert found is not None
-    return found
-
-
-def test_rows_are_the_same_from_the_result_and_from_beside(desk: Desk) -> None:
-    """The first reading, a second one, and one after what stands beside is gone or damaged."""
+def test_a_damaged_database_is_an_error_and_no_empty_table(desk: Desk) -> None:
+    """Rows are the same each time; if the database is damaged, they are refused."""
     first = views.ops_rows(desk.folder)
     assert len(first["breaks"]) == 1
     assert first["signoffs"][0]["is_valid"]
-    beside = desk.folder.root / ".published" / "2026-11-20.json"
-    assert views.ops_rows(desk.folder) == first
-    for damage in ("{half", "[]", '{"of": []}'):
-        beside.write_text(damage, encoding="utf-8")
-        assert views.ops_rows(desk.folder) == first
-    shutil.rmtree(beside.parent)
-    assert views.ops_rows(desk.folder) == first
-
-
-def test_a_result_that_was_read_is_not_read_again(desk: Desk) -> None:
-    """A file of the same name, size and time is taken as known; any other is read."""
-    first = views.ops_rows(desk.folder)
-    path = result(desk)
-    about = path.stat()
-    path.write_bytes(b"x" * about.st_size)
-    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
-    assert views.ops_rows(desk.folder) == first
-    path.write_bytes(b"{half")
+    assert views.ops_rows(Record(desk.folder.root)) == first
+    desk.folder.database.write_bytes(b"x" * desk.folder.database.stat().st_size)
     with pytest.raises(NotReconciled, match="cannot be read"):
-        views.ops_rows(desk.folder)
+        views.ops_rows(Record(desk.folder.root))
 
 
 def test_a_new_result_of_the_day_is_seen(desk: Desk) -> None:

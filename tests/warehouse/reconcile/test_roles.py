@@ -13,7 +13,7 @@ from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.record import views
-from warehouse.reconcile.record.record import archived_path
+from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.terms import NotClosed, NotReconciled
 

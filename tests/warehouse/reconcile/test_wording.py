@@ -1,6 +1,5 @@
 """The texts for finance: the words of the trade, one order of columns, no page without content."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.model import SETTINGS_DIGEST
 from warehouse.reconcile.record import views
-from warehouse.reconcile.record.views import history_lines, newest_facts
+from warehouse.reconcile.record.views import history_lines, trends
 
 OFFICE = shutil.which("soffice")
 # Words that a reader in finance does not use, and texts that are instructions for a machine.
@@ -176,9 +175,8 @@ def test_a_break_that_came_back_has_one_age_everywhere(desk: Desk) -> None:
     assert ops["age_days"] == 0
     summary = list(book["Summary"].iter_rows(values_only=True))
     by_age = next(line for line in summary if line[0] == "Open")[1:5]
-    (facts,) = [newest_facts(desk.folder, day) for day in desk.folder.days()[-1:]]
-    assert facts is not None
-    assert by_age == facts.ages
+    [trend] = trends(desk.folder, desk.folder.days()[-1:])
+    assert by_age == trend.ages
     page = (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
     assert re.search(rf'{back["id"]}</td>(<td.*?</td>){{3}}<td class="n">0</td>', page)
 
@@ -336,20 +334,3 @@ def test_no_printed_page_is_empty(quiet: Path, tmp_path: Path) -> None:
     pages = (tmp_path / f"{quiet.stem}.pdf").read_bytes().count(b"/Type/Page/")
     shown = [sheet for sheet in openpyxl.load_workbook(quiet) if sheet.sheet_state == "visible"]
     assert pages == len(shown)
-
-
-def test_facts_that_an_older_nightbook_counted_are_counted_again(tmp_path: Path) -> None:
-    """Its copies had another name for breaks without an owner: they are not mixed with ours."""
-    made = Desk(tmp_path)
-    made.publish([Amount("1")], f"{DAYS[0]}T021500Z")
-    made.put(HEAD + "p1;BTC;v1;main;2\n")
-    made.run()
-    made.publish([Amount("1")], f"{DAYS[1]}T021500Z")
-    made.run()
-    for copy in (made.folder.root / ".facts").glob("*/*.json"):
-        facts = json.loads(copy.read_text("utf-8"))
-        copy.write_text(json.dumps(facts | {"owners": {"nobody": 1}, "form": 1}), "utf-8")
-    made.put(HEAD + "p1;BTC;v1;main;3\n")
-    sheet = openpyxl.load_workbook(made.run().files[0], data_only=True)["Summary"]
-    nights = [row for row in sheet.iter_rows(values_only=True) if row[0] == "Night"]
-    assert [row[1] for row in nights] == ["0-1 days, open", "Unassigned"]

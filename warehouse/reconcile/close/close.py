@@ -20,8 +20,9 @@ from warehouse.reconcile.close.month import (
 from warehouse.reconcile.close.pack import index_page
 from warehouse.reconcile.model import AGE_BANDS, Closing, count_ages, to_json
 from warehouse.reconcile.record import annotations
-from warehouse.reconcile.record.record import Store, archived_path
-from warehouse.reconcile.record.views import facts_of_runs
+from warehouse.reconcile.record.archive import archived_path
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.views import ledgers_by_day
 from warehouse.reconcile.settings.config import CloseSettings, read_config
 from warehouse.reconcile.terms import NotClosed, NotReconciled
 from warehouse.reconcile.workbook import edits
@@ -31,14 +32,14 @@ from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
 
-def packs(store: Store) -> Path:
+def packs(record: Record) -> Path:
     """Return the folder of all packs."""
-    return store.root / "packs"
+    return record.root / "packs"
 
 
-def pack_problem(store: Store, closing: Closing) -> str:
+def pack_problem(record: Record, closing: Closing) -> str:
     """Return what is wrong with the file of a pack; nothing where it is as it was written."""
-    path = packs(store) / closing.pack
+    path = packs(record) / closing.pack
     if not path.is_file():
         return f"its pack {closing.pack} is not there"
     is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
@@ -58,32 +59,29 @@ class PackDamage:
 
 def damaged_packs(folder: Path) -> list[PackDamage]:
     """Return what is wrong with the packs of closed months: nothing where all are as written."""
-    store = Store(folder)
+    record = Record(folder)
     return [
         PackDamage(
             f"{item.month}, version {item.version}: {problem}",
-            f"restore {packs(store)} from the backup",
+            f"restore {packs(record)} from the backup",
         )
-        for item in store.closings
-        if (problem := pack_problem(store, item))
+        for item in record.closings
+        if (problem := pack_problem(record, item))
     ]
 
 
-def remove_archived_ledgers(store: Store, today: date, keep_days: int) -> None:
+def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
     """Remove the kept ledgers that no day read since so many days, if a whole pack has them."""
-    days: dict[str, date] = {}
-    for day in store.days():
-        for run in facts_of_runs(store, day):
-            days |= {sha256: max(day, days.get(sha256, day)) for _, sha256 in run.files}
+    days = ledgers_by_day(record)
     old = {sha256: day for sha256, day in days.items() if (today - day).days > keep_days}
-    old = {sha256: day for sha256, day in old.items() if archived_path(store, sha256).is_file()}
-    for closing in store.closings if old else ():
-        if pack_problem(store, closing):
+    old = {sha256: day for sha256, day in old.items() if archived_path(record, sha256).is_file()}
+    for closing in record.closings if old else ():
+        if pack_problem(record, closing):
             continue
-        with zipfile.ZipFile(packs(store) / closing.pack) as names:
+        with zipfile.ZipFile(packs(record) / closing.pack) as names:
             manifest = pack.read_manifest(names.read(pack.MANIFEST))
         for sha256 in old.keys() & set(pack.ledgers_among(manifest).values()):
-            archived_path(store, sha256).unlink(missing_ok=True)
+            archived_path(record, sha256).unlink(missing_ok=True)
 
 
 _NAMED = 5
@@ -120,20 +118,20 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     Raises `NotReconciled` where there is nothing to close, `NotClosed` where a person must settle
     something first.
     """
-    store = Store(folder)
-    settings = read_config(store.config).close
+    record = Record(folder)
+    settings = read_config(record.config).close
     _require_role(settings, inputs)
-    _read_what_people_wrote(store, settings)
+    _read_what_people_wrote(record, settings)
     first, last = first_and_last(inputs.month)
-    month = read_month(store, inputs.month, books(database, first, last), inputs.now.date())
-    basis = closing_basis(store, month)
+    month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
+    basis = closing_basis(record, month)
     if month.closing is not None and month.closing.basis == basis:
-        return _existing_version(store, month, month.closing)
-    _require_answers(store, month, settings)
-    facts = _facts(store, month, inputs)
-    path = packs(store) / pack.pack_name(month.name, facts.version)
-    page = index_page(store, month, facts, _archived_ledgers(store, month))
-    sha256, size = pack.write_pack(path, facts, _members(store, month, facts, page))
+        return _existing_version(record, month, month.closing)
+    _require_answers(record, month, settings)
+    facts = _facts(record, month, inputs)
+    path = packs(record) / pack.pack_name(month.name, facts.version)
+    page = index_page(record, month, facts, _archived_ledgers(record, month))
+    sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
     index = path.with_suffix(".html")
     with written_aside(index) as file:
         file.write(page)
@@ -151,8 +149,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         sha256=sha256,
         size=size,
     )
-    store.closings.add(closing)
-    remove_archived_ledgers(store, inputs.now.date(), settings.keep_days)
+    record.closings.add(closing)
+    remove_archived_ledgers(record, inputs.now.date(), settings.keep_days)
     return CloseSummary(
         closing=closing,
         pack=path,
@@ -172,24 +170,24 @@ def _require_role(settings: CloseSettings, inputs: CloseInputs) -> None:
         )
 
 
-def _archived_ledgers(store: Store, month: Month) -> frozenset[str]:
+def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
     """Return the digests of the ledgers of a month that the archive still has."""
-    digests = pack.ledger_names(store, month)
-    return frozenset(digest for digest in digests if archived_path(store, digest).is_file())
+    digests = pack.ledger_names(record, month)
+    return frozenset(digest for digest in digests if archived_path(record, digest).is_file())
 
 
-def _read_what_people_wrote(store: Store, settings: CloseSettings) -> None:
+def _read_what_people_wrote(record: Record, settings: CloseSettings) -> None:
     """Take comments and signatures since the last run, so that no pack is without them."""
-    workbooks, _ = edits.find_workbooks(store)
-    if workbooks and store.days():
-        day = store.days()[-1]
-        annotations.read_comments(store, workbooks, day, settings, notices_of=stray_notices)
+    workbooks, _ = edits.find_workbooks(record)
+    if workbooks and record.days():
+        day = record.days()[-1]
+        annotations.read_comments(record, workbooks, day, settings, notices_of=stray_notices)
 
 
-def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSummary:
+def _existing_version(record: Record, month: Month, closing: Closing) -> CloseSummary:
     """Return the version that there is; raises `NotClosed` where its file is not as it was."""
-    path = packs(store) / closing.pack
-    if problem := pack_problem(store, closing):
+    path = packs(record) / closing.pack
+    if problem := pack_problem(record, closing):
         raise NotClosed(
             f"{month.name} is closed already and nothing changed since, but {problem}. Restore "
             f"{path} from the backup. Nothing was written."
@@ -204,7 +202,7 @@ def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSumm
     )
 
 
-def _facts(store: Store, month: Month, inputs: CloseInputs) -> pack.PackFacts:
+def _facts(record: Record, month: Month, inputs: CloseInputs) -> pack.PackFacts:
     return pack.PackFacts(
         month=month.name,
         version=month.closing.version + 1 if month.closing else 1,
@@ -214,41 +212,41 @@ def _facts(store: Store, month: Month, inputs: CloseInputs) -> pack.PackFacts:
         at=inputs.now.isoformat(),
         program=inputs.program_version,
         books={str(day.day): day.snapshot_id for day in month.days if day.snapshot_id},
-        changes=tuple(month_changes(store, month)),
-        missing=tuple(_missing(store, month)),
+        changes=tuple(month_changes(record, month)),
+        missing=tuple(_missing(record, month)),
         wording=WORDING,
     )
 
 
 def _members(
-    store: Store, month: Month, facts: pack.PackFacts, page: bytes
+    record: Record, month: Month, facts: pack.PackFacts, page: bytes
 ) -> Iterator[pack.PackMember]:
     yield pack.PackMember(pack.INDEX, page)
     yield pack.PackMember(pack.FACTS, json_bytes(to_json(facts)))
-    trail = pack.trail_table(store, month.first, month.through)
+    trail = pack.trail_table(record, month.first, month.through)
     yield pack.PackMember(pack.TRAIL, trail)
-    yield from pack.evidence(store, month)
+    yield from pack.evidence(record, month)
 
 
-def _missing(store: Store, month: Month) -> Iterator[str]:
+def _missing(record: Record, month: Month) -> Iterator[str]:
     """Yield what should be in the pack and is not there."""
-    yield from _missing_signatures(store, month)
+    yield from _missing_signatures(record, month)
     for result in month.results:
-        for path in store.day_files(result.day):
+        for path in record.day_files(result.day):
             if not path.is_file():
                 yield f"{path.name} is not in out/{result.day}"
         for source in result.sources:
-            if not archived_path(store, source.sha256).is_file():
+            if not archived_path(record, source.sha256).is_file():
                 yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
     for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
-        if not sha256 or not archived_path(store, sha256).is_file():
+        if not sha256 or not archived_path(record, sha256).is_file():
             yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not kept"
 
 
-def _missing_signatures(store: Store, month: Month) -> Iterator[str]:
+def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
     """Yield the signatures that a workbook has no row for."""
     for day in month.days:
-        workbook = store.day_files(day.day).workbook
+        workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
             content = with_signatures(workbook.read_bytes(), day.signatures)
             yield from (
@@ -256,7 +254,7 @@ def _missing_signatures(store: Store, month: Month) -> Iterator[str]:
             )
 
 
-def _require_answers(store: Store, month: Month, settings: CloseSettings) -> None:
+def _require_answers(record: Record, month: Month, settings: CloseSettings) -> None:
     """Raise `NotClosed` where recon.toml asks for more, or a workbook is not as it was written."""
     problems = []
     unsigned, last = month.in_state("unsigned", "nothing compared"), month.results[-1]
@@ -279,17 +277,17 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
             f"{month.name} was not closed, because recon.toml asks for more under [close]: "
             f"{'; '.join(problems)}. Nothing was written."
         )
-    _require_workbooks(store, month)
+    _require_workbooks(record, month)
 
 
-def _require_workbooks(store: Store, month: Month) -> None:
+def _require_workbooks(record: Record, month: Month) -> None:
     problems = []
     for result in month.results:
-        path = store.day_files(result.day).workbook
+        path = record.day_files(result.day).workbook
         if not path.is_file():  # it is told as missing
             continue
         try:
-            checked = verify_workbook(store, path)
+            checked = verify_workbook(record, path)
             differences = list(checked.differences)
             if checked.run_id != result.run_id:
                 differences = [f"it shows run {checked.run_id}, and {result.run_id} counts"]

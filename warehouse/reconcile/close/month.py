@@ -12,33 +12,33 @@ from warehouse.contract.wording import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
 from warehouse.reconcile.model import ClosedDay, Closing, Restatement, RunResult, Signature
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.signatures import valid
 from warehouse.reconcile.settings.config import CloseSettings
 from warehouse.reconcile.terms import DayClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
 
 
-def closings_of(store: Store, month: str) -> list[Closing]:
+def closings_of(record: Record, month: str) -> list[Closing]:
     """Return the versions of a month's pack, the oldest first."""
-    return [item for item in store.closings if item.month == month]
+    return [item for item in record.closings if item.month == month]
 
 
-def closing_of(store: Store, day: date) -> Closing | None:
+def closing_of(record: Record, day: date) -> Closing | None:
     """Return the newest closing that a day is locked by."""
-    closings = [item for item in closings_of(store, f"{day:%Y-%m}") if day <= item.through]
+    closings = [item for item in closings_of(record, f"{day:%Y-%m}") if day <= item.through]
     return closings[-1] if closings else None
 
 
 def restating(
-    store: Store, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
+    record: Record, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
 ) -> Callable[[], None]:
     """Return what stores that a closed day is run again; nothing is stored for an open one.
 
     Raises `DayClosed` if the day is closed and no reason is given, `NotReconciled` if that person
     may not restate it.
     """
-    closing, reason = closing_of(store, day), " ".join(why.split())
+    closing, reason = closing_of(record, day), " ".join(why.split())
     if closing is None:
         return lambda: None
     if not reason:
@@ -53,7 +53,7 @@ def restating(
             f"{day} is closed and was not restated: {refusal}. Nothing was reconciled and nothing "
             f"was changed. Let the {settings.closing_role} run it."
         )
-    before = store.result(day)
+    before = record.result(day)
     restatement = Restatement(
         day=day,
         who=who,
@@ -62,7 +62,7 @@ def restating(
         run_before=before.run_id if before else "",
         digest_before=before.digest if before else "",
     )
-    return lambda: store.restatements.add(restatement)
+    return lambda: record.restatements.add(restatement)
 
 
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
@@ -150,27 +150,27 @@ def books(database: Path, first: date, last: date) -> dict[date, str]:
     return {day: snapshot_id for day, snapshot_id in rows if first <= day <= last}
 
 
-def read_month(store: Store, month: str, book_ids: Mapping[date, str], today: date) -> Month:
+def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: date) -> Month:
     """Return how a month stands: whole where it is over, else through its last book or result.
 
     Raises `NotReconciled` where no day of it has a result.
     """
     first, last = first_and_last(month)
-    days = [day for day in store.days() if first <= day <= last]
+    days = [day for day in record.days() if first <= day <= last]
     if not days:
         raise NotReconciled(
             f"No day of {month} was reconciled, so there is nothing to close. Put a ledger into "
             "the inbox and run `nightbook reconcile run`."
         )
-    closings = closings_of(store, month)
+    closings = closings_of(record, month)
     through = last if today > last else max([*days, *book_ids])
     if closings:
         through = max(through, closings[-1].through)
-    return month_of(store, month, book_ids, through, closings[-1] if closings else None)
+    return month_of(record, month, book_ids, through, closings[-1] if closings else None)
 
 
 def month_of(
-    store: Store,
+    record: Record,
     month: str,
     book_ids: Mapping[date, str],
     through: date,
@@ -179,29 +179,29 @@ def month_of(
     """Return a month through one of its days."""
     first, _ = first_and_last(month)
     every = [first + timedelta(number) for number in range((through - first).days + 1)]
-    days = tuple(_month_day(store, day, book_ids.get(day, "")) for day in every)
+    days = tuple(_month_day(record, day, book_ids.get(day, "")) for day in every)
     return Month(month, first, days, closing)
 
 
-def _month_day(store: Store, day: date, snapshot_id: str) -> MonthDay:
-    result = store.result(day)
-    signatures = valid(store, result.digest) if result else {}
+def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
+    result = record.result(day)
+    signatures = valid(record, result.digest) if result else {}
     return MonthDay(day, snapshot_id or (result.snapshot_id if result else ""), result, signatures)
 
 
-def closing_basis(store: Store, month: Month) -> str:
+def closing_basis(record: Record, month: Month) -> str:
     """Return one digest of what a pack is about, so that nothing is closed twice."""
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
         "books": [[str(day.day), day.snapshot_id] for day in month.days],
-        "signatures": [item.no for item in store.signatures if item.day in month],
-        "restatements": [item.no for item in store.restatements if item.day in month],
+        "signatures": [item.no for item in record.signatures if item.day in month],
+        "restatements": [item.no for item in record.restatements if item.day in month],
     }
     return hashlib.sha256(json_bytes(content)).hexdigest()
 
 
-def month_changes(store: Store, month: Month) -> Iterator[str]:
+def month_changes(record: Record, month: Month) -> Iterator[str]:
     """Yield what is another than in the pack before, a sentence each."""
     if month.closing is None:
         return
@@ -213,7 +213,7 @@ def month_changes(store: Store, month: Month) -> Iterator[str]:
         then = before.get(day.day)
         whys = [
             f"{item.why} ({item.who}, {item.at})"
-            for item in store.restatements
+            for item in record.restatements
             if item.day == day.day and item.at > month.closing.at
         ]
         if then and then.digest != day.digest:
@@ -221,6 +221,6 @@ def month_changes(store: Store, month: Month) -> Iterator[str]:
             yield f"{day.day} was restated: run {then.run_id} is now {day.run_id}: {why}"
         elif whys:
             yield f"{day.day} was run again and its result is the same: {'; '.join(whys)}"
-    since = [item for item in store.signatures if item.day in month and item.at > month.closing.at]
+    since = [item for item in record.signatures if item.day in month and item.at > month.closing.at]
     if since:
         yield f"{count_of(len(since), 'signature')} came"

@@ -33,8 +33,10 @@ from warehouse.reconcile.model import (
     moment,
     to_json,
 )
+from warehouse.reconcile.record import tables
 from warehouse.reconcile.record.annotations import state
-from warehouse.reconcile.record.record import Store, archived_path
+from warehouse.reconcile.record.archive import archived_path
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import trail
 from warehouse.reconcile.settings.config import ROLES
 from warehouse.reconcile.workbook.sign_off import with_signatures
@@ -42,8 +44,10 @@ from warehouse.spreadsheet.reading.archives import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
-# In format 1 the name of a ledger was its SHA-256, and no more.
-FORMAT, _FIRST_FORMAT = 2, 1
+# In format 1 the name of a ledger was only its SHA-256. Up to format 2 the state was in JSON files,
+# which were called as in the homes of that time.
+FORMAT, _FIRST_FORMAT = 3, 1
+NAMED_LEDGERS = 2
 
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 
@@ -105,42 +109,39 @@ def pack_name(month: str, version: int) -> str:
     return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
 
 
-def evidence(store: Store, month: Month) -> Iterator[PackMember]:
+def evidence(record: Record, month: Month) -> Iterator[PackMember]:
     """Yield the files that stand behind a month, as they lie in the reconciliation's folder."""
     for day in month.days:
-        files = store.day_files(day.day)
+        files = record.day_files(day.day)
         for path in files if day.result else ():
             if path.is_file():
                 content = path.read_bytes()
                 if path == files.workbook:
                     content = with_signatures(content, day.signatures)
                 yield PackMember(f"{DAYS}{day.day}/{path.name}", content)
-    yield from _stored_records(store, month)
-    names = ledger_names(store, month)
+    yield from _stored_records(record, month)
+    names = ledger_names(record, month)
     names |= {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
     for sha256, name in sorted(names.items(), key=itemgetter(1)):
-        path = archived_path(store, sha256)
+        path = archived_path(record, sha256)
         if path.is_file():
             yield PackMember(name, path.read_bytes())
 
 
-def _stored_records(store: Store, month: Month) -> Iterator[PackMember]:
-    """Yield the results of every run, and all that people wrote."""
-    for day in (day.day for day in month.days):
-        for path in store.result_paths(day):
-            yield _of_store(store, path)
-            written = store.root / "written" / f"{store.result_at(path).written}.json.gz"
-            if written.is_file():
-                yield _of_store(store, written)
-    for records in (store.annotations, store.signatures, store.restatements, store.closings):
-        yield from (_of_store(store, path) for path in records.paths())
+def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
+    """Yield the rows of every run of the month, and of everything that people wrote."""
+    with record.connected() as connection:
+        for table, rows in tables.export(connection, month.first, month.through):
+            lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
+            yield PackMember(f"{STORE}{table}.jsonl", lines.encode("ascii"))
+    written = {run.written for day in month.days for run in record.runs_of(day.day)}
+    for identity in sorted(written - {""}):
+        content = record.imprint(identity)
+        if content is not None:
+            yield PackMember(f"{STORE}written/{identity}.json.gz", content)
 
 
-def _of_store(store: Store, path: Path) -> PackMember:
-    return PackMember(STORE + path.relative_to(store.root).as_posix(), path.read_bytes())
-
-
-def ledger_names(store: Store, month: Month) -> dict[str, str]:
+def ledger_names(record: Record, month: Month) -> dict[str, str]:
     """Return by digest the name that each ledger of a month has in its pack.
 
     It is the name that it had in the inbox, in a folder of the first day that read it.
@@ -148,8 +149,8 @@ def ledger_names(store: Store, month: Month) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for day in month.days:
-        for path in store.result_paths(day.day):
-            for source in store.result_at(path).sources:
+        for run in record.runs_of(day.day):
+            for source in run.sources:
                 if source.sha256 not in names:
                     name = _free_name(f"{LEDGERS}{day.day}/{_portable(source.name)}", taken)
                     names[source.sha256] = name
@@ -182,12 +183,12 @@ def _free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def trail_table(store: Store, first: date, through: date) -> bytes:
+def trail_table(record: Record, first: date, through: date) -> bytes:
     """Return the audit trail of a month as CSV; what a spreadsheet would run is text."""
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\r\n")
     rows.writerow(TITLES)
-    for line in trail(store, first, through):
+    for line in trail(record, first, through):
         rows.writerow([f"'{cell}" if is_hostile(cell) else cell for cell in line])
     return table.getvalue().encode("utf-8-sig", "surrogatepass")
 
@@ -228,8 +229,8 @@ def read_facts(content: bytes) -> PackFacts:
 def read_manifest(content: bytes) -> PackManifest:
     """Return the manifest of a pack; raise `ValueError` where that is no such file."""
     manifest = msgspec.json.decode(content, type=PackManifest)
-    if manifest.format not in (_FIRST_FORMAT, FORMAT):
-        known = f"{_FIRST_FORMAT} and {FORMAT}"
+    if not _FIRST_FORMAT <= manifest.format <= FORMAT:
+        known = f"{_FIRST_FORMAT} to {FORMAT}"
         raise ValueError(f"it has format {manifest.format}, and this nightbook reads {known}")
     return manifest
 
@@ -271,7 +272,9 @@ def read_list(names: zipfile.ZipFile, name: str) -> bytes:
     return names.read(entry)
 
 
-def unpack(names: zipfile.ZipFile, manifest: PackManifest, store: Store, check: PackCheck) -> bool:
+def unpack(
+    names: zipfile.ZipFile, manifest: PackManifest, record: Record, check: PackCheck
+) -> bool:
     """Unpack what the manifest lists, each file held against it; return whether all is whole."""
     check.name = f"{manifest.month}, version {manifest.version}"
     there = [entry.filename for entry in names.infolist() if entry.filename != MANIFEST]
@@ -286,7 +289,7 @@ def unpack(names: zipfile.ZipFile, manifest: PackManifest, store: Store, check: 
             check.differences.append(f"{name} is missing")
         elif not _is_ours(name):
             raise ValueError(f"{name[:80]!r} is no name of a file in a pack")
-        elif _copy(names, name, store, member.size) != member.sha256:
+        elif _copy(names, name, record, member.size) != member.sha256:
             check.differences.append(f"{name} is not as it was written")
     check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")
     return not check.differences
@@ -298,15 +301,15 @@ def _is_ours(name: str) -> bool:
     return is_plain and "\\" not in name and "\0" not in name
 
 
-def _copy(names: zipfile.ZipFile, name: str, store: Store, size: int) -> str:
+def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
     """Unpack one file to where the folder of a reconciliation has it; return its SHA-256."""
     entry = names.getinfo(name)
     if entry.file_size != size:
         return ""
     place = name.removeprefix(STORE)
     if name.startswith(DAYS):
-        place = f"{store.out.name}/{name.removeprefix(DAYS)}"
-    path, hashed = store.root / place, hashlib.sha256()
+        place = f"{record.out.name}/{name.removeprefix(DAYS)}"
+    path, hashed = record.root / place, hashlib.sha256()
     make_directory(path.parent)
     try:
         with names.open(entry) as source, path.open("wb") as target:
@@ -356,11 +359,11 @@ class AcceptedLine:
         return "; ".join(filter(None, texts))
 
 
-def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
+def index_page(record: Record, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
     """Return the page; `here` are the digests of the ledgers that the pack has."""
     last = month.results[-1]
     unsolved = sorted(last.unsolved_breaks, key=lambda break_: (break_.first_seen, break_.id))
-    accepted = _accepted_lines(store, month)
+    accepted = _accepted_lines(record, month)
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -382,16 +385,16 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         more=max(len(unsolved) - _MOST_BREAKS, 0),
         accepted=accepted[:_MOST_BREAKS],
         more_accepted=max(len(accepted) - _MOST_BREAKS, 0),
-        said=state(store),
-        ledgers=list(_ledgers(month, here, ledger_names(store, month))),
+        said=state(record),
+        ledgers=list(_ledgers(month, here, ledger_names(record, month))),
         settings=_settings(month),
-        earlier=closings_of(store, month.name),
-        restatements=[item for item in store.restatements if item.day in month],
+        earlier=closings_of(record, month.name),
+        restatements=[item for item in record.restatements if item.day in month],
     )
     return page.encode("utf-8", "replace")
 
 
-def _accepted_lines(store: Store, month: Month) -> list[AcceptedLine]:
+def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
     """Return the breaks that were accepted on any day of a month, those of its last day first."""
     found: dict[tuple[str, str], list[tuple[RunResult, Break]]] = {}
     for result in month.results:
@@ -402,7 +405,7 @@ def _accepted_lines(store: Store, month: Month) -> list[AcceptedLine]:
     lines = []
     for accepted in found.values():
         result, break_ = accepted[-1]
-        said = states.setdefault(result.revision, state(store, result.revision))
+        said = states.setdefault(result.revision, state(record, result.revision))
         days = tuple(day.day for day, _ in accepted)
         lines.append(AcceptedLine(break_, said.decision(break_.id), days))
     return sorted(lines, key=lambda line: (-line.days[-1].toordinal(), line.break_.id))

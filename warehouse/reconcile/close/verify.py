@@ -27,7 +27,7 @@ from warehouse.reconcile.close.pack import (
 )
 from warehouse.reconcile.match import compare
 from warehouse.reconcile.model import RunResult
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import write
 from warehouse.reconcile.workbook.content import WORDING
@@ -58,12 +58,12 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
             tempfile.TemporaryDirectory(prefix="nightbook-pack-") as scratch,
         ):
             check.sha256 = digest_of(file)
-            store = Store(Path(scratch) / "reconcile")
+            record = Record(Path(scratch) / "reconcile")
             manifest = pack.read_manifest(read_list(names, pack.MANIFEST))
-            is_whole = unpack(names, manifest, store, check)
+            is_whole = unpack(names, manifest, record, check)
             if is_whole:
-                facts = pack.read_facts((store.root / pack.FACTS).read_bytes())
-                _compare(store, manifest, facts, check, program_version)
+                facts = pack.read_facts((record.root / pack.FACTS).read_bytes())
+                _compare(record, manifest, facts, check, program_version)
     except _UNSUITED as error:
         raise NotReconciled(
             f"{file.name} is no pack of a month, or it is cut: {type(error).__name__}: "
@@ -73,26 +73,26 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
 
 
 def _compare(
-    store: Store, manifest: PackManifest, facts: PackFacts, check: PackCheck, program_version: str
+    record: Record, manifest: PackManifest, facts: PackFacts, check: PackCheck, program_version: str
 ) -> None:
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
     first, last = first_and_last(facts.month)
     if not first <= facts.through <= last:
         raise ValueError(f"it says that it is of {facts.month} through {facts.through}")
-    month = month_of(store, facts.month, book_ids, facts.through)
+    month = month_of(record, facts.month, book_ids, facts.through)
     if not month.results:
         raise ValueError("it has no result")
     with _telling(check, "results"):
-        _compare_results(store, month, check)
-    _compare_workbooks(store, month, facts, check)
-    _compare_signatures(store, month, check)
-    _compare_inputs(store, month, manifest, check)
-    _compare_pages(store, month, manifest, facts, check, program_version=program_version)
+        _compare_results(record, month, check)
+    _compare_workbooks(record, month, facts, check)
+    _compare_signatures(record, month, check)
+    _compare_inputs(record, month, manifest, check)
+    _compare_pages(record, month, manifest, facts, check, program_version=program_version)
     check.uncompared += [f"not in the pack when it was made: {words}" for words in facts.missing]
 
 
 def _compare_pages(
-    store: Store,
+    record: Record,
     month: Month,
     manifest: PackManifest,
     facts: PackFacts,
@@ -103,16 +103,16 @@ def _compare_pages(
     """Render the pages for people again, unless another nightbook or other words wrote them."""
     pages = {}
     if facts.wording == WORDING:
-        pages[pack.TRAIL] = pack.trail_table(store, month.first, month.through)
+        pages[pack.TRAIL] = pack.trail_table(record, month.first, month.through)
         if facts.program == program_version:
             here = frozenset(pack.ledgers_among(manifest).values())
-            pages[pack.INDEX] = index_page(store, month, facts, here)
+            pages[pack.INDEX] = index_page(record, month, facts, here)
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
             f"{' and '.join(left)} by an older nightbook ({facts.program}): only with the manifest"
         )
     for name, content in pages.items():
-        if (store.root / name).read_bytes() != content:
+        if (record.root / name).read_bytes() != content:
             check.differences.append(f"{name} does not say what the files of the pack say")
     if pages:
         check.compared.append(" and ".join(pages))
@@ -126,11 +126,11 @@ def _telling(check: PackCheck, what: str) -> Iterator[None]:
         check.differences.append(f"{what} cannot be read: {str(error)[:200]}")
 
 
-def _compare_results(store: Store, month: Month, check: PackCheck) -> None:
+def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
     """Make the digest of each result again, from the positions of its day."""
     number = keys = 0
     for result in month.results:
-        path = store.day_files(result.day).positions
+        path = record.day_files(result.day).positions
         if not path.is_file():  # told as missing where it was when the pack was made
             check.uncompared.append(f"the result of {result.day}: {path.name} is not there")
             continue
@@ -166,17 +166,17 @@ def _digest(path: Path, result: RunResult) -> tuple[str, int]:
         return compare.digest(connection, result.fields, also), table.num_rows
 
 
-def _compare_workbooks(store: Store, month: Month, facts: PackFacts, check: PackCheck) -> None:
+def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: PackCheck) -> None:
     number = 0
     for day in month.days:
-        result, path = day.result, store.day_files(day.day).workbook
+        result, path = day.result, record.day_files(day.day).workbook
         if result is None:
             continue
         if not path.is_file():
             check.uncompared.append(f"{path.name} is not there")
             continue
         try:
-            workbook = verify_workbook(store, path)
+            workbook = verify_workbook(record, path)
         except NotReconciled as error:
             check.differences.append(str(error))
             continue
@@ -196,20 +196,20 @@ def _compare_workbooks(store: Store, month: Month, facts: PackFacts, check: Pack
     check.compared.append(f"{count_of(number, 'workbook')} with every cell that nightbook wrote")
 
 
-def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
-    signatures = [item for item in store.signatures if item.day in month]
+def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
+    signatures = [item for item in record.signatures if item.day in month]
     for signature in signatures:
-        result = store.result_of(signature.run_id)
+        result = record.result_of(signature.run_id)
         if result is None or result.digest != signature.digest or result.day != signature.day:
             check.differences.append(f"{signature.day}: {signature.words} is of no result here")
     check.compared.append(f"{count_of(len(signatures), 'signature')} with the result it is of")
 
 
-def _compare_inputs(store: Store, month: Month, manifest: PackManifest, check: PackCheck) -> None:
+def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
     """Check that each ledger and recon.toml is what its name says, and what the results read."""
     ledgers = pack.ledgers_among(manifest)
-    expected = pack.ledger_names(store, month)
-    if manifest.format < pack.FORMAT:
+    expected = pack.ledger_names(record, month)
+    if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}
     expected |= {day.settings: f"{pack.SETTINGS}{day.settings}.toml" for day in month.closed_days}
     there = {

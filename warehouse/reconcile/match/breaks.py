@@ -247,12 +247,12 @@ def assemble_break(
     ledger: Ledger,
     reference: Reference,
     history: History,
+    occurrences: Mapping[str, tuple[int, str]],
     config: Config,
 ) -> Break:
     """Return one break of this run with its age, its status and its comments."""
-    pair, prior = case.pair.pair, history.prior
-    last_episode = prior.episodes.get(case.id) if prior else None
-    age = age_of(case.pair, history.day, case.earlier, last_episode)
+    pair = case.pair.pair
+    age = age_of(case.pair, history.day, case.earlier, occurrences.get(case.id))
     # Comments are kept under the id that a break had before its level changed.
     id_ = case.earlier.id if case.earlier else case.id
     comments, difference = history.comments, plain(case.pair.difference)
@@ -352,8 +352,14 @@ def reconcile(
     pairs = list(pair_names(cases, fields, _accounts_of_both(connection, cases, fields)))
     causes = suggest_causes(cases, fields, pairs)
     suggested = suggest_aliases(pairs)
+    new = [case.id for case in cases if case.earlier is None]
     assembled = partial(
-        assemble_break, ledger=ledger, reference=reference, history=history, config=config
+        assemble_break,
+        ledger=ledger,
+        reference=reference,
+        history=history,
+        occurrences=history.latest_occurrences(new),
+        config=config,
     )
     breaks = [assembled(case, cause=causes.get(case.id, "")) for case in cases]
     return Outcome(
@@ -364,8 +370,6 @@ def reconcile(
         uncovered=matches.uncovered,
         breaks=tuple(sorted(breaks, key=_order)),
         ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
-        episodes=(dict(history.prior.episodes) if history.prior else {})
-        | {break_.id: (break_.episode, break_.ever_seen.isoformat()) for break_ in breaks},
         renamed={id_: old.id for id_, old in followed.earlier.items() if old.id != id_},
         aliases=(*matches.aliases, *suggested),
         notices=(

@@ -7,6 +7,7 @@ what the entries up to it come to; a workbook says which revision it was made fr
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -28,10 +29,9 @@ from warehouse.reconcile.model import (
     WorkbookEdits,
     breaks_by_id,
     in_cell,
-    to_json,
 )
 from warehouse.reconcile.record import signatures
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import CloseSettings
 
 _ALSO = "\n-- also: "
@@ -61,33 +61,40 @@ class MergeStates:
     current: State
 
 
-def state(store: Store, revision: int | None = None, *, without: date | None = None) -> State:
-    """Return what the entries come to, up to a revision or all of them.
+_STATE = """
+    select break_id, field, value, coalesce(episode, 1) as episode,
+      coalesce(accepted, '') as accepted,
+      coalesce(said_on, substr(at, 1, 10)) as "on", coalesce(said_by, who) as "by",
+      coalesce(note, '') as note
+    from (
+      select e.*, v.who, v.at, row_number() over (
+        partition by e.break_id, e.field order by e.revision desc, e.entry_no desc) as nth
+      from entries as e join revisions as v on v.no = e.revision
+      where v.no <= ?1 and not e.is_restored and v.engine_day is not ?2
+        and v.no not in (select revision from replacements where replaced_by <= ?1)
+    )
+    where nth = 1
+"""
+_ALL = (1 << 62) - 1  # a revision above all others
 
-    What the engine said of a day and took back counts no more; `without` leaves out all that it
-    said of that day, which a run of that day decides anew.
+
+def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
+    """Return the value of every field of every break, at a revision or now.
+
+    Entries of the engine about a day that it replaced later do not count. `without` leaves out all
+    entries of the engine about that day, because a run of that day decides them anew.
     """
+    last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
     decisions: dict[str, StatusDecision] = {}
-    notes = [note for note in store.annotations if revision is None or note.no <= revision]
-    undone = {number for note in notes for number in note.replaces}
-    for note in notes:
-        if note.no in undone or (without and note.engine_day == without.isoformat()):
-            continue
-        for entry in note.entries:
-            if entry.is_restored:
-                continue
-            breaks.setdefault(entry.break_id, {})[entry.field] = entry.value
-            if entry.field == "status":
-                decisions[entry.break_id] = StatusDecision(
-                    status=entry.value,
-                    episode=1 if entry.episode is None else entry.episode,
-                    accepted=entry.accepted or "",
-                    on=entry.said_on or note.at[:10],
-                    by=entry.said_by or note.who,
-                    note=entry.note or "",
-                )
-    return State(notes[-1].no if notes else 0, breaks, decisions)
+    # No day of the engine is an empty text, so that nothing is left out for it.
+    for row in record.select(_STATE, last, without.isoformat() if without else ""):
+        id_, field, value = (row.pop(name) for name in ("break_id", "field", "value"))
+        breaks.setdefault(id_, {})[field] = value
+        if field == "status":
+            decisions[id_] = StatusDecision(status=value, **row)
+    [newest] = record.select("select coalesce(max(no), 0) as no from revisions where no <= ?", last)
+    return State(newest["no"], breaks, decisions)
 
 
 def comparable_text(text: str) -> str:
@@ -234,21 +241,13 @@ def _with_difference(entry: Entry, break_: Break | None) -> Entry:
     )
 
 
-def entries_about(store: Store, break_id: str) -> Iterator[dict[str, object]]:
-    """Yield all that was written about a break, oldest first, for `history`."""
-    for note in store.annotations:
-        for entry in note.entries:
-            if entry.break_id == break_id:
-                yield {"at": note.at, "kind": "said", "who": note.who} | to_json(entry)
-
-
 def read_comments(
-    store: Store,
+    record: Record,
     workbooks: list[WorkbookEdits],
     day: date,
     settings: CloseSettings,
     *,
-    notices_of: Callable[[Store, WorkbookEdits], Iterable[Notice]],
+    notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
 ) -> None:
     """Store what people wrote, once for each version of each file, and what is to say of it.
 
@@ -256,17 +255,17 @@ def read_comments(
     """
     for workbook in workbooks:
         states = MergeStates(
-            shown=state(store, workbook.base_revision),
-            base=state(store, workbook.base_revision, without=day),
-            current=state(store, without=day),
+            shown=state(record, workbook.base_revision),
+            base=state(record, workbook.base_revision, without=day),
+            current=state(record, without=day),
         )
-        result = store.result_of(workbook.run_id)
-        refusal = signatures.why_not_accept(store, workbook, result, settings)
+        result = record.result_of(workbook.run_id)
+        refusal = signatures.why_not_accept(record, workbook, result, settings)
         entries, notices = merge_edits(workbook, states, breaks_by_id(result), refusal)
-        notices += signatures.take_signatures(store, workbook, settings)
-        notices += notices_of(store, workbook)
+        notices += signatures.take_signatures(record, workbook, settings)
+        notices += notices_of(record, workbook)
         if entries or notices:
-            store.annotations.add(
+            record.annotations.add(
                 Annotation(
                     who=workbook.who,
                     at=workbook.at.isoformat(),
@@ -279,42 +278,43 @@ def read_comments(
                     notices=tuple(notices),
                 )
             )
-    store.add_workbooks([workbook.sha256 for workbook in workbooks])
+    record.add_workbooks([workbook.sha256 for workbook in workbooks])
 
 
-def notices_of_day(store: Store, day: date) -> Iterator[Notice]:
+def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
     """Yield what there was to say of the workbooks read for a day, by this run or one before it."""
-    for annotation in store.annotations:
+    for annotation in record.annotations:
         if annotation.read_for == day.isoformat():
             yield from annotation.notices
 
 
-def history(store: Store, day: date) -> History:
+def history(record: Record, day: date) -> History:
     """Return what was known when a run begins: the result before, and what people decided.
 
     The newest day may open any break again; an earlier one only says anew what it had said.
     """
-    comments, in_force = state(store, without=day), state(store)
-    is_newest = store.is_newest(day)
+    comments, in_force = state(record, without=day), state(record)
+    is_newest = record.is_newest(day)
     return History(
         day=day,
-        prior=store.result_before(day),
+        prior=record.result_before(day),
         comments=comments,
         may_open=lambda id_: is_newest or comments.of(id_, "status") != in_force.of(id_, "status"),
+        latest_occurrences=partial(record.latest_occurrences, day),
     )
 
 
-def store_entries(store: Store, outcome: Outcome, at: datetime) -> None:
+def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
     """Store what the engine says of the day of a run, in place of what it had said of it."""
-    before = _in_force(store, outcome.day)
+    before = _in_force(record, outcome.day)
     old = [entry for note in before for entry in note.entries if not entry.is_restored]
-    now = state(store, without=outcome.day)
-    ids = None if store.is_newest(outcome.day) else {entry.break_id for entry in old}
+    now = state(record, without=outcome.day)
+    ids = None if record.is_newest(outcome.day) else {entry.break_id for entry in old}
     entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
     if entries == old:
         return
-    restored = _restorations(old, entries, state(store), now)
-    store.annotations.add(
+    restored = _restorations(old, entries, state(record), now)
+    record.annotations.add(
         Annotation(
             who=ENGINE,
             at=at.isoformat(),
@@ -329,12 +329,12 @@ def store_entries(store: Store, outcome: Outcome, at: datetime) -> None:
     )
 
 
-def _in_force(store: Store, day: date) -> list[Annotation]:
+def _in_force(record: Record, day: date) -> list[Annotation]:
     """Return what the engine said of a day and did not take back."""
-    undone = {number for note in store.annotations for number in note.replaces}
+    undone = {number for note in record.annotations for number in note.replaces}
     return [
         note
-        for note in store.annotations
+        for note in record.annotations
         if note.engine_day == day.isoformat() and note.no not in undone
     ]
 

@@ -1,79 +1,73 @@
-"""The folder of the reconciliation, whose files appear whole or not at all.
+"""The state of a reconciliation: one SQLite file, `record.db`, in the folder `reconcile` of a home.
 
-`results/<day>/<no>-<run>.json` and the numbered files of `annotations`, `signoffs`, `restatements`
-and `closings` are only ever added to.
+A run commits once, before its files are written. A second transaction records what was written. The
+files that people use (inbox, recon.toml, workbooks, packs) and the archived inputs stay files.
 """
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
-from warehouse.reconcile.model import (
-    Annotation,
-    Closing,
-    DaySettings,
-    Notice,
-    Restatement,
-    RunResult,
-    Signature,
-    to_json,
-    with_present_ages,
-)
-from warehouse.reconcile.settings.config import TEMPLATE, Config
+from warehouse.reconcile.model import Annotation, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.record import migrate, tables
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.spreadsheet.reading.archives import LedgerFile
-from warehouse.spreadsheet.reading.grid import OpenedFile
-from warehouse.storage.layout import make_directory, read_json, written_aside
+from warehouse.storage.layout import FILE_MODE, make_directory
 
-Content = TypeVar("Content")
-
-Record = TypeVar("Record", bound=msgspec.Struct)
-
-_DIGITS = 6  # of a file's number
+NAME = "record.db"
+VERSION = 1  # of the schema, kept as user_version
+WAIT = 30  # seconds for another writer
+_SCHEMA = Path(__file__).with_name("schema.sql")
+_Record = TypeVar("_Record", bound=msgspec.Struct)
+_Value = TypeVar("_Value")
 
 
 class DayFiles(NamedTuple):
-    """What a run writes for a day: the workbook, and for machines every key and the breaks."""
+    """The files that a run writes for a day: the workbook, and for programs all keys and breaks."""
 
     workbook: Path
     positions: Path
     breaks: Path
 
 
-class NumberedRecords(Generic[Record]):
-    """The records of a folder in the order in which they came, a numbered file each."""
+class RecordTable(Generic[_Record]):
+    """All records of one kind, the oldest first. Iterate over them, or add one."""
 
-    def __init__(self, folder: Path, kind: type[Record]) -> None:
-        self._folder, self._kind = folder, kind
+    def __init__(
+        self,
+        record: "Record",
+        name: str,
+        read: Callable[[sqlite3.Connection], list[_Record]],
+        insert: Callable[[sqlite3.Connection, _Record], None],
+    ) -> None:
+        self._record, self._name, self._read, self._insert = record, name, read, insert
 
-    @cached_property
-    def _records(self) -> list[Record]:
-        return [_read(path, self._kind) for path in self.paths()]
+    def __iter__(self) -> Iterator[_Record]:
+        return iter(self._record.cached(self._name, self._read))
 
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self._records)
-
-    def paths(self) -> list[Path]:
-        """Return their files."""
-        return _numbered_files(self._folder)
-
-    def add(self, record: Record) -> None:
-        """Add one behind all others."""
-        number = _add(self._folder, "", to_json(record))
-        self._records.append(replace(record, no=number))
+    def add(self, item: _Record) -> None:
+        """Add a record behind all others; it gets the next number."""
+        with self._record.transaction() as connection:
+            numbers = f"select coalesce(max(no), 0) + 1 from {self._name}"  # noqa: S608 - our own name
+            [(no,)] = connection.execute(numbers).fetchall()
+            self._insert(connection, replace(item, no=no))
+            self._record.forget(self._name)
 
 
-class Store:
-    """The folder `<home>/reconcile`, opened once for a run or a command.
+class Record:
+    """The folder `<home>/reconcile`: its files, and the state in `record.db`.
 
-    What was read once is not read again, so that one run sees one state of every file.
+    Every method raises `NotReconciled` if the database is damaged, locked by another writer, or of
+    a newer nightbook. Homes of older nightbooks, which kept JSON files, are migrated when they are
+    opened. Not thread-safe.
     """
 
     def __init__(self, root: Path) -> None:
@@ -81,20 +75,29 @@ class Store:
         self.config = root / "recon.toml"
         self.inbox = root / "inbox"
         self.out = root / "out"
-        self.mappings = root / "mappings.json"
-        self.annotations = NumberedRecords(root / "annotations", Annotation)
-        self.signatures = NumberedRecords(root / "signoffs", Signature)
-        self.restatements = NumberedRecords(root / "restatements", Restatement)
-        self.closings = NumberedRecords(root / "closings", Closing)
-        self._results: dict[Path, RunResult] = {}
+        self.database = root / NAME
+        self.annotations = RecordTable[Annotation](
+            self, "revisions", tables.read_annotations, tables.insert_annotation
+        )
+        self.signatures = RecordTable[Signature](
+            self, "signatures", tables.read_signatures, tables.insert_signature
+        )
+        self.restatements = RecordTable[Restatement](
+            self, "restatements", tables.read_restatements, tables.insert_restatement
+        )
+        self.closings = RecordTable[Closing](
+            self, "closings", tables.read_closings, tables.insert_closing
+        )
+        self._transaction: sqlite3.Connection | None = None
+        self._cache: dict[object, Any] = {}
 
     def make(self) -> None:
-        """Make the folders that people use."""
+        """Create the folders that people use."""
         make_directory(self.inbox)
         make_directory(self.out)
 
     def day_files(self, day: date) -> DayFiles:
-        """Return where the files of a day lie, whether they are there or not."""
+        """Return the paths of the files of a day, even if they do not exist."""
         folder = self.out / day.isoformat()
         return DayFiles(
             workbook=folder / f"recon_{day}.xlsx",
@@ -102,194 +105,300 @@ class Store:
             breaks=folder / f"breaks_{day}.machines.csv",
         )
 
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Store everything in the block at once, or nothing if it raises. Blocks may be nested."""
+        if self._transaction is not None:
+            yield self._transaction
+            return
+        with self._reporting(), closing(self._open_for_writing()) as connection:
+            connection.execute("begin immediate")
+            self._transaction = connection
+            self._cache.clear()
+            try:
+                yield connection
+                connection.execute("commit")
+            except BaseException:
+                self._cache.clear()
+                with suppress(sqlite3.Error):
+                    connection.execute("rollback")
+                raise
+            finally:
+                self._transaction = None
+
+    @contextmanager
+    def connected(self) -> Iterator[sqlite3.Connection]:
+        """Open the state for queries.
+
+        Fetch all rows inside the block, because an open query blocks writers.
+        """
+        if self._transaction is not None:
+            yield self._transaction
+            return
+        with self._reporting(), closing(self._open_for_reading()) as connection:
+            yield connection
+
+    def select(self, sql: str, *parameters: object) -> list[tables.Row]:
+        """Return all rows of a query."""
+        with self.connected() as connection:
+            return tables.select(connection, sql, *parameters)
+
+    def cached(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
+        """Read something once, so that a command sees one state of it."""
+        if name not in self._cache:
+            with self.connected() as connection:
+                self._cache[name] = read(connection)
+        value: _Value = self._cache[name]
+        return value
+
+    def forget(self, name: object) -> None:
+        """Read something again the next time."""
+        self._cache.pop(name, None)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise self._unreadable(error) from error
+            raise NotReconciled(
+                f"{self.database} is in use by another command for more than {WAIT} s. Nothing was "
+                "changed. Run the command again when the other one has ended."
+            ) from error
+        except (sqlite3.Error, msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> NotReconciled:
+        return NotReconciled(
+            f"{self.database} cannot be read ({type(error).__name__}: {str(error)[:200]}), because "
+            "it was changed or damaged. Nothing was reconciled and nothing was changed. Restore "
+            "that folder from the backup."
+        )
+
+    def _open_for_reading(self) -> sqlite3.Connection:
+        if not self.database.exists() and migrate.has_folders(self.root):
+            if not os.access(self.root, os.W_OK):
+                return self._imported()
+            self._migrate()
+        if not self.database.exists():
+            return _empty()
+        # A journal that a killed writer left must be rolled back, which needs write permission.
+        may_write = os.access(self.database, os.W_OK) and os.access(self.root, os.W_OK)
+        connection = _connect(self.database, "rw" if may_write else "ro")
+        if not self._version(connection):
+            connection.close()
+            return _empty()
+        return connection
+
+    def _open_for_writing(self) -> sqlite3.Connection:
+        make_directory(self.root)
+        if not self.database.exists() and migrate.has_folders(self.root):
+            self._migrate()
+        if not self.database.exists():
+            # SQLite gives its journal the mode of the database.
+            with suppress(FileExistsError):
+                os.close(os.open(self.database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
+        connection = _connect(self.database, "rw")
+        if not self._version(connection):
+            _create_tables(connection)
+        return connection
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        try:
+            [(version,)] = connection.execute("pragma user_version").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        if version > VERSION:
+            connection.close()
+            raise NotReconciled(
+                f"{self.database} was written by a newer nightbook (version {version}, and this "
+                f"one reads version {VERSION}). Nothing was changed. Use the newer nightbook."
+            )
+        return int(version)
+
+    def _imported(self) -> sqlite3.Connection:
+        """Return the state of an older home in memory, because this user may not migrate it."""
+        connection = _empty()
+        migrate.import_folder(self.root, connection)
+        return connection
+
+    def _migrate(self) -> None:
+        """Import the JSON files of an older nightbook, and move them to `.before-record`."""
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # of two commands, one migrates
+            if not self.database.exists():
+                aside = self.root / f".{NAME}.aside"
+                aside.unlink(missing_ok=True)
+                os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
+                with closing(_connect(aside, "rw")) as connection:
+                    _create_tables(connection)
+                    # The runs of a pack refer to runs of the month before, which it does not have.
+                    connection.execute("pragma foreign_keys = off")
+                    connection.execute("begin immediate")
+                    migrate.import_folder(self.root, connection)
+                    connection.execute("commit")
+                aside.rename(self.database)
+                os.fsync(folder)
+            migrate.move_folders(self.root)
+        finally:
+            os.close(folder)
+
     def days(self) -> list[date]:
-        """Return the days that have a result, oldest first."""
-        folder = self.root / "results"
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        return [date.fromisoformat(name) for name in names if _numbered_files(folder / name)]
+        """Return the days that have a result, the oldest first."""
+        rows = self.cached(
+            "days",
+            lambda connection: tables.select(
+                connection, "select distinct day from runs order by day"
+            ),
+        )
+        return [date.fromisoformat(row["day"]) for row in rows]
 
     def is_newest(self, day: date) -> bool:
         """Return whether no later day has a result."""
         return all(day >= stored for stored in self.days())
 
-    def result_paths(self, day: date) -> list[Path]:
-        """Return the files of all results of a day, the oldest first."""
-        return _numbered_files(self.root / "results" / day.isoformat())
-
-    def newest_path(self, day: date) -> Path | None:
-        """Return the file of the newest result of a day."""
-        files = self.result_paths(day)
-        return files[-1] if files else None
+    def runs_of(self, day: date) -> list[RunResult]:
+        """Return all results of a day, the oldest first."""
+        sql = "select * from runs where day = ? order by day_no"
+        return [self._run(row) for row in self.select(sql, day.isoformat())]
 
     def result(self, day: date) -> RunResult | None:
         """Return the newest result of a day."""
-        path = self.newest_path(day)
-        return self.result_at(path) if path else None
+        return self._first("where day = ? order by day_no desc", day.isoformat())
 
     def result_of(self, run_id: str) -> RunResult | None:
-        """Return the result of one run, as it was stored last."""
-        for path in sorted((self.root / "results").glob("*/*.json"), reverse=True):
-            if path.stem.partition("-")[2] == run_id:
-                return self.result_at(path)
-        return None
+        """Return the result of a run, as it was stored last."""
+        return self._first("where run_id = ? order by day desc, day_no desc", run_id)
 
     def result_before(self, day: date) -> RunResult | None:
-        """Return the newest result of an earlier day."""
-        earlier = [stored for stored in self.days() if stored < day]
-        return self.result(earlier[-1]) if earlier else None
+        """Return the newest result of the last day before a day."""
+        return self._first("where day < ? order by day desc, day_no desc", day.isoformat())
 
-    def result_at(self, path: Path) -> RunResult:
-        """Return the result that a file holds."""
-        if path not in self._results:
-            self._results[path] = with_present_ages(_read(path, RunResult))
-        return self._results[path]
+    def _first(self, condition: str, value: str) -> RunResult | None:
+        rows = self.select(f"select * from runs {condition} limit 1", value)  # noqa: S608 - above
+        return self._run(rows[0]) if rows else None
+
+    def _run(self, row: tables.Row) -> RunResult:
+        return self.cached(("run", row["no"]), lambda connection: tables.read_run(connection, row))
+
+    def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
+        """Return by break ID the last occurrence and the first day ever, as known before a day."""
+        sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
+        with self.connected() as connection:
+            rows = tables.select(connection, sql, before.isoformat())
+            return tables.latest_occurrences(connection, rows[0]["no"], ids) if rows else {}
 
     def add_result(self, result: RunResult) -> RunResult:
-        """Store the result of a run and return it; the same one again replaces itself."""
-        folder = self.root / "results" / result.day.isoformat()
-        files = _numbered_files(folder)
-        content = to_json(result)
-        # A run's id is of its digest: the same id is the same result, made once more.
-        if files and files[-1].stem.endswith(result.run_id):
-            write_json(files[-1], content | {"no": len(files)})
-        else:
-            _add(folder, f"-{result.run_id}", content)
-        self._results.clear()
-        stored = self.result(result.day)
-        return stored or result
+        """Store the result of a run and return it.
 
-    def known_shapes(self) -> dict[str, dict[str, str]]:
-        """Return what was learned of ledgers by their headers."""
-        return _read(self.mappings, dict[str, dict[str, str]]) if self.mappings.exists() else {}
+        If the newest result of its day has the same run ID, it is the same result, computed once
+        more, and the new one replaces it.
+        """
+        day = result.day.isoformat()
+        newest = "select no, day_no, run_id from runs where day = ? order by day_no desc limit 1"
+        prior = "select no from runs where day < ? order by day desc, day_no desc limit 1"
+        with self.transaction() as connection:
+            last = next(iter(tables.select(connection, newest, day)), None)
+            before = next(iter(tables.select(connection, prior, day)), None)
+            is_again = last is not None and last["run_id"] == result.run_id
+            tables.insert_run(
+                connection,
+                result,
+                no=last["no"] if last and is_again else None,
+                day_no=(last["day_no"] if last else 0) + (not is_again),
+                prior=before["no"] if before else None,
+            )
+            self._cache.clear()
+            return self.result(result.day) or result
+
+    def lessons(self) -> dict[str, dict[str, str]]:
+        """Return what was learned of ledgers, by the fingerprint of their header."""
+        lessons: dict[str, dict[str, str]] = {}
+        for row in self.select("select * from lessons order by fingerprint, name"):
+            lessons.setdefault(row["fingerprint"], {})[row["name"]] = row["value"]
+        return lessons
+
+    def store_lessons(self, lessons: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace what was learned of ledgers."""
+        with self.transaction() as connection:
+            connection.execute("delete from lessons")
+            rows = (
+                {"fingerprint": fingerprint, "name": name, "value": value}
+                for fingerprint, learned in lessons.items()
+                for name, value in learned.items()
+            )
+            tables.insert(connection, "lessons", rows)
 
     def ledgers_before(self, day: date) -> frozenset[str]:
-        """Return the digests of ledgers with which an earlier day was reconciled."""
+        """Return the digests of the ledgers that an earlier day was reconciled with."""
         before = self.result_before(day)
+        rows = self.select("select sha256 from ledgers_read where first_day < ?", day.isoformat())
         return frozenset(
-            [*(digest for digest, at in self._first_days().items() if at < day.isoformat())]
+            [*(row["sha256"] for row in rows)]
             + [source.sha256 for source in (before.sources if before else ())]
         )
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
         """Remember the first day that each ledger was read for."""
-        first_days = self._first_days()
-        for digest in digests:
-            first_days[digest] = min(first_days.get(digest, day.isoformat()), day.isoformat())
-        write_json(self.root / "read.json", first_days)
-
-    def _first_days(self) -> dict[str, str]:
-        path = self.root / "read.json"
-        return _read(path, dict[str, str]) if path.exists() else {}
+        with self.transaction() as connection:
+            connection.executemany(
+                "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
+                "set first_day = min(first_day, excluded.first_day)",
+                [(digest, day.isoformat()) for digest in digests],
+            )
 
     def known_workbooks(self) -> frozenset[str]:
-        """Return the digests of workbooks that were read back, or written, already."""
-        path = self.root / "seen.json"
-        digests = _read(path, list[str]) if path.exists() else []
-        return frozenset([*digests, *(annotation.sha256 for annotation in self.annotations)])
+        """Return the digests of the workbooks that were already read back or written."""
+        rows = self.select("select sha256 from workbooks_seen union select sha256 from revisions")
+        return frozenset(row["sha256"] for row in rows)
 
     def add_workbooks(self, digests: Iterable[str]) -> None:
         """Remember workbooks that need not be read back again."""
-        write_json(self.root / "seen.json", sorted({*self.known_workbooks(), *digests}))
+        with self.transaction() as connection:
+            rows = [(digest,) for digest in digests]
+            connection.executemany("insert or ignore into workbooks_seen values (?)", rows)
+
+    def imprint(self, identity: str) -> bytes | None:
+        """Return the compressed cells that were stored under a name, or None."""
+        with self.connected() as connection:
+            sql = "select content from imprints where identity = ?"
+            rows = connection.execute(sql, [identity]).fetchall()
+        return rows[0][0] if rows else None
+
+    def add_imprint(self, identity: str, content: bytes) -> None:
+        """Store the compressed cells of a workbook."""
+        with self.transaction() as connection:
+            connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
+
+    def problem(self) -> str:
+        """Return why the database is damaged, or an empty string if it is intact."""
+        try:
+            rows = self.select("pragma integrity_check")
+        except NotReconciled as error:
+            return str(error)
+        found = "; ".join(str(row["integrity_check"]) for row in rows[:3])
+        return "" if found == "ok" else f"{self.database} is damaged: {found}"
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all."""
-    # With `indent` the encoder is the one in Python, which takes ten times as long.
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True)
-    with written_aside(path) as file:
-        file.write(msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=1) + b"\n")
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
+    connection.execute("pragma foreign_keys = on")
+    # With `extra`, a commit survives a power cut: the folder is synchronized too.
+    connection.execute("pragma synchronous = extra")
+    return connection
 
 
-def _read(path: Path, kind: type[Content]) -> Content:
-    """Read one of our files; raise `NotReconciled` where it is damaged."""
-    try:
-        return msgspec.convert(read_json(path), kind)
-    except (OSError, ValueError) as error:
-        raise NotReconciled(
-            f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}): it was changed "
-            "or damaged. Nothing was reconciled and nothing was changed. Restore that folder from "
-            "the backup."
-        ) from error
+def _empty() -> sqlite3.Connection:
+    """Return a state without any record, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    _create_tables(connection)
+    return connection
 
 
-def _numbered_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("[0-9]*.json"))
-
-
-def _add(folder: Path, suffix: str, content: dict[str, Any]) -> int:
-    files = _numbered_files(folder)
-    number = int(files[-1].name[:_DIGITS]) + 1 if files else 1
-    write_json(folder / f"{number:0{_DIGITS}}{suffix}.json", content | {"no": number})
-    return number
-
-
-def archived_path(store: Store, sha256: str) -> Path:
-    """Return where the file of a digest lies, whether it is there or not."""
-    return store.root / "kept" / sha256
-
-
-def archive_inputs(store: Store, ledgers: Iterable[OpenedFile], settings: str) -> None:
-    """Archive the ledgers of a run, and recon.toml, by the digests under which they were read.
-
-    Raises `NotReconciled` where one of them is another one by now.
-    """
-    for ledger in ledgers:
-        _archive(store, ledger.path, ledger.sha256)
-    _archive(store, store.config, settings, TEMPLATE.encode())
-
-
-def _archive(store: Store, path: LedgerFile, sha256: str, otherwise: bytes = b"") -> None:
-    # Archived is what was read: a file that was saved between the two is found by its digest.
-    if archived_path(store, sha256).exists():
-        return
-    content = path.read_bytes() if path.is_file() else otherwise
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise NotReconciled(
-            f"{path.name} was changed while it was read. Nothing was reconciled. Run again."
-        )
-    with written_aside(archived_path(store, sha256)) as file:
-        file.write(content)
-
-
-_MOST, _LONGEST = 20, 80
-
-
-def settings_of_day(store: Store, config: Config, day: date, run_id: str) -> DaySettings:
-    """Return the settings that are a day's own: those of now where it is the newest day."""
-    before = store.result(day)
-    if before is None or store.is_newest(day):
-        return DaySettings(digest=config.digest, words=dict(config.words), run_id=run_id)
-    return before.day_settings or DaySettings(
-        digest=before.settings_digest, words=None, run_id=before.run_id
-    )
-
-
-def settings_changes(store: Store, config: Config, day: date) -> Iterator[Notice]:
-    """Yield what the settings of now change in a past day that had others."""
-    then = settings_of_day(store, config, day, "")
-    if then.digest == config.digest and then.words in (None, config.words):
-        return
-    if then.words is None:
-        differences = ["what stood there then was not kept by an older nightbook"]
-    else:
-        differences = list(_differences(then.words, config.words))
-    if differences:
-        more_count = len(differences) - _MOST
-        more = [f"and {more_count} more"] if more_count > 0 else []
-        yield Notice(
-            "high",
-            f"this past day was run again with other settings than its own, those of run "
-            f"{then.run_id}: {'; '.join([*differences[:_MOST], *more])}",
-            "recon.toml",
-        )
-
-
-def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(then.keys() | now.keys()):
-        was, is_now = then.get(name), now.get(name)
-        if was is None and is_now is not None:
-            yield f"{name} is new: {is_now[:_LONGEST]}"
-        elif is_now is None and was is not None:
-            yield f"{name} is gone: it was {was[:_LONGEST]}"
-        elif was is not None and is_now is not None and was != is_now:
-            yield f"{name} was {was[:_LONGEST]} and is now {is_now[:_LONGEST]}"
+def _create_tables(connection: sqlite3.Connection) -> None:
+    schema = _SCHEMA.read_text("utf-8")
+    connection.executescript(f"begin immediate; {schema} commit;")

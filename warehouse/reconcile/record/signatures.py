@@ -13,7 +13,7 @@ from warehouse.reconcile.model import (
     WorkbookEdits,
     breaks_by_id,
 )
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import ROLES, CloseSettings
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
@@ -32,14 +32,14 @@ class Signing:
     sha256: str = ""
 
 
-def valid(store: Store, digest: str) -> dict[str, Signature]:
+def valid(record: Record, digest: str) -> dict[str, Signature]:
     """Return by role the last signature of exactly this result."""
     return {
-        signature.role: signature for signature in store.signatures if signature.digest == digest
+        signature.role: signature for signature in record.signatures if signature.digest == digest
     }
 
 
-def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
+def sign(record: Record, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
     """Sign a result.
 
     Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
@@ -63,14 +63,14 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
             f"{who} is no {role}: {who} has {others} under [roles] in recon.toml, and {role} is "
             f"{', '.join(settings.roles[role]) or 'nobody'}. Nothing was signed."
         )
-    for signed in valid(store, result.digest).values():
+    for signed in valid(record, result.digest).values():
         if signed.role != role and fold(signed.who) == fold(who):
             raise NotReconciled(
                 f"{who} has already signed run {result.run_id} as {signed.role}: the {role} must "
                 f"differ from the {signed.role}. Nothing was signed."
             )
     if settings.roles:
-        _require_other_people(store, result, signing, who)
+        _require_other_people(record, result, signing, who)
     signature = Signature(
         role=role,
         who=who,
@@ -84,11 +84,11 @@ def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSetti
         source=signing.source,
         sha256=signing.sha256,
     )
-    store.signatures.add(signature)
+    record.signatures.add(signature)
     return signature
 
 
-def _require_other_people(store: Store, result: RunResult, signing: Signing, who: str) -> None:
+def _require_other_people(record: Record, result: RunResult, signing: Signing, who: str) -> None:
     """Raise `NotReconciled` if one person would sign, or enter, the signatures of two roles."""
     if signing.source and signing.entered_by == signing.source:
         raise NotReconciled(
@@ -97,7 +97,7 @@ def _require_other_people(store: Store, result: RunResult, signing: Signing, who
             "in the settings of the program and save again, or use nightbook reconcile sign."
         )
     people = {fold(who), fold(signing.entered_by)}
-    for signed in valid(store, result.digest).values():
+    for signed in valid(record, result.digest).values():
         others = {fold(signed.who), fold(signed.entered_by or signed.who)}
         if signed.role != signing.role and people & others:
             raise NotReconciled(
@@ -109,7 +109,7 @@ def _require_other_people(store: Store, result: RunResult, signing: Signing, who
 
 
 def why_not_accept(
-    store: Store, workbook: WorkbookEdits, result: RunResult | None, settings: CloseSettings
+    record: Record, workbook: WorkbookEdits, result: RunResult | None, settings: CloseSettings
 ) -> str:
     """Return why whoever saved a workbook may not accept its breaks; nothing if they may.
 
@@ -121,7 +121,7 @@ def why_not_accept(
     if workbook.is_anonymous:
         return f"{workbook.name} does not say who saved it, and {rule}"
     compared = {fold(result.by)} if result else set()
-    prepared = valid(store, result.digest).get("preparer") if result else None
+    prepared = valid(record, result.digest).get("preparer") if result else None
     if prepared:
         compared |= {fold(prepared.who), fold(prepared.entered_by or prepared.who)}
     if fold(workbook.who) in compared:
@@ -132,16 +132,18 @@ def why_not_accept(
     return ""
 
 
-def take_signatures(store: Store, workbook: WorkbookEdits, settings: CloseSettings) -> list[Notice]:
+def take_signatures(
+    record: Record, workbook: WorkbookEdits, settings: CloseSettings
+) -> list[Notice]:
     """Take the signatures that were written into a workbook, for the result that it shows."""
-    result = store.result_of(workbook.run_id)
+    result = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:
         if result is None:
             words = f"signed by {cells.who}, but its run {workbook.run_id} is not known: not taken"
             notices.append(Notice("high", words, workbook.name))
             continue
-        signature = valid(store, result.digest).get(cells.role)
+        signature = valid(record, result.digest).get(cells.role)
         if signature and fold(signature.who) == fold(cells.who):
             continue
         signing = Signing(
@@ -154,22 +156,22 @@ def take_signatures(store: Store, workbook: WorkbookEdits, settings: CloseSettin
             sha256=workbook.sha256,
         )
         try:
-            sign(store, result, signing, settings)
+            sign(record, result, signing, settings)
         except NotReconciled as refusal:
             notices.append(Notice("high", str(refusal), workbook.name))
     return notices
 
 
 def why_void(
-    store: Store, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
+    record: Record, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
 ) -> str:
     """Return why the last signature of a day no longer holds; nothing where it holds."""
-    signed = [signature for signature in store.signatures if signature.day == day]
+    signed = [signature for signature in record.signatures if signature.day == day]
     if not signed or signed[-1].digest == digest:
         return ""
     last = signed[-1]
     run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_words)))
-    changes = _count_changes(store.result_of(last.run_id), breaks, ties)
+    changes = _count_changes(record.result_of(last.run_id), breaks, ties)
     return f"sign-off void: {last.who} {run}, and since then {changes}"
 
 

@@ -1,17 +1,13 @@
-"""Facts made of a stored result, in a copy beside it as long as the result is the same file.
+"""Queries over the state: rows of `ops`, the audit trail, trends, the history of a break."""
 
-A result with many breaks takes long to read. The folders of such copies may be removed at any time.
-"""
+# ruff: noqa: S608 - the conditions are ours
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import structs
 
 from warehouse.contract.wording import count_of
 from warehouse.exact import exact, fit_decimal
@@ -20,232 +16,133 @@ from warehouse.reconcile.model import (
     SAID,
     Break,
     Result,
-    RunResult,
     TrailLine,
-    breaks_by_id,
-    count_ages,
-    count_owners,
     moment,
     to_json,
 )
-from warehouse.reconcile.record.annotations import entries_about
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record import tables
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
-from warehouse.storage.layout import read_json, written_aside
 
-FORM = 2
-
-FileState = tuple[str, int, int]
-
-
-class CachedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts made of a stored result; `of` tells whether that is still the same file.
-
-    `form` tells by which rules they were made. Raise `FORM` when the same result gives other facts.
-    """
-
-    of: FileState
-    form: int = 1
+Rows = dict[str, list[Row]]
+_SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
+_BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")  # as in `AGE_BANDS`
+_OPEN = f"status <> '{ACCEPTED}'"
 
 
-Facts = TypeVar("Facts", bound=CachedFacts)
+class NightTrend(NamedTuple):
+    """The open breaks of a night, including those not compared: by band of age, and by owner.
 
-
-def from_cache(
-    copy: Path, result: Path, kind: type[Facts], make: Callable[[FileState], Facts]
-) -> Facts:
-    """Return what is made of a result, from its copy or anew."""
-    file = result.stat()
-    of = (result.name, file.st_size, file.st_mtime_ns)
-    with suppress(OSError, ValueError):  # it can be made again
-        cached = msgspec.convert(read_json(copy), kind)
-        if (cached.of, cached.form) == (of, FORM):
-            return cached
-    facts = structs.replace(make(of), form=FORM)
-    with written_aside(copy) as target:
-        text = json.dumps(to_json(facts), ensure_ascii=False)
-        target.write(text.encode("utf-8", "surrogatepass"))
-    return facts
-
-
-class RunFacts(CachedFacts, frozen=True, kw_only=True):
-    """One run in few figures.
-
-    `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them (empty
-    where nobody does), both with those that were not compared.
+    The name of a missing owner is empty.
     """
 
     day: date
-    run_id: str
-    digest: str
-    made_at: str
-    by: str
-    settings: str
-    breaks: int
-    open_breaks: int
     ages: tuple[int, ...]
     owners: Mapping[str, int]
-    files: tuple[tuple[str, str], ...]
 
 
-def facts_of_runs(store: Store, day: date) -> Iterator[RunFacts]:
-    """Yield every stored run of a day, the oldest first."""
-    for path in store.result_paths(day):
-        yield _facts(store, path, day)
+def trends(record: Record, days: Sequence[date]) -> list[NightTrend]:
+    """Return the trend of each day that has a result, in the order of the days."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in record.select("select * from ages"):
+        found[row["day"]].append(row)
+    return [
+        NightTrend(
+            day,
+            tuple(sum(row[band] for row in found[str(day)]) for band in _BANDS),
+            {row["owner"]: row["in_all"] for row in found[str(day)]},
+        )
+        for day in days
+    ]
 
 
-def newest_facts(store: Store, day: date) -> RunFacts | None:
-    """Return the run of a day that counts."""
-    path = store.newest_path(day)
-    return _facts(store, path, day) if path else None
-
-
-def _facts(store: Store, path: Path, day: date) -> RunFacts:
-    copy = store.root / ".facts" / day.isoformat() / path.name
-    return from_cache(copy, path, RunFacts, lambda of: _count(store.result_at(path), of))
-
-
-def _count(result: RunResult, of: FileState) -> RunFacts:
-    unsolved = result.unsolved_breaks
-    return RunFacts(
-        of=of,
-        day=result.day,
-        run_id=result.run_id,
-        digest=result.digest,
-        made_at=result.made_at,
-        by=result.by,
-        settings=result.settings_digest,
-        breaks=len(result.breaks),
-        open_breaks=result.open_breaks,
-        ages=count_ages(unsolved, result.day),
-        owners=count_owners(unsolved),
-        files=tuple((source.name, source.sha256) for source in result.sources),
+def ledgers_by_day(record: Record) -> dict[str, date]:
+    """Return by digest of each ledger that was ever read the last day that used it."""
+    rows = record.select(
+        "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
     )
+    return {row["sha256"]: date.fromisoformat(row["day"]) for row in rows}
 
 
-_SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
+def ops_rows(record: Record) -> Rows:
+    """Return rows of the tables of `warehouse.contract.reconciliation`, by the name of the table.
 
-Row = dict[str, Any]
-
-Rows = dict[str, list[Row]]
-
-
-class _PublicFacts(CachedFacts, frozen=True, kw_only=True):
-    """What is published of a result."""
-
-    fields: tuple[str, ...]
-    run_id: str
-    digest: str
-    breaks: tuple[Break, ...]
-    level: str
-    compared: int
-    uncovered: int | None
-    pending: int
-    rejected: int
-    made_at: str
-    by: str
-
-
-def ops_rows(store: Store) -> Rows:
-    """Return rows of the tables of `warehouse.contract.reconciliation`, by the table's name.
-
-    Raises `NotReconciled` where a stored file cannot be read.
+    Raises `NotReconciled` if the stored state cannot be read.
     """
     try:
         return {
-            "reconciliations": list(_reconciliation_rows(store)),
-            "breaks": list(_break_rows(store)),
-            "annotations": list(_annotation_rows(store)),
-            "signoffs": list(_signature_rows(store)),
+            "reconciliations": list(_reconciliation_rows(record)),
+            "breaks": list(_break_rows(record)),
+            "annotations": list(_annotation_rows(record)),
+            "signoffs": list(_signature_rows(record)),
         }
     except NotReconciled:
         raise
     except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
-            f"What the reconciliation keeps under {store.root} cannot be read "
+            f"The state of the reconciliation in {record.root} cannot be read "
             f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and the tables beside it "
             "stay as they were; the book is not touched. Restore that folder from the "
             "backup."
         ) from error
 
 
-def _public_facts(store: Store, day: date) -> _PublicFacts | None:
-    """Return what is published of the newest result of a day."""
-    path = store.newest_path(day)
-    if path is None:
-        return None
-    copy = store.root / ".published" / f"{day}.json"
-    return from_cache(
-        copy, path, _PublicFacts, lambda of: _take_public_facts(store.result_at(path), of)
+def _reconciliation_rows(record: Record) -> Iterator[Row]:
+    rows = record.select(
+        "select r.*, count(*) filter (where state = 'break') as breaks, "
+        f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks, "
+        f"count(*) filter (where state = 'not compared' and {_OPEN}) as pending "
+        "from newest_runs as r left join breaks as b on b.run_no = r.no group by r.no order by day"
     )
+    for row in rows:
+        shown = msgspec.json.decode(row["shown"])
+        coverage = shown["coverage"]
+        yield {
+            "snapshot_date": date.fromisoformat(row["day"]),
+            "run_id": row["run_id"],
+            "digest": row["digest"],
+            "level": coverage["level"]
+            if coverage
+            else ", ".join(msgspec.json.decode(row["fields"])),
+            "positions_compared": sum(shown["counts"].values()),
+            "positions_not_compared": row["uncovered"],
+            "breaks": row["breaks"],
+            "open_breaks": row["open_breaks"],
+            "pending_breaks": row["pending"],
+            "rejected_rows": row["rejected"],
+            "run_at": datetime.fromisoformat(row["made_at"]),
+            "run_by": row["made_by"],
+        }
 
 
-def _take_public_facts(result: RunResult, of: FileState) -> _PublicFacts:
-    return _PublicFacts(
-        of=of,
-        fields=result.fields,
-        run_id=result.run_id,
-        digest=result.digest,
-        breaks=result.breaks,
-        level=result.coverage.level if result.coverage else ", ".join(result.fields),
-        compared=result.position_count,
-        uncovered=result.uncovered,
-        pending=len(result.unsolved_breaks) - result.open_breaks,
-        rejected=result.rejected,
-        made_at=result.made_at,
-        by=result.by,
+def _break_rows(record: Record) -> Iterator[Row]:
+    rows = record.select(
+        "select day, run_id, b.* from newest_runs as r join breaks as b on b.run_no = r.no "
+        "where state = 'break' order by day, place"
     )
+    for row in rows:
+        asset = row["asset"]
+        break_: Row = {known.column: row[name] for name, known in DIMENSIONS.items()}
+        break_ |= {name: row[name] for name in (*_SAME, *SAID)}
+        yield break_ | {
+            "snapshot_date": date.fromisoformat(row["day"]),
+            "break_id": row["break_id"],
+            "run_id": row["run_id"],
+            "asset_id": asset.removesuffix(CUSTOM),
+            "is_custom_asset": asset.endswith(CUSTOM),
+            "ledger_text": row["ledger"],
+            "snapshot_text": row["snapshot"],
+            "difference": fit_decimal(exact(row["difference"])),
+            "difference_text": row["difference"],
+            "ledger_rows": row["ledger_rows"],
+            "first_seen": date.fromisoformat(row["first_seen"]),
+            "ever_seen": date.fromisoformat(row["ever_seen"]),
+        }
 
 
-def _reconciliation_rows(store: Store) -> Iterator[Row]:
-    for day in store.days():
-        if (result := _public_facts(store, day)) is not None:
-            yield {
-                "snapshot_date": day,
-                "run_id": result.run_id,
-                "digest": result.digest,
-                "level": result.level,
-                "positions_compared": result.compared,
-                "positions_not_compared": result.uncovered,
-                "breaks": len(result.breaks),
-                "open_breaks": sum(break_.is_open for break_ in result.breaks),
-                "pending_breaks": result.pending,
-                "rejected_rows": result.rejected,
-                "run_at": datetime.fromisoformat(result.made_at),
-                "run_by": result.by,
-            }
-
-
-def _break_rows(store: Store) -> Iterator[Row]:
-    for day in store.days():
-        if (result := _public_facts(store, day)) is not None:
-            for break_ in result.breaks:
-                yield _break(day, result.run_id, result.fields, break_)
-
-
-def _break(day: date, run_id: str, fields: tuple[str, ...], break_: Break) -> Row:
-    key = dict(zip(fields, break_.key, strict=True))
-    asset = key["asset"]
-    row: Row = {known.column: key.get(name) for name, known in DIMENSIONS.items()}
-    row |= {name: getattr(break_, name) for name in (*_SAME, *SAID)}
-    return row | {
-        "snapshot_date": day,
-        "break_id": break_.id,
-        "run_id": run_id,
-        "asset_id": asset.removesuffix(CUSTOM),
-        "is_custom_asset": asset.endswith(CUSTOM),
-        "ledger_text": break_.ledger,
-        "snapshot_text": break_.snapshot,
-        "difference": fit_decimal(exact(break_.difference)),
-        "difference_text": break_.difference,
-        "ledger_rows": break_.rows,
-        "first_seen": break_.first_seen,
-        "ever_seen": break_.ever_seen,
-    }
-
-
-def _annotation_rows(store: Store) -> Iterator[Row]:
-    for annotation in store.annotations:
+def _annotation_rows(record: Record) -> Iterator[Row]:
+    for annotation in record.annotations:
         for number, entry in enumerate(annotation.entries, 1):
             yield {
                 "revision": annotation.no,
@@ -261,9 +158,9 @@ def _annotation_rows(store: Store) -> Iterator[Row]:
             }
 
 
-def _signature_rows(store: Store) -> Iterator[Row]:
-    for signature in store.signatures:
-        newest = _public_facts(store, signature.day)
+def _signature_rows(record: Record) -> Iterator[Row]:
+    newest = {row["day"]: row["digest"] for row in record.select("select * from newest_runs")}
+    for signature in record.signatures:
         yield {
             "snapshot_date": signature.day,
             "signoff_no": signature.no,
@@ -275,28 +172,28 @@ def _signature_rows(store: Store) -> Iterator[Row]:
             "digest": signature.digest,
             "open_breaks": signature.open_breaks,
             "entered_by": signature.entered_by,
-            "is_valid": newest is not None and newest.digest == signature.digest,
+            "is_valid": newest.get(signature.day.isoformat()) == signature.digest,
         }
 
 
-def trail(store: Store, first: date, last: date, now: str = "") -> list[TrailLine]:
+def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailLine]:
     """Return what was done from the first of some days on, and the runs until the last of them.
 
     `now` is the run that is at work, whose own line would never stand still.
     """
     since = first.isoformat()
     lines = [
-        *_words(store, since),
-        *_signatures(store, first),
-        *_runs(store, first, last, now),
-        *_restatements(store, first, last),
-        *_closings(store, first, last),
+        *_words(record, since),
+        *_signatures(record, first),
+        *_runs(record, first, last, now),
+        *_restatements(record, first, last),
+        *_closings(record, first, last),
     ]
     return sorted(lines, key=lambda line: (line.at, line.about, line.what))
 
 
-def _words(store: Store, since: str) -> Iterator[TrailLine]:
-    for note in store.annotations:
+def _words(record: Record, since: str) -> Iterator[TrailLine]:
+    for note in record.annotations:
         if note.at[:10] < since and (note.read_for or note.engine_day or "") < since:
             continue
         for entry in note.entries:
@@ -311,8 +208,8 @@ def _words(store: Store, since: str) -> Iterator[TrailLine]:
             yield TrailLine(moment(note.at), note.who, "notice", *about, note.source, note.sha256)
 
 
-def _signatures(store: Store, first: date) -> Iterator[TrailLine]:
-    for signature in store.signatures:
+def _signatures(record: Record, first: date) -> Iterator[TrailLine]:
+    for signature in record.signatures:
         if signature.day >= first:
             yield TrailLine(
                 moment(signature.at),
@@ -325,41 +222,45 @@ def _signatures(store: Store, first: date) -> Iterator[TrailLine]:
             )
 
 
-def _runs(store: Store, first: date, last: date, now: str) -> Iterator[TrailLine]:
-    settings = ""
-    for day in store.days():
-        if not first <= day <= last:
-            continue
-        runs = list(facts_of_runs(store, day))
-        if runs and runs[-1].run_id == now:
-            runs.pop()
-        for number, run in enumerate(runs):
-            yield _run(run, "rerun" if number else "run")
-            if settings and run.settings != settings:
-                words = f"recon.toml is {run.settings}; it was {settings}"
-                yield TrailLine(moment(run.made_at), run.by, "settings", str(run.day), words)
-            settings = run.settings
-
-
-def _run(run: RunFacts, what: str) -> TrailLine:
-    words = f"run {run.run_id}: {count_of(run.breaks, 'break')}, {run.open_breaks} open"
-    names, digests = (
-        (", ".join(part) for part in zip(*dict.fromkeys(run.files), strict=True))
-        if run.files
-        else ("", "")
+def _runs(record: Record, first: date, last: date, now: str) -> Iterator[TrailLine]:
+    rows = record.select(
+        "select r.*, count(*) filter (where state = 'break') as breaks, "
+        f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks, "
+        "day_no = max(day_no) over (partition by day) as is_newest, "
+        "lag(settings_sha256) over (order by day, day_no) as settings_before "
+        "from runs as r left join breaks as b on b.run_no = r.no "
+        "where day between ? and ? group by r.no order by day, day_no",
+        first.isoformat(),
+        last.isoformat(),
     )
-    return TrailLine(moment(run.made_at), run.by, what, str(run.day), words, names, digests)
+    files: dict[int, dict[tuple[str, str], None]] = defaultdict(dict)
+    for row in record.select("select run_no, name, sha256 from run_inputs order by run_no, place"):
+        files[row["run_no"]][row["name"], row["sha256"]] = None
+    for row in rows:
+        if row["is_newest"] and row["run_id"] == now:
+            continue
+        about = (moment(row["made_at"]), row["made_by"])
+        words = (
+            f"run {row['run_id']}: {count_of(row['breaks'], 'break')}, {row['open_breaks']} open"
+        )
+        names, digests = (", ".join(pair[place] for pair in files[row["no"]]) for place in (0, 1))
+        what = "rerun" if row["day_no"] > 1 else "run"
+        yield TrailLine(*about, what, row["day"], words, names, digests)
+        before, settings = row["settings_before"], row["settings_sha256"]
+        if before and settings != before:
+            words = f"recon.toml is {settings}; it was {before}"
+            yield TrailLine(*about, "settings", row["day"], words)
 
 
-def _restatements(store: Store, first: date, last: date) -> Iterator[TrailLine]:
-    for item in store.restatements:
+def _restatements(record: Record, first: date, last: date) -> Iterator[TrailLine]:
+    for item in record.restatements:
         if first <= item.day <= last:
             words = f"{item.why} (before: run {item.run_before or 'none'})"
             yield TrailLine(moment(item.at), item.who, "restatement", str(item.day), words)
 
 
-def _closings(store: Store, first: date, last: date) -> Iterator[TrailLine]:
-    for item in store.closings:
+def _closings(record: Record, first: date, last: date) -> Iterator[TrailLine]:
+    for item in record.closings:
         if f"{first:%Y-%m}" <= item.month <= f"{last:%Y-%m}":
             words = f"version {item.version} through {item.through}: {item.why}"
             yield TrailLine(
@@ -367,21 +268,26 @@ def _closings(store: Store, first: date, last: date) -> Iterator[TrailLine]:
             )
 
 
-def break_history(store: Store, break_id: str) -> tuple[dict[str, Any], ...]:
-    """Return every day of a break, all that was written about it and who signed it, oldest first.
+def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
+    """Return every day of a break, its comments and its signatures, the oldest first.
 
-    Raises `NotReconciled` where nothing is known of it.
+    Raises `NotReconciled` if no break ever had this ID.
     """
+    rows = record.select(
+        "select r.day, b.* from newest_runs as r join breaks as b on b.run_no = r.no "
+        "where break_id = ? and state = 'break' order by day",
+        break_id,
+    )
     lines: list[dict[str, Any]] = []
-    for day in store.days():
-        break_ = breaks_by_id(store.result(day)).get(break_id)
-        if break_:
-            lines.append({"at": day.isoformat(), "kind": "break", **to_json(break_)})
+    for row in rows:
+        day = row.pop("day")
+        break_ = msgspec.convert(tables.break_of(row), Break)
+        lines.append({"at": day, "kind": "break", **to_json(break_)})
     days = {line["at"] for line in lines}
-    lines += entries_about(store, break_id)
+    lines += entries_about(record, break_id)
     lines += [
         {"kind": "signed", "at": signature.at, "words": signature.words}
-        for signature in store.signatures
+        for signature in record.signatures
         if signature.day.isoformat() in days
     ]
     if not lines:
@@ -390,6 +296,14 @@ def break_history(store: Store, break_id: str) -> tuple[dict[str, Any], ...]:
             "breaks of the newest result. Nothing was changed."
         )
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
+
+
+def entries_about(record: Record, break_id: str) -> Iterator[dict[str, object]]:
+    """Yield everything that was written about a break, the oldest first."""
+    for note in record.annotations:
+        for entry in note.entries:
+            if entry.break_id == break_id:
+                yield {"at": note.at, "kind": "said", "who": note.who} | to_json(entry)
 
 
 def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from warehouse.reconcile.model import SAID, SignatureCells, WorkbookEdits
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import reading_files
 from warehouse.spreadsheet.reading.grid import is_ledger_name
 from warehouse.spreadsheet.reading.safety import UNREADABLE, NotASpreadsheet
@@ -23,12 +23,12 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
 
-def find_workbooks(store: Store) -> tuple[list[WorkbookEdits], frozenset[Path]]:
+def find_workbooks(record: Record) -> tuple[list[WorkbookEdits], frozenset[Path]]:
     """Return workbooks of ours that were not read yet, the oldest change first, and all of ours."""
-    seen = store.known_workbooks()
+    seen = record.known_workbooks()
     unread: list[WorkbookEdits] = []
     ours: list[Path] = []
-    for path in sorted([*store.out.rglob("*"), *store.inbox.glob("*")]):
+    for path in sorted([*record.out.rglob("*"), *record.inbox.glob("*")]):
         is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
         if not is_workbook or path.is_symlink() or not path.is_file():
             continue

@@ -21,11 +21,10 @@ import python_calamine
 from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import as_text
-from warehouse.storage.layout import written_aside
 
 _MOST_BYTES = 1 << 30  # of the cells that are kept of a workbook, unpacked
 
@@ -127,7 +126,7 @@ def _rows(content: bytes, left: Collection[str] = ()) -> dict[str, list[list[str
         }
 
 
-def store_imprint(store: Store, identity_: str, content: bytes) -> None:
+def store_imprint(record: Record, identity_: str, content: bytes) -> None:
     """Keep the cells of a workbook under the name of what it shows."""
     formulas = _formulas(content)
     sheets = {
@@ -136,17 +135,16 @@ def store_imprint(store: Store, identity_: str, content: bytes) -> None:
     }
     # Nothing of it is half a letter: the reader of cells gives whole ones.
     written = msgspec.json.encode(sheets)
-    with written_aside(store.root / "written" / f"{identity_}.json.gz") as file:
-        file.write(gzip.compress(written, _LEVEL, mtime=0))
+    record.add_imprint(identity_, gzip.compress(written, _LEVEL, mtime=0))
 
 
-def read_imprint(store: Store, identity_: str) -> dict[str, SheetImprint] | None:
+def read_imprint(record: Record, identity_: str) -> dict[str, SheetImprint] | None:
     """Return the cells that were kept under a name, or None where there are none."""
-    path = store.root / "written" / f"{identity_}.json.gz"
-    if not re.fullmatch("[0-9a-f]{32}", identity_) or not path.is_file():
+    content = record.imprint(identity_)
+    if content is None:
         return None
     try:
-        with gzip.open(path) as file:
+        with gzip.open(io.BytesIO(content)) as file:
             sheets = msgspec.json.decode(file.read(_MOST_BYTES), type=dict[str, _StoredSheet])
     except UNREADABLE:
         return None

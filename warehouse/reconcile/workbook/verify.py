@@ -33,7 +33,7 @@ from warehouse.reconcile.model import (
     in_cell,
 )
 from warehouse.reconcile.record import signatures
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import FIELDS, TOTALLED, NotReconciled, display_asset, letters
 from warehouse.reconcile.workbook import imprint, write
 from warehouse.reconcile.workbook.content import (
@@ -693,7 +693,7 @@ def _lists_odd(page: SheetTable, read: TableRows) -> bool:
 
 
 def stored_table(
-    store: Store, page: SheetTable, read: TableRows, result: RunResult, wording: int
+    record: Record, page: SheetTable, read: TableRows, result: RunResult, wording: int
 ) -> pa.Table:
     """Return what the table must hold; raise `NotReconciled` where that is not known."""
     if page.sheet == BREAKS:
@@ -705,7 +705,7 @@ def stored_table(
         return _table(page, (_tie(tie, texts.names) for tie in result.ties))
     if page.sheet == ROLLED:
         return _table(page, texts.rolled)
-    path = store.day_files(result.day).positions
+    path = record.day_files(result.day).positions
     keys = write.read_positions(path, result.run_id, result.fields)
     if _lists_odd(page, read):
         results = texts.left_out or (Result.MATCHED.value,)
@@ -717,14 +717,16 @@ def stored_table(
     return table.set_column(place, "Result", pa.array(words, pa.string()).take(shown.indices))
 
 
-def texts_of_positions(store: Store, page: SheetTable, result: RunResult, wording: int) -> set[str]:
+def texts_of_positions(
+    record: Record, page: SheetTable, result: RunResult, wording: int
+) -> set[str]:
     """Return every text of the sheets of all positions, besides lookup keys and break IDs.
 
     Raise `NotReconciled` if they are not known.
     """
     if result.workbook is None:
         raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
-    names, path = result.workbook.names, store.day_files(result.day).positions
+    names, path = result.workbook.names, record.day_files(result.day).positions
     keys = write.read_positions(path, result.run_id, result.fields)
     known = {*page.titles, "Key", *(f"{name.capitalize()} id" for name in result.fields)}
     known |= {_result_words(code.value, wording) for code in Result}
@@ -844,7 +846,7 @@ class VerifyResult:
         )
 
 
-def verify_workbook(store: Store, file: Path) -> VerifyResult:
+def verify_workbook(record: Record, file: Path) -> VerifyResult:
     """Hold a workbook against the stored result of its run.
 
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
@@ -857,13 +859,13 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
         )
     content = file.read_bytes()
     edits = read_edits(file, content) if content else None
-    result = store.result_of(edits.run_id) if edits else None
+    result = record.result_of(edits.run_id) if edits else None
     if edits is None or result is None:
         raise NotReconciled(
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        return _compare_workbook(store, file, content, result, edits)
+        return _compare_workbook(record, file, content, result, edits)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
@@ -871,15 +873,15 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
         ) from error
 
 
-def stray_notices(store: Store, edits: WorkbookEdits) -> Iterator[Notice]:
+def stray_notices(record: Record, edits: WorkbookEdits) -> Iterator[Notice]:
     """Yield a notice for each text outside the fields for people, which nobody reads back."""
-    written = imprint.read_imprint(store, edits.written)
+    written = imprint.read_imprint(record, edits.written)
     if written is None:
         return
     try:
         content = edits.path.read_bytes()
         texts = list(stray_texts(written, imprint.read(content)))
-        texts += _stray_beside_positions(store, content, edits)
+        texts += _stray_beside_positions(record, content, edits)
     except python_calamine.CalamineError:
         return  # what people wrote was read by another reader, and verify tells the damage
     for place, text in texts[:_STRAY]:
@@ -893,25 +895,25 @@ def stray_notices(store: Store, edits: WorkbookEdits) -> Iterator[Notice]:
 
 
 def _stray_beside_positions(
-    store: Store, content: bytes, edits: WorkbookEdits
+    record: Record, content: bytes, edits: WorkbookEdits
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts on the sheets of all positions that the run did not write, with their cells.
 
     The imprint does not have these sheets. Their texts are those of the file with all positions.
     """
-    result = store.result_of(edits.run_id)
+    result = record.result_of(edits.run_id)
     if result is None:
         return
     page = next(page for page in pages_of(result.fields, edits.wording) if page.sheet == POSITIONS)
     try:
-        known = texts_of_positions(store, page, result, edits.wording)
+        known = texts_of_positions(record, page, result, edits.wording)
     except NotReconciled:  # verify says what is wrong with that file
         return
     yield from unknown_texts(content, page, (POSITIONS, UNMATCHED), known)
 
 
 def _compare_workbook(
-    store: Store, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
+    record: Record, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
 ) -> VerifyResult:
     """Hold every table of a workbook against the stored result, and every cell that was written.
 
@@ -927,15 +929,15 @@ def _compare_workbook(
     for page in pages:
         table = read[page.sheet]
         try:
-            stored = stored_table(store, page, table, result, edits.wording)
+            stored = stored_table(record, page, table, result, edits.wording)
         except NotReconciled as error:
             uncompared.append(f"{sheet_name(page, table)} was not compared: {error}")
             continue
         differences += _differences(page, table, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
         compared.append(f"{stored.num_rows} {rows} of {sheet_name(page, table)}")
-    written_cells = imprint.read_imprint(store, edits.written) or imprint.read_imprint(
-        store, result.written
+    written_cells = imprint.read_imprint(record, edits.written) or imprint.read_imprint(
+        record, result.written
     )
     if written_cells is None:
         uncompared.append(
@@ -955,7 +957,7 @@ def _compare_workbook(
         differences=tuple(differences),
         compared=tuple(compared),
         uncompared=tuple(uncompared),
-        signatures=tuple(signatures.valid(store, result.digest).values()),
+        signatures=tuple(signatures.valid(record, result.digest).values()),
     )
 
 

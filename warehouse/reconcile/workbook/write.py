@@ -23,7 +23,7 @@ from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.lookup_key import key_of_names, lookup_key
 from warehouse.reconcile.book import columns, copy_table, display_names, in_name_cell
 from warehouse.reconcile.model import Result, RunResult
-from warehouse.reconcile.record.record import Store
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, WITH_IDS, NotReconciled
 from warehouse.reconcile.workbook import imprint, summary
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
@@ -283,19 +283,19 @@ def _values(
     return values
 
 
-def write_files(store: Store, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
+def write_files(record: Record, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
     """Write the workbook, and for machines the breaks and every key."""
-    files = store.day_files(content.day)
+    files = record.day_files(content.day)
     write(replace(content, written=result.written), files.workbook)
     written = files.workbook.read_bytes()
-    imprint.store_imprint(store, result.written, written)
+    imprint.store_imprint(record, result.written, written)
     text = io.StringIO()
     csv.writer(text).writerows(_rows_of_breaks(content))
     write_positions(content, files.positions)
     with written_aside(files.breaks) as file:
         file.write(text.getvalue().encode())
     # What we wrote need not be read back.
-    store.add_workbooks([hashlib.sha256(written).hexdigest()])
+    record.add_workbooks([hashlib.sha256(written).hexdigest()])
     return files.workbook, files.breaks, files.positions
 
 

@@ -14,6 +14,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
+from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.workbook import imprint
 from warehouse.reconcile.workbook.imprint import SheetImprint
 from warehouse.reconcile.workbook.verify import WITH_KEYS, VerifyResult, likeness
@@ -56,10 +57,11 @@ def test_cells_that_were_kept_and_are_damaged_are_told_as_not_compared(
 ) -> None:
     """The rest of the workbook is held against the result all the same."""
     root = Path(shutil.copytree(desk.folder.root, tmp_path / "copy"))
-    for kept in (root / "written").glob("*.json.gz"):
-        content = bytearray(kept.read_bytes())
+    copy = Record(root)
+    for row in copy.select("select identity from imprints"):
+        content = bytearray(copy.imprint(row["identity"]) or b"")
         content[place] ^= 0xFF
-        kept.write_bytes(content)
+        copy.add_imprint(row["identity"], bytes(content))
     checked = service.verify(root, _book(desk))
     assert checked.is_whole
     assert any("Summary and the sheets of words were not compared" in w for w in checked.uncompared)

@@ -1,0 +1,92 @@
+"""The archive of the files that runs read: ledgers and recon.toml, each once, named by SHA-256.
+
+A file is deleted only by `close`, and only if the pack of a closed month has it and it is older
+than `keep_days` in recon.toml.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+
+from warehouse.contract.wording import and_more
+from warehouse.reconcile.model import DaySettings, Notice
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.settings.config import TEMPLATE, Config
+from warehouse.reconcile.terms import NotReconciled
+from warehouse.spreadsheet.reading.archives import LedgerFile
+from warehouse.spreadsheet.reading.grid import OpenedFile
+from warehouse.storage.layout import written_aside
+
+_SHOWN, _LONGEST = 20, 80
+
+
+def archived_path(record: Record, sha256: str) -> Path:
+    """Return the path of an archived file, even if it does not exist."""
+    return record.root / "kept" / sha256
+
+
+def archive_inputs(record: Record, ledgers: Iterable[OpenedFile], settings: str) -> None:
+    """Archive the ledgers of a run and recon.toml under the digests of the bytes that were read.
+
+    Raises `NotReconciled` if one of them was changed since it was read.
+    """
+    for ledger in ledgers:
+        _archive(record, ledger.path, ledger.sha256)
+    _archive(record, record.config, settings, TEMPLATE.encode())
+
+
+def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b"") -> None:
+    # If the file was saved since it was read, its digest does not match.
+    if archived_path(record, sha256).exists():
+        return
+    content = path.read_bytes() if path.is_file() else default
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise NotReconciled(
+            f"{path.name} was changed while it was read. Nothing was reconciled. Run again."
+        )
+    with written_aside(archived_path(record, sha256)) as file:
+        file.write(content)
+
+
+def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
+    """Return the settings of a day: the present ones if no later day has a result.
+
+    A past day that is run again keeps the settings that it had when it was the newest day. Its
+    workbook says what the present ones change.
+    """
+    before = record.result(day)
+    if before is None or record.is_newest(day):
+        return DaySettings(digest=config.digest, words=dict(config.words), run_id=run_id)
+    return before.day_settings or DaySettings(
+        digest=before.settings_digest, words=None, run_id=before.run_id
+    )
+
+
+def settings_changes(record: Record, config: Config, day: date) -> Iterator[Notice]:
+    """Yield a notice if the present settings differ from those that a past day had."""
+    then = settings_of_day(record, config, day, "")
+    if then.digest == config.digest and then.words in (None, config.words):
+        return
+    if then.words is None:
+        differences = ["an older nightbook did not keep the earlier settings"]
+    else:
+        differences = list(_differences(then.words, config.words))
+    if differences:
+        yield Notice(
+            "high",
+            "this past day was run again, and its settings were different in run "
+            f"{then.run_id}: {and_more(differences, _SHOWN, '; ')}",
+            "recon.toml",
+        )
+
+
+def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(then.keys() | now.keys()):
+        old, new = then.get(name), now.get(name)
+        if old is None and new is not None:
+            yield f"{name} is new: {new[:_LONGEST]}"
+        elif new is None and old is not None:
+            yield f"{name} was {old[:_LONGEST]} and is not set any more"
+        elif old is not None and new is not None and old != new:
+            yield f"{name} was {old[:_LONGEST]} and is now {new[:_LONGEST]}"
