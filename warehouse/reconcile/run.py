@@ -259,7 +259,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         inputs.before_writing()
         # The comments are read before the breaks are made, so that this very workbook shows them.
         annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
-        content = _reconciled(
+        content = _compare_ledger(
             source, record, config, ledger=ledger, reference=reference, inputs=inputs
         )
         result = store_result(record, content, config, inputs)
@@ -267,7 +267,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     return RunFiles(result, files, tuple(content.notices), tuple(content.unused))
 
 
-def _reconciled(
+def _compare_ledger(
     source: OpenBook,
     record: Record,
     config: Config,

@@ -130,7 +130,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
 
 def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
     """Yield the rows of every run of the month, and of everything that people wrote."""
-    with record.connected() as connection:
+    with record.open_for_queries() as connection:
         for table, rows in tables.export(connection, month.first, month.through):
             lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
             yield PackMember(f"{STORE}{table}.jsonl", lines.encode("ascii"))

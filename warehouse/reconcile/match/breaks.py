@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
 from itertools import chain, product
 
 from duckdb import DuckDBPyConnection
@@ -352,23 +351,16 @@ def reconcile(
     pairs = list(pair_names(cases, fields, _accounts_of_both(connection, cases, fields)))
     causes = suggest_causes(cases, fields, pairs)
     suggested = suggest_aliases(pairs)
-    new = [case.id for case in cases if case.earlier is None]
-    assembled = partial(
-        assemble_break,
-        ledger=ledger,
-        reference=reference,
-        history=history,
-        occurrences=history.latest_occurrences(new),
-        config=config,
+    assembled = _assemble(
+        cases, causes, ledger=ledger, reference=reference, history=history, config=config
     )
-    breaks = [assembled(case, cause=causes.get(case.id, "")) for case in cases]
     return Outcome(
         day=source.day,
         fields=fields,
         levels=frozenset(ledger.levels),
         counts=compare.counts(connection),
         uncovered=matches.uncovered,
-        breaks=tuple(sorted(breaks, key=_order)),
+        breaks=tuple(sorted(assembled, key=_order)),
         ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
         renamed={id_: old.id for id_, old in followed.earlier.items() if old.id != id_},
         aliases=(*matches.aliases, *suggested),
@@ -386,6 +378,30 @@ def reconcile(
         proposals=(*_behind_notices(source, cases, ledger), *matches.rounding.proposals),
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
+
+
+def _assemble(
+    cases: Sequence[Case],
+    causes: Mapping[str, str],
+    *,
+    ledger: Ledger,
+    reference: Reference,
+    history: History,
+    config: Config,
+) -> Iterator[Break]:
+    """Yield the breaks of this run, with the occurrences of those that are not in the prior run."""
+    new = [case.id for case in cases if case.earlier is None]
+    occurrences = history.latest_occurrences(new)
+    for case in cases:
+        yield assemble_break(
+            case,
+            cause=causes.get(case.id, ""),
+            ledger=ledger,
+            reference=reference,
+            history=history,
+            occurrences=occurrences,
+            config=config,
+        )
 
 
 def _identity(source: OpenBook, config: Config) -> list[str]:

@@ -63,13 +63,13 @@ def _exported_rows(path: Path) -> Iterator[tables.Row]:
 
 def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     _import_runs(root, connection)
-    for note in _numbered(root / "annotations", Annotation):
+    for note in _numbered_records(root / "annotations", Annotation):
         tables.insert_annotation(connection, note)
-    for signature in _numbered(root / "signoffs", Signature):
+    for signature in _numbered_records(root / "signoffs", Signature):
         tables.insert_signature(connection, signature)
-    for restatement in _numbered(root / "restatements", Restatement):
+    for restatement in _numbered_records(root / "restatements", Restatement):
         tables.insert_restatement(connection, restatement)
-    for closing in _numbered(root / "closings", Closing):
+    for closing in _numbered_records(root / "closings", Closing):
         tables.insert_closing(connection, closing)
     lessons = _optional(root / "mappings.json", dict[str, dict[str, str]], {})
     _insert_all(
@@ -134,7 +134,7 @@ def with_present_ages(result: RunResult) -> RunResult:
     return structs.replace(result, breaks=breaks)
 
 
-def _numbered(folder: Path, kind: type[_Content]) -> Iterator[_Content]:
+def _numbered_records(folder: Path, kind: type[_Content]) -> Iterator[_Content]:
     for path in _numbered_files(folder):
         yield _read(path, kind)
 

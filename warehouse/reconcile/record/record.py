@@ -51,7 +51,7 @@ class RecordTable(Generic[_Record]):
         self._record, self._name, self._read, self._insert = record, name, read, insert
 
     def __iter__(self) -> Iterator[_Record]:
-        return iter(self._record.cached(self._name, self._read))
+        return iter(self._record.read_once(self._name, self._read))
 
     def add(self, item: _Record) -> None:
         """Add a record behind all others; it gets the next number."""
@@ -127,7 +127,7 @@ class Record:
                 self._transaction = None
 
     @contextmanager
-    def connected(self) -> Iterator[sqlite3.Connection]:
+    def open_for_queries(self) -> Iterator[sqlite3.Connection]:
         """Open the state for queries.
 
         Fetch all rows inside the block, because an open query blocks writers.
@@ -140,13 +140,13 @@ class Record:
 
     def select(self, sql: str, *parameters: object) -> list[tables.Row]:
         """Return all rows of a query."""
-        with self.connected() as connection:
+        with self.open_for_queries() as connection:
             return tables.select(connection, sql, *parameters)
 
-    def cached(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
+    def read_once(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
         """Read something once, so that a command sees one state of it."""
         if name not in self._cache:
-            with self.connected() as connection:
+            with self.open_for_queries() as connection:
                 self._cache[name] = read(connection)
         value: _Value = self._cache[name]
         return value
@@ -179,7 +179,7 @@ class Record:
     def _open_for_reading(self) -> sqlite3.Connection:
         if not self.database.exists() and migrate.has_folders(self.root):
             if not os.access(self.root, os.W_OK):
-                return self._imported()
+                return self._import_into_memory()
             self._migrate()
         if not self.database.exists():
             return _empty()
@@ -218,7 +218,7 @@ class Record:
             )
         return int(version)
 
-    def _imported(self) -> sqlite3.Connection:
+    def _import_into_memory(self) -> sqlite3.Connection:
         """Return the state of an older home in memory, because this user may not migrate it."""
         connection = _empty()
         migrate.import_folder(self.root, connection)
@@ -248,7 +248,7 @@ class Record:
 
     def days(self) -> list[date]:
         """Return the days that have a result, the oldest first."""
-        rows = self.cached(
+        rows = self.read_once(
             "days",
             lambda connection: tables.select(
                 connection, "select distinct day from runs order by day"
@@ -282,12 +282,14 @@ class Record:
         return self._run(rows[0]) if rows else None
 
     def _run(self, row: tables.Row) -> RunResult:
-        return self.cached(("run", row["no"]), lambda connection: tables.read_run(connection, row))
+        return self.read_once(
+            ("run", row["no"]), lambda connection: tables.read_run(connection, row)
+        )
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
         """Return by break ID the last occurrence and the first day ever, as known before a day."""
         sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
-        with self.connected() as connection:
+        with self.open_for_queries() as connection:
             rows = tables.select(connection, sql, before.isoformat())
             return tables.latest_occurrences(connection, rows[0]["no"], ids) if rows else {}
 
@@ -363,7 +365,7 @@ class Record:
 
     def imprint(self, identity: str) -> bytes | None:
         """Return the compressed cells that were stored under a name, or None."""
-        with self.connected() as connection:
+        with self.open_for_queries() as connection:
             sql = "select content from imprints where identity = ?"
             rows = connection.execute(sql, [identity]).fetchall()
         return rows[0][0] if rows else None

@@ -59,18 +59,18 @@ def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> N
     values = ", ".join("?" * len(first))
     connection.executemany(
         f"insert into {table} ({', '.join(first)}) values ({values})",
-        ([_bound(value) for value in row.values()] for row in chain([first], rows)),
+        ([_to_sqlite(value) for value in row.values()] for row in chain([first], rows)),
     )
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
     """Return all rows of a query. The read lock ends with the call."""
-    cursor = connection.execute(sql, [_bound(value) for value in parameters])
+    cursor = connection.execute(sql, [_to_sqlite(value) for value in parameters])
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, map(_read, row), strict=True)) for row in cursor.fetchall()]
 
 
-def _bound(value: object) -> Any:
+def _to_sqlite(value: object) -> Any:
     """Return a value as SQLite stores it."""
     if isinstance(value, str):
         try:
@@ -115,26 +115,7 @@ def insert_run(
     prior: int | None,
 ) -> int:
     """Store a run and return its number; a run that has this number already is replaced."""
-    row: Row = {
-        "no": no,
-        "day": run.day.isoformat(),
-        "day_no": day_no,
-        "run_id": run.run_id,
-        "digest": run.digest,
-        "prior": prior,
-        "name": run.name,
-        "snapshot_id": run.snapshot_id,
-        "fields": to_json(run.fields),
-        "settings_sha256": run.settings_digest,
-        "own_settings": to_json(run.day_settings) if run.day_settings else None,
-        "rejected": run.rejected,
-        "uncovered": run.uncovered,
-        "revision": run.revision,
-        "written": run.written,
-        "made_at": run.made_at,
-        "made_by": run.by,
-        "shown": to_json({name: getattr(run, name) for name in _SHOWN}),
-    }
+    row = _run_row(run) | {"no": no, "day_no": day_no, "prior": prior}
     if no is None:
         insert(connection, "runs", [row])
         [(no,)] = connection.execute("select last_insert_rowid()").fetchall()
@@ -142,7 +123,7 @@ def insert_run(
         for table in ("breaks", "carried", "ties", "run_inputs", "notices"):
             connection.execute(f"delete from {table} where run_no = ?", [no])
         changes = ", ".join(f"{name} = :{name}" for name in row)
-        values = {name: _bound(value) for name, value in row.items()}
+        values = {name: _to_sqlite(value) for name, value in row.items()}
         connection.execute(f"update runs set {changes} where no = :no", values)
     groups = ((_BREAK, run.breaks), (_NOT_COMPARED, run.not_compared), (_RESOLVED, run.resolved))
     for state, breaks in groups:
@@ -159,6 +140,26 @@ def insert_run(
     rows = (_of_run(no, place, source) for place, source in enumerate(sources))
     insert(connection, "run_inputs", rows)
     return no
+
+
+def _run_row(run: RunResult) -> Row:
+    return {
+        "day": run.day.isoformat(),
+        "run_id": run.run_id,
+        "digest": run.digest,
+        "name": run.name,
+        "snapshot_id": run.snapshot_id,
+        "fields": to_json(run.fields),
+        "settings_sha256": run.settings_digest,
+        "own_settings": to_json(run.day_settings) if run.day_settings else None,
+        "rejected": run.rejected,
+        "uncovered": run.uncovered,
+        "revision": run.revision,
+        "written": run.written,
+        "made_at": run.made_at,
+        "made_by": run.by,
+        "shown": to_json({name: getattr(run, name) for name in _SHOWN}),
+    }
 
 
 def _of_run(no: int, place: int, row: Row) -> Row:

@@ -67,13 +67,8 @@ def test_every_word_is_known_in_every_spelling(
 
 
 def _is_kind(kind: str, title: str) -> bool:
-    kinds = {
-        "decimals": WORDS.is_decimals,
-        "figure": WORDS.is_figure,
-        "number": WORDS.is_number,
-    }
-    ask = kinds.get(kind, WORDS.is_remark)
-    return ask(title)
+    is_kind: Callable[[str], bool] = getattr(WORDS, f"is_{kind}")
+    return is_kind(title)
 
 
 @pytest.mark.parametrize(
