@@ -26,7 +26,7 @@ from warehouse.reconcile.ledger.amounts import (
     split_footnote,
     without_footnote,
 )
-from warehouse.reconcile.ledger.columns import LedgerBody
+from warehouse.reconcile.ledger.columns import LedgerBody, is_total
 from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plain
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
@@ -173,7 +173,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
     if not is_name or head.words.total_name(texts[0]) is not None:
         return None
     title, _, name = texts[0].partition(":")
-    dimension = head.words.field_of(title) or head.words.also_field_of(title)
+    dimension = head.words.field_of(title) or head.words.second_field_of(title)
     if len(texts) == 1 and isinstance(next(cell for cell in cells if as_text(cell).strip()), str):
         is_said = bool(name.strip()) and dimension in FIELDS
         text = name.strip() if is_said else texts[0].rstrip(":").strip()
@@ -704,7 +704,7 @@ def _names(
         return names, "page header"
     has_amount = any(
         (len(cells) > place and cells[place] != "") or (row, place) in reading.grid.errors
-        for place in head.amount_places
+        for place in head.amount_columns
     )
     is_named = "asset" in head.columns and bool(names[_ASSET]) and not is_date(names[_ASSET])
     if not has_amount and not is_named:
@@ -767,19 +767,10 @@ def _is_of_page(reading: SheetReading, cells: Row, layer: Layer, asset: str) -> 
 
 
 def _is_total_row(reading: SheetReading, cells: Row) -> bool:
-    """Return whether a line adds up others: by a word alone, or by one beside a name."""
-    # An asset, or an account, may well be called `total`: the word must stand first, and the asset
-    # be blank or that word. With a name beside it ("Total Kraken") the name must be one of the book
-    # or the asset be blank, so that an asset `Total Return` stays one.
-    first = first_text(cells)
-    group = reading.head.words.total_name(first)
-    if group is None or reading.context.known.dimension_of(first):
-        return False
+    """Return whether a row is a total line."""
     asset = text_at(cells, reading.head.columns.get("asset"))
-    if not asset or reading.head.words.total_name(asset) == "":
-        return True
-    is_known = bool(reading.context.known.dimension_of(group))
-    return bool(group) and (is_known or (asset == first and _is_seen(reading, group)))
+    known, is_name = reading.context.known, partial(_is_seen, reading)
+    return is_total(reading.head, known, first_text(cells), asset, is_name)
 
 
 def _is_seen(reading: SheetReading, name: str) -> bool:

@@ -94,7 +94,7 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
-    titles = [head.titles[at] for at in head.amount_places]
+    titles = [head.titles[at] for at in head.amount_columns]
     above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
     for text in (*titles, *above, *_notes_below(grid, body)):
         if word := head.words.unit_of(text):
@@ -117,7 +117,7 @@ def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> N
     head = body.head
     at = head.columns.get("asset")
     assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
-    is_cents = unit == _CENTS and all(map(head.words.is_currency, assets))
+    is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
             f"{place}: {source} says the smallest unit of one asset, and the amounts are of "
@@ -237,7 +237,7 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) ->
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
     """Return the cells that say how amounts are written."""
     cells: list[object] = []
-    for place in head.amount_places:
+    for place in head.amount_columns:
         if isinstance(grid.rows, Cells):
             cells += telling_cells(grid.rows.column(place).slice(head.body))
         else:

@@ -46,7 +46,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
             if fold(title) not in settled_titles
         ]
         places = [place for place in titles if candidate.field_of(place) == name] or [
-            place for place in titles if candidate.also_field_of(place) == name
+            place for place in titles if candidate.second_field_of(place) == name
         ]
     else:
         places = places_of(wanted, candidate.titles)
@@ -388,15 +388,15 @@ class Header:
         )
 
     @property
-    def amount_places(self) -> tuple[int, ...]:
+    def amount_columns(self) -> tuple[int, ...]:
         """The columns that amounts are read from."""
         return tuple(dict.fromkeys(term.place for layer in self.layers for term in layer.terms))
 
     @property
-    def places(self) -> frozenset[int]:
+    def used_columns(self) -> frozenset[int]:
         """All columns that are read."""
         said = [place for place in (self.sign, self.unit) if place is not None]
-        places = (*self.columns.values(), *self.amount_places, *said, *self.rows.values())
+        places = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
         return frozenset(places)
 
     @property
@@ -432,7 +432,7 @@ def _is_header(candidate: Candidate) -> bool:
     refusal = candidate.profile.refusal if candidate.profile else ""
     if not titles or (refusal and not shape.amount_titles):
         return False
-    fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
+    fields = {candidate.field_of(place) or candidate.second_field_of(place) for place in titles}
     # What is written down for files of a name counts for the row that has the title, and no other.
     fields |= candidate.settled.keys() | {
         name

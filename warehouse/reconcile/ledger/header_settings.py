@@ -158,9 +158,9 @@ class Candidate:
         """Return the field that a title names; of two rows the lower one may say it alone."""
         return self.words.field_of(self.titles[place]) or self.words.field_of(self.lower[place])
 
-    def also_field_of(self, place: int) -> str:
+    def second_field_of(self, place: int) -> str:
         """Return the field that a title names where no other column names it better."""
-        return self.words.also_field_of(self.titles[place]) or self.words.also_field_of(
+        return self.words.second_field_of(self.titles[place]) or self.words.second_field_of(
             self.lower[place]
         )
 

@@ -29,7 +29,7 @@ from warehouse.reconcile.ledger.column_questions import (
 )
 from warehouse.reconcile.ledger.columns import (
     LedgerBody,
-    lacking_fields,
+    missing_fields,
     rows_above,
     rows_of_other_dates,
     unused_columns,
@@ -176,7 +176,7 @@ def _start_reading(
     name = file.path.name
     where = f"{name} {grid.sheet}".strip()
     place = f"{name}!{grid.sheet}" if grid.sheet else name
-    lacking = lacking_fields(head, context.config, head.covers)
+    lacking = missing_fields(head, context.config, head.covers)
     unused = list(rows_above(grid, head, place))
     labels = row_labels(grid, head, context.known, where)
     body = LedgerBody(grid, head, context.known)
@@ -186,12 +186,12 @@ def _start_reading(
     if asked:
         raise question_of_columns(asked, body, lacking, context, file=name, where=place)
     positive_word = ask_for_words(body, place)
-    ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
+    ask_for_scope(context, head, name, grid.sheet, missing=lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
     days, undated = dates_of(grid, head, context.remembered, where, context.day)
     chosen = _day_of_rows(days, context.day)
-    unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
+    unused += [*columns, *rows_of_other_dates(body, days, chosen, place)]
     _remember(head, context)
     unit, unit_notices = unit_of(grid, body, place)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
@@ -241,7 +241,7 @@ def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
     if grid.hidden_rows:
         words = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
         yield Notice("medium", words, where)
-    hidden = sorted(head.places & grid.hidden_columns)
+    hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
         yield Notice("medium", f"the hidden column {names} was read like the others", where)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from warehouse.reconcile.ledger.columns import holds_amounts
+from warehouse.reconcile.ledger.columns import has_amounts
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, header
 from warehouse.reconcile.ledger.header_settings import ReadingContext, profile_of
@@ -181,12 +181,12 @@ def _column(grid: Grid, row: int, place: int, context: ReadingContext) -> _Title
     names = Counter(context.known.dimension_of(cell) for cell in cells)
     dimension = max(names, key=lambda name: names[name], default="")
     words = context.words
-    is_other = words.is_figure(title) or words.is_number(title)
+    is_other = any(words.is_title(title, kind) for kind in ("figure", "number"))
     return _TitledColumn(
         name=title or letters(place),
         title=title,
         field=words.field_of(title),
-        second=words.also_field_of(title),
+        second=words.second_field_of(title),
         names=dimension if names[dimension] > _MOST * len(cells) else "",
         is_number=not is_other and _are_most(cells, _is_number),
         is_ticker=_are_most(cells, lambda cell: bool(_TICKER.fullmatch(cell))),
@@ -323,7 +323,7 @@ def _reason_of_tab(
         return "recon.toml says under [inbox] that it is unused", "medium"
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
-    if not holds_amounts(grid.rows):
+    if not has_amounts(grid.rows):
         return "it holds no amounts", "low"
     if sheet := chosen[1].shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"

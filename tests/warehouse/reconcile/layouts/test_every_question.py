@@ -438,9 +438,7 @@ CASES: dict[str, list[Case]] = {
             (NO_LEDGER,),
         )
     ],
-    "ledger.tabs._question_of_starts": [
-        Case(lambda t: {"spool.txt": spaced(t)}, (BREAKS,))
-    ],
+    "ledger.tabs._question_of_starts": [Case(lambda t: {"spool.txt": spaced(t)}, (BREAKS,))],
     "ledger.tabs._question": [Case(lambda t: pivot(t, ("Sleeve", "Thing")))],
     "ledger.tabs._question#2": [
         Case(lambda t: ledger(["Yesterday", "Today"], old(t), t), (BREAKS, RIGHT)),
@@ -470,9 +468,7 @@ CASES: dict[str, list[Case]] = {
     "ledger.body._ask_for_groups": [
         Case(lambda t: {"ledger.csv": csv(by_venue(t, OTHER_NAMES))}, (BREAKS, RIGHT))
     ],
-    "ledger.body._ask_for_groups#2": [
-        Case(lambda t: {"ledger.csv": csv(by_venue(t, {}))})
-    ],
+    "ledger.body._ask_for_groups#2": [Case(lambda t: {"ledger.csv": csv(by_venue(t, {}))})],
     "ledger.body._ask_to_fill_down": [Case(lambda t: {"ledger.csv": csv(once(t))})],
     "ledger.body.ask_for_spellings": [
         Case(
