@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from itertools import combinations_with_replacement, pairwise
+from itertools import chain, combinations_with_replacement, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -21,7 +21,6 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
-    Rules,
     add_up,
     split_footnote,
     without_footnote,
@@ -31,11 +30,10 @@ from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plai
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.header_settings import ReadingContext
-from warehouse.reconcile.ledger.titles import places_of
-from warehouse.reconcile.ledger.words import Words
+from warehouse.reconcile.ledger.titles import columns_titled
 from warehouse.reconcile.model import Amount, FilePart, LedgerRows, Notice, RejectedRow, Unused
 from warehouse.reconcile.settings.layout import ANY, NAME, SPELLED, Decimals
-from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, REQUIRED_NAMES, Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.formats.open_document import NO_VALUE
@@ -89,10 +87,6 @@ class RowLabels:
     names: Mapping[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     label_rows: frozenset[int] = frozenset()
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self.names)
-
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -133,7 +127,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLa
 def _filled_fields(head: Header) -> list[tuple[int, str]]:
     """Return the columns that are filled down, from left to right, with their fields."""
     wanted = head.shape.fill_down or ()
-    places = {place for title in wanted for place in places_of(title, head.titles)}
+    places = {place for title in wanted for place in columns_titled(title, head.titles)}
     return sorted(
         (place, name)
         for name, place in head.columns.items()
@@ -194,8 +188,8 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
     """Raise `Ambiguous` where lines name a dimension that no column says."""
-    lacking = [name for name in FIELDS if name not in head.fields and name != "bucket"]
-    if not lacking:
+    missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
+    if not missing:
         return
     sure: dict[str, str] = {}
     unsure = []
@@ -203,7 +197,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
         label = label_of(grid.rows[row], head, known)
         if label is None:
             continue
-        if label.dimension in lacking:
+        if label.dimension in missing:
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
@@ -212,17 +206,17 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
     if not sure:
-        lines = [f"groups = [{quote(name)}]" for name in lacking]
+        lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
             f"{where}: lines like {examples} have no amount of their own. They may name the "
-            f"{' or the '.join(lacking)} of the lines below them, which no column says, but the "
+            f"{' or the '.join(missing)} of the lines below them, which no column says, but the "
             "book does not know these names.",
             choices(head.table, *lines, "groups = []   # these lines are only notes"),
         )
     raise Ambiguous(
         f"{where}: lines like {examples} have no amount of their own and seem to name the "
         f"{' and the '.join(sure)} of the lines below them, which no column says.",
-        f"{head.table}\ngroups = [{', '.join(map(quote, sure))}]"
+        f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
 
@@ -243,7 +237,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
             f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
             "amount, and no name in it is repeated: it seems to name only the first row of each "
             "group.",
-            f"{head.table}\nfill_down = [{', '.join(map(quote, titles))}]"
+            f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], where rows with a blank are to be rejected",
         )
 
@@ -410,11 +404,11 @@ def ask_for_spellings(body: LedgerBody, where: str) -> None:
         examples = " and ".join(repr(text[:40]) for text in unknown[:2])
         marks = [mark for text in unknown if (mark := _mark(text, field, known))]
         if marks:
-            listed = ", ".join(map(quote, dict.fromkeys([*head.shape.footnotes, *marks])))
+            listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
                 f"{where}: {examples} have a mark behind a name of the book, which seems to refer "
                 "to a footnote.",
-                f"{head.table}\nfootnotes = [{listed}]",
+                f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
@@ -434,7 +428,9 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     """Return the pattern of most of these texts, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
     for number in (0, 1):  # one text around all names, then any text
-        counted = Counter(pattern for found in patterns for pattern in {of[number] for of in found})
+        # A text counts once for each pattern, and the order must not depend on hashes.
+        unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
+        counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
         # One name alone may have a text beside it by chance, if no space is between them.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
@@ -461,54 +457,52 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(wildcards.get(part, part) for part in parts))
 
 
-Whole = tuple[pa.Array, Sequence[pa.Array]]  # numbers of rows, and their columns
-
-
 def plain_rows(
-    whole: Whole,
-    head: Header,
-    layer: Layer,
-    rules: Rules,
-    *,
-    is_read: Sequence[bool] | None,
-    is_name: Callable[[str], bool],
+    cells: Cells, head: Header, layer: Layer, decimals: Decimals, is_read: Sequence[bool] | None
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the numbers of such rows below the header, and their columns without `file`, `line`.
+    """Return the plain rows below the header: their numbers, and columns except `file` and `line`.
 
-    `whole` are the rows that have a cell for each title, which serve each layer. `is_read` says of
-    every row whether its date is read, `is_name` of a text whether it is surely a name.
+    A row is plain if it has one cell for each title, its amount is written in plain digits, and no
+    required name is blank or a word for a total. `is_read` says for each row whether its date is
+    read. None means that all rows are read.
     """
-    decimals = rules.decimals or Decimals.POINT
-    place = layer.terms[0].place
-    rows, columns = whole
-    # A header that is repeated on each page is no row; its amount would be the title.
-    is_amount = pc.not_equal(columns[place], head.titles[place])
-    is_plain_row = pc.and_(is_plain(columns[place], decimals), is_amount)
+    rows, columns = cells.whole(head.body, len(head.titles))
+    amount = columns[layer.terms[0].place]
+    # A header that is repeated on each page is not a row. Its amount is the title.
+    is_title = pc.equal(amount, head.titles[layer.terms[0].place])
+    is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
-        is_plain_row = pc.and_(is_plain_row, pa.array(is_read, pa.bool_()).take(rows))
+        is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
     for field in REQUIRED_NAMES:
         if field in head.columns:
-            # Each different name is judged once: a column has few of them, and a million cells.
+            # Check each different name once, because a column has few names and a million cells.
             column = columns[head.columns[field]]
-            odd = [text for text in pc.unique(column).to_pylist() if not is_name(text)]
-            is_plain_row = pc.and_not(is_plain_row, pc.is_in(column, pa.array(odd, pa.string())))
-    chosen = {field: columns[where].filter(is_plain_row) for field, where in head.columns.items()}
-    rows = rows.filter(is_plain_row)
-    names = {**head.names, **layer.names}
-    texts, written = amounts(columns[place].filter(is_plain_row), decimals)
-    return rows, {
-        **{
-            field: chosen[field] if field in chosen else pa.repeat(names.get(field, ""), len(rows))
-            for field in FIELDS
-        },
+            others = [
+                text
+                for text in pc.unique(column).to_pylist()
+                if not text.strip() or head.words.total_name(text) is not None
+            ]
+            is_used = pc.and_not(is_used, pc.is_in(column, pa.array(others, pa.string())))
+    rows = rows.filter(is_used)
+    stated = {**head.names, **layer.names}
+    names = {
+        field: columns[head.columns[field]].filter(is_used)
+        if field in head.columns
+        else pa.repeat(stated.get(field, ""), len(rows))
+        for field in FIELDS
+    }
+    texts, written = plain_amounts(amount.filter(is_used), decimals)
+    is_number = pa.repeat(pa.scalar(value=False), len(rows))
+    unit = pa.repeat("", len(rows))
+    return rows, names | {
         "amount": texts,
         "decimals": written,
-        "is_number": pa.repeat(pa.scalar(value=False), len(rows)),
-        "unit": pa.repeat("", len(rows)),
+        "is_number": is_number,
+        "unit": unit,
     }
 
 
-def amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
+def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
     """Return plain texts in the one form of equal amounts, and with how many decimals each was."""
     mark = _MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
@@ -569,40 +563,26 @@ class SheetReading:
 
 def read_rows(reading: SheetReading) -> None:
     """Read every row of a sheet, each of its amounts by itself."""
-    whole = _whole_rows(reading)
     for layer in reading.head.layers:
-        for row in _take_plain_rows(reading, layer, whole):
+        for row in _read_plain_rows(reading, layer):
             _read_row(reading, row, layer)
     if reading.totals:
         rows = reading.lines.table
         own = rows.filter(pc.equal(rows["file"], reading.number))
         reading.notices += check_totals(reading.totals, own, reading.place)
     reading.unused += [
-        Unused(
-            file=reading.place,
-            kind=FilePart.ROW,
-            name="",
-            reason=reason,
-            severity="low",
-            count=number,
-        )
+        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(reading.skipped.items())
         if reason != _OTHER_DATE
     ]
 
 
-def _whole_rows(reading: SheetReading) -> Whole | None:
-    """Return the rows of a text as columns, where nothing but its cells says what they mean."""
-    head, rows = reading.head, reading.grid.rows
-    is_plain = head.is_plain and reading.amounts.unit == 1 and not reading.labels
-    return rows.whole(head.body, len(head.titles)) if isinstance(rows, Cells) and is_plain else None
-
-
-def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -> Iterable[int]:
-    """Take in the rows that can be read as columns; return the others, to be read one by one."""
-    head = reading.head
-    numbers = range(head.body, len(reading.grid.rows))
-    if whole is None:
+def _read_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
+    """Read the rows that can be read as columns. Return the other rows, to be read one by one."""
+    head, grid = reading.head, reading.grid
+    numbers = range(head.body, len(grid.rows))
+    is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
+    if not isinstance(grid.rows, Cells) or not is_plain_sheet:
         return numbers
     is_read = None
     if reading.day is not None or reading.undated:
@@ -610,29 +590,18 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
             day in (None, reading.day) and row not in reading.undated
             for row, day in enumerate(reading.days)
         ]
-    rows, cells = plain_rows(
-        whole,
-        head,
-        layer,
-        reading.amounts.rules,
-        is_read=is_read,
-        is_name=lambda text: _is_name(text, head.words),
-    )
-    places = pc.add(rows, reading.grid.line(0))
+    decimals = reading.amounts.rules.decimals or Decimals.POINT
+    rows, columns = plain_rows(grid.rows, head, layer, decimals, is_read)
     for name, rename in reading.renames.items():
-        cells[name] = rename_all(cells[name], rename)
-    file = pa.repeat(reading.number, len(rows))
-    reading.lines.add_all(cells | {"file": file, "line": places})
+        columns[name] = rename_all(columns[name], rename)
+    columns["file"] = pa.repeat(reading.number, len(rows))
+    columns["line"] = pc.add(rows, grid.line(0))
+    reading.lines.add_all(columns)
     reading.used += len(rows)
     is_left = np.ones(len(numbers), bool)
     is_left[rows.to_numpy() - numbers.start] = False
     others: list[int] = (np.flatnonzero(is_left) + numbers.start).tolist()
     return others
-
-
-def _is_name(text: str, words: Words) -> bool:
-    """Return whether a text is a name and nothing else: no blank, no word for a total."""
-    return bool(text.strip()) and words.total_name(text) is None
 
 
 def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
@@ -673,14 +642,8 @@ def _may_be_blank(reading: SheetReading) -> bool:
 
 def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
     """Keep a line that adds up others, where its amount can be read."""
-    text = next(
-        (
-            as_text(cell).strip()
-            for cell in cells
-            if reading.head.words.total_name(as_text(cell)) is not None
-        ),
-        "",
-    )
+    texts = (as_text(cell).strip() for cell in cells)
+    text = next((t for t in texts if reading.head.words.total_name(t) is not None), "")
     amount = reading.amounts.read(cells, layer)
     if isinstance(amount, Amount) and len(reading.head.layers) == 1:
         group = fold(reading.head.words.total_name(text) or "")
@@ -711,15 +674,17 @@ def _names(
         return names, "title or note"
     if reading.day is not None and reading.days[row] not in (None, reading.day):
         return names, _OTHER_DATE
-    return names, _reason_of_words(head, cells)
+    return names, _row_word(head, cells, head.shape.skip_rows, is_listed=True)
 
 
-def _reason_of_words(head: Header, cells: Row) -> str:
-    """Return the word for which recon.toml says that a row is left out, if the row has one."""
-    for title, place in head.rows.items():
-        word = text_at(cells, place)
-        if fold(word) in map(fold, head.shape.skip_rows.get(title, ())):
-            return f"{title!r} says {word!r}"
+def _row_word(
+    head: Header, cells: Row, words: Mapping[str, Sequence[str]], *, is_listed: bool
+) -> str:
+    """Return the first word of a row that recon.toml lists, or does not list, by its column."""
+    for title, column in head.rows.items():
+        word = text_at(cells, column)
+        if (fold(word) in map(fold, words.get(title, ()))) == is_listed:
+            return f"{title!r} says {(word if is_listed else word[:40])!r}"
     return ""
 
 
@@ -733,15 +698,6 @@ def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
     place = head.columns["amount"]
     is_title = len(cells) > place and cells[place] == head.titles[place]
     return "header repeated" if is_title and _is_header(head, cells) else ""
-
-
-def _unknown_word(head: Header, cells: Row) -> str:
-    """Return the word for which recon.toml does not say whether its rows are used, if any."""
-    for title, place in head.rows.items():
-        word = text_at(cells, place)
-        if fold(word) not in map(fold, head.shape.keep_rows.get(title, ())):
-            return f"{title!r} says {word[:40]!r}"
-    return ""
 
 
 def _is_header(head: Header, cells: Row) -> bool:
@@ -782,20 +738,17 @@ def _is_seen(reading: SheetReading, name: str) -> bool:
     return fold(name) in reading.seen_names
 
 
-def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str:
-    """Return the name in a cell; of a merged cell, what stands at its top."""
-    if place is None:
-        return ""
-    text = as_text(cells[place]) if len(cells) > place else ""
-    if text:
-        return text
-    top = reading.merged.top_of(row, place)
-    return as_text(reading.grid.rows[top[0]][top[1]]) if top else ""
-
-
 def _name_of(reading: SheetReading, row: int, cells: Row, name: str) -> str:
-    """Return the name of a field in a row, without the text that is spelled around it."""
-    text = _name(reading, row, cells, reading.head.columns.get(name))
+    """Return the name of a field in a row, without the text around it.
+
+    The name in merged cells is in the first of them.
+    """
+    column = reading.head.columns.get(name)
+    if column is None:
+        return ""
+    text = as_text(cells[column]) if len(cells) > column else ""
+    if not text and (top := reading.merged.top_of(row, column)):
+        text = as_text(reading.grid.rows[top[0]][top[1]])
     rename = reading.renames.get(name)
     return rename(text) if rename is not None and text else text
 
@@ -812,7 +765,7 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     for name in REQUIRED_NAMES:
         if name in reading.head.fields and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank"
-    if word := _unknown_word(reading.head, cells):
+    if word := _row_word(reading.head, cells, reading.head.shape.keep_rows, is_listed=False):
         return f"recon.toml does not say whether a row counts if {word}"
     if row in reading.undated:
         return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"

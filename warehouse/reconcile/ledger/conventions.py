@@ -24,13 +24,13 @@ from warehouse.reconcile.ledger.amounts import (
     without_footnote,
 )
 from warehouse.reconcile.ledger.columns import LedgerBody
-from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of, order_with
-from warehouse.reconcile.ledger.header import Header, Layer
+from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of
+from warehouse.reconcile.ledger.header import Header, Layer, question_of_order
 from warehouse.reconcile.ledger.words import OPPOSITE
 from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import UNITS, Decimals, day_in
-from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.settings.toml import quote_list, setting
 from warehouse.reconcile.terms import Ambiguous, Late, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
@@ -198,8 +198,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where:
     examples = " and ".join(repr(as_text(cell)[:40]) for cell in [*found.values()][:2])
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
-    marks = ", ".join(map(quote, dict.fromkeys([*settled, *found])))
-    line = f"footnotes = [{marks}]"
+    line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
     # A footnote may say that an amount is in thousands, or owed. A letter may say that by itself.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     words = (
@@ -264,14 +263,13 @@ def dates_of(
         order = settled.get(_DATES, "?")
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
-        words = (
+        raise question_of_order(
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
-            "date of the column settles it."
+            "date of the column settles it.",
+            list(dict.fromkeys(cells[head.body :])),
+            head.table,
+            day,
         )
-        if likely := order_with(dict.fromkeys(cells[head.body :]), day):
-            words += f" Only dates with the {likely} include {day}, the day of the book."
-            raise Ambiguous(words, f"{head.table}\n{setting('dates', likely)}")
-        raise Ambiguous(words, choices(head.table, *(setting("dates", order) for order in ORDERS)))
     if order:
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}

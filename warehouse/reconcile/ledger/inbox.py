@@ -91,15 +91,8 @@ def find_ledgers(
     return InboxContents(tuple(chosen), (*unused, *_older(older)))
 
 
-def _file(path: LedgerFile, reason: str, severity: str = "low", count: int = 1) -> Unused:
-    return Unused(
-        file=path.name,
-        kind=FilePart.FILE,
-        name=path.name,
-        reason=reason,
-        severity=severity,
-        count=count,
-    )
+def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
+    return Unused(path.name, FilePart.FILE, path.name, reason, severity)
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
@@ -202,9 +195,7 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
         names = sorted(path.name for path, _ in older)
         words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
-        yield Unused(
-            file=name, kind=FilePart.FILE, name=name, reason=words, severity="low", count=len(older)
-        )
+        yield Unused(name, FilePart.FILE, name, words, "low", len(older))
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:

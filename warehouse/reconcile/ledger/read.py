@@ -295,9 +295,7 @@ def _late(source: LedgerSource, day: date) -> Unused:
     words += (
         f"compared. To use it all the same, say under [late.{day}] {setting(source.name, 'used')}"
     )
-    return Unused(
-        file=source.name, kind=FilePart.FILE, name=source.name, reason=words, severity="high"
-    )
+    return Unused(source.name, FilePart.FILE, source.name, words, "high")
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
@@ -306,13 +304,7 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
             words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
-            yield Unused(
-                file=expected.pattern,
-                kind=FilePart.FILE,
-                name=expected.pattern,
-                reason=words,
-                severity="high",
-            )
+            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")
 
 
 def _scope_words(file: FileSettings) -> str:

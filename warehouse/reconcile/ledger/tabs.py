@@ -8,13 +8,13 @@ from itertools import islice
 
 from warehouse.reconcile.ledger.columns import has_amounts
 from warehouse.reconcile.ledger.dates import is_date
-from warehouse.reconcile.ledger.header import Header, header
+from warehouse.reconcile.ledger.header import Header, find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext, profile_of
 from warehouse.reconcile.ledger.titles import fingerprint, samples, titles_of
 from warehouse.reconcile.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import ALL, READ, UNUSED, day_in, name_pattern
-from warehouse.reconcile.settings.toml import heading, quote, setting
+from warehouse.reconcile.settings.toml import heading, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import first_text, text_at
@@ -132,7 +132,7 @@ def _answer_of_pivot(
     rest = [item for item in columns if item not in labels]
     # A venue may be called like the title of another field, and there may be other figures.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
-        lines.append(f"label_columns = [{', '.join(quote(item.title) for item in labels)}]")
+        lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
     named = [] if is_said else _lines_of("asset", [item for item in rest if item.is_ticker])
     named += _named_by_cells(rest, dimension)
@@ -206,7 +206,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
     tabs = []
     name = file.path.name
     for grid in file.grids:
-        head = None if _is_put_aside(grid, name, context) else header(grid, context, name)
+        head = None if _is_put_aside(grid, name, context) else find_header(grid, context, name)
         if head is not None:
             tabs.append((grid, head))
     if not tabs:
@@ -300,13 +300,7 @@ def other_tabs(
         reason, severity = _reason_of_tab(grid, name, chosen[0], context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
-            yield Unused(
-                file=name,
-                kind=FilePart.TAB,
-                name=grid.sheet,
-                reason=f"{hidden}{reason}",
-                severity=severity,
-            )
+            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
         else:
             asked.append(grid)
     for title, kind in file.others:
