@@ -1,4 +1,4 @@
-"""Cells that are merged with those below them: what stands at the top is the name of each row."""
+"""The rows of a sheet: names, labels above them, totals, and used, skipped or rejected rows."""
 
 import dataclasses
 import re
@@ -46,14 +46,14 @@ _FIRST_ROW = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class MergedCells:
-    """By column the merged cells below a header: first row, last row and first column of each."""
+    """The merged cells below a header, by column: first row, last row and first column of each."""
 
     # In order of their first rows, for a ledger of 100,000 rows may have as many of them: to look
     # at each for every row took minutes.
     by_column: Mapping[int, Sequence[tuple[int, int, int]]]
 
     def top_of(self, row: int, column: int) -> tuple[int, int] | None:
-        """Return row and column of what a blank cell is merged with, or None."""
+        """Return the row and column with the content of a merged blank cell, or None."""
         cells = self.by_column.get(column, ())
         number = bisect_left(cells, row, key=_FIRST_ROW)
         if not number or cells[number - 1][1] < row:
@@ -82,7 +82,7 @@ _DIGITS = re.compile("[0-9]")
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """By row the names that it takes from above it, and which rows only name those below them."""
+    """The names that rows get from lines above them, and the rows that only name other rows."""
 
     names: Mapping[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     label_rows: frozenset[int] = frozenset()
@@ -90,7 +90,7 @@ class RowLabels:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line that names a group: its dimension, where that is sure, and the name."""
+    """A line that names a group: the name, and its dimension if it is certain."""
 
     dimension: str
     name: str
@@ -136,7 +136,7 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 
 
 def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -> None:
-    """Take in the names of a row; a new one on the left begins all on its right anew."""
+    """Fill in the names of a row. A new name also resets all names to its right."""
     is_new = False
     for place, name in filled:
         if text := text_at(cells, place):
@@ -148,7 +148,7 @@ def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -
 def _enter_group(
     group: dict[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> None:
-    """Set the group of a label; those within it end."""
+    """Set the group of a label, and end the groups inside it."""
     # A label that does not say its dimension is one level deeper than the label right above it,
     # and otherwise of the deepest level.
     dimension = label.dimension
@@ -161,7 +161,7 @@ def _enter_group(
 
 
 def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
-    """Return what a line names that is no row of the ledger itself, or None."""
+    """Return the group that a line names, or None if it does not name a group."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
     if not is_name or head.words.total_name(texts[0]) is not None:
@@ -187,7 +187,7 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
-    """Raise `Ambiguous` where lines name a dimension that no column says."""
+    """Raise `Ambiguous` if lines name a dimension that no column states."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
         return
@@ -226,7 +226,7 @@ def _has_amount(cells: Row, head: Header) -> bool:
 
 
 def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
-    """Raise `Ambiguous` where a column seems to name only the first row of each group."""
+    """Raise `Ambiguous` if a column seems to name only the first row of each group."""
     titles = [
         head.title_of(head.columns[name])
         for name in REQUIRED_NAMES
@@ -266,7 +266,7 @@ _MOST_ROWS = 200_000  # above, adding up in Python costs more than reading the f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A line that says a total: the group that it names, if any, folded, and its amount."""
+    """A total line: its amount, and the folded name of its group, if it has one."""
 
     line: int
     text: str
@@ -276,14 +276,14 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of some rows, how many they are, and their assets."""
+    """The sum of some rows, with their number and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
     assets: set[str] = dataclasses.field(default_factory=set)
 
     def add(self, amount: Decimal, asset: str) -> None:
-        """Take in one row."""
+        """Add one row."""
         self.amount = EXACT.add(self.amount, amount)
         self.rows += 1
         self.assets.add(asset)
@@ -367,7 +367,7 @@ Rename = Callable[[str], str]
 
 
 def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
-    """Return by field how the names of a sheet are taken out of the text around them."""
+    """Return by field the functions that remove the text around the names of a sheet."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
     marks = head.shape.footnotes
 
@@ -503,7 +503,7 @@ def plain_rows(
 
 
 def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain texts in the one form of equal amounts, and with how many decimals each was."""
+    """Return plain amounts in canonical form, and the decimals that each was written with."""
     mark = _MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")
@@ -562,7 +562,7 @@ class SheetReading:
 
 
 def read_rows(reading: SheetReading) -> None:
-    """Read every row of a sheet, each of its amounts by itself."""
+    """Read every row of a sheet, with one amount for each layer."""
     for layer in reading.head.layers:
         for row in _read_plain_rows(reading, layer):
             _read_row(reading, row, layer)
@@ -641,7 +641,7 @@ def _may_be_blank(reading: SheetReading) -> bool:
 
 
 def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
-    """Keep a line that adds up others, where its amount can be read."""
+    """Keep a total line if its amount can be read."""
     texts = (as_text(cell).strip() for cell in cells)
     text = next((t for t in texts if reading.head.words.total_name(t) is not None), "")
     amount = reading.amounts.read(cells, layer)
@@ -689,7 +689,7 @@ def _row_word(
 
 
 def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
-    """Return why a row is skipped whatever its names are."""
+    """Return the reason to skip a row regardless of its names, or an empty string."""
     head = reading.head
     if all(cell in ("", None) for cell in cells):
         return "blank line"
@@ -785,7 +785,7 @@ def _reason_of_error(name: str, error: str) -> str:
 
 
 def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
-    """Return what stands in the cells of an amount."""
+    """Return the content of the cells of an amount."""
     cells = reading.grid.rows[row]
     texts = (
         reading.grid.errors.get((row, term.place), as_text(cells[term.place]))

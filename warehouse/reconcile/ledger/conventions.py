@@ -1,4 +1,4 @@
-"""Amounts in thousands, or in wei: the unit that a title or recon.toml says."""
+"""How a sheet writes its amounts, units, signs and dates, and the day of a ledger."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,9 +78,9 @@ _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
-    """Return by what the amounts of a sheet are multiplied, and what to say of it.
+    """Return the factor of the amounts of a sheet, and notices about it.
 
-    Raises `Ambiguous` if a title says the smallest unit of one asset, and the sheet has several.
+    Raises `Ambiguous` if a title states the smallest unit of one asset, and the sheet has several.
     """
     head = body.head
     unit, source = _stated_unit(grid, body)
@@ -223,7 +223,7 @@ def _is_letter(mark: str) -> bool:
 
 
 def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
-    """Raise `Ambiguous` where amounts are written with CR or DR beside them."""
+    """Raise `Ambiguous` if amounts have CR or DR next to them."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
@@ -371,7 +371,7 @@ def is_negative(word: str, head: Header) -> bool | None:
 
 
 def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
-    """Return by what a unit multiplies an amount of an asset; None if that is unknown."""
+    """Return the factor of a unit for an asset, or None if it is unknown."""
     name = fold(word)
     for known, factor in head.shape.unit_words.items():
         if fold(known) == name:
@@ -434,12 +434,12 @@ def _kind_of_words(words: str) -> str:
 
 
 def day_of(source: LedgerSource) -> date | None:
-    """Return the day that a ledger says it is of: its rows and titles count before names."""
+    """Return the day of a ledger. Its rows and titles count before its names."""
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the ledgers of another day of which nobody has said that they are used."""
+    """Return the ledgers of other days that nobody allowed to use."""
     return [
         source
         for source in ledger.sources

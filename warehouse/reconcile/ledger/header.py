@@ -1,4 +1,4 @@
-"""The header row: which column is what."""
+"""The row that is the header, and the column of each field."""
 
 import re
 from collections import Counter
@@ -93,7 +93,7 @@ _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One column of an amount; a negative one is taken off."""
+    """One column of an amount. A negative one is subtracted."""
 
     place: int
     is_negative: bool = False
@@ -101,7 +101,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount of each row, and what the titles of its columns say: names by field, and a day."""
+    """One amount of each row, with the names and the day that the titles of its columns state."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Layer:
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
-    """Return the columns of an amount as it is settled, or None where one of them is not there."""
+    """Return the columns of an amount as recon.toml lists them, or None if one is missing."""
     texts = list(wanted)
     if len(texts) == 1 and not columns_titled(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
@@ -283,7 +283,7 @@ def _examples(cells: Sequence[object]) -> str:
 
 
 def _amount_place(candidate: Candidate) -> int:
-    """Return the one column of amounts; raise `Ambiguous` where there are parts of it instead."""
+    """Return the only column of amounts. Raise `Ambiguous` if there are only parts of an amount."""
     place = column_of(candidate, "amount", candidate.settled.get("amount"))
     if place is not None:
         return place
@@ -353,7 +353,7 @@ class Header:
         return heading("ledger", self.fingerprint)
 
     def title_of(self, place: int) -> str:
-        """Return the title of a column, or its letter where it has none."""
+        """Return the title of a column, or its letter if it has no title."""
         return self.titles[place] or letters(place)
 
     @property
@@ -363,7 +363,7 @@ class Header:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The dimensions that it says."""
+        """The dimensions that the ledger states."""
         of_labels = self.layers[0].names if self.layers else {}
         return tuple(
             name

@@ -1,4 +1,4 @@
-"""The inbox: which files are tonight's ledgers."""
+"""The inbox: the ledgers of tonight, and the reason why each other file is not used."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,7 +33,7 @@ _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".m
 
 @dataclass(frozen=True, slots=True)
 class InboxContents:
-    """What lies in the inbox for one day: ledgers to read, and what to say of the others."""
+    """The contents of the inbox for one day: ledgers to read, and files that are not used."""
 
     ledgers: tuple[OpenedFile, ...]
     unused: tuple[Unused, ...] = ()
@@ -108,7 +108,7 @@ def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
 
 
 def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
-    """Return why a file cannot be a ledger, or None where it may be one."""
+    """Return why a file cannot be a ledger, or None if it can."""
     archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
     if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")

@@ -1,8 +1,7 @@
-"""The column of a firm's ledger that says whose a row is, read together with the portfolio's.
+"""All ledgers of a day as one, with late and missing ledgers.
 
-Two organisations may call a portfolio alike, so a firm's portfolios are told as
-`organisation / portfolio`. A ledger that has the two in columns of their own is read as if it said
-so in one.
+Two organisations of a firm may use the same name for a portfolio, so a portfolio of a firm has the
+name `organisation / portfolio`. If a ledger has two columns for them, they are joined.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -162,7 +161,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Put a question aside, so that those of all files are asked at once."""
+    """Collect questions, so that the questions of all files are asked at once."""
     try:
         yield
     except Ambiguous as question:
@@ -235,7 +234,7 @@ def _remember(head: Header, context: ReadingContext) -> None:
 
 
 def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
-    """Yield what was read though its program does not show it."""
+    """Yield notices about rows and columns that were read although they are hidden."""
     if not grid.is_visible:
         yield Notice("medium", "the sheet is hidden, and it was read", where)
     if grid.hidden_rows:
@@ -299,7 +298,7 @@ def _late(source: LedgerSource, day: date) -> Unused:
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
-    """Yield each file that recon.toml expects and of which nothing was read."""
+    """Yield each file that recon.toml expects but that was not read."""
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:

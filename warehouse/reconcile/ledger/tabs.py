@@ -1,4 +1,4 @@
-"""Questions about a file whose header is not known: what its columns may be, by what is in them."""
+"""The tabs that are the ledger, and the question about a file without a known header."""
 
 import re
 from collections import Counter
@@ -272,7 +272,10 @@ def _several_tabs(
 
 
 def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
-    """Return the level of a sheet; raise `Ambiguous` where one is asked for that it cannot give."""
+    """Return the level of a sheet.
+
+    Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
+    """
     has = head.fields
     if config.level is None:
         return has
@@ -291,7 +294,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
 def other_tabs(
     file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> Iterator[Unused]:
-    """Yield the tabs that are not read; raise `Ambiguous` where one may hold amounts."""
+    """Yield the tabs that are not read. Raise `Ambiguous` if one may have amounts."""
     name = file.path.name
     asked = []
     for grid in file.grids:
@@ -312,7 +315,10 @@ def other_tabs(
 def _reason_of_tab(
     grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
 ) -> tuple[str, str]:
-    """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
+    """Return the reason and severity of a tab that is not read.
+
+    Without a reason, the tab may be a ledger.
+    """
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"
     if not any(map(first_text, grid.rows)):

@@ -1,4 +1,4 @@
-"""One table of recon.toml, read with every complaint collected instead of the first one raised."""
+"""One table of recon.toml, read with all of its errors collected in one list."""
 
 import contextlib
 import json
