@@ -30,7 +30,7 @@ from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plai
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.header_settings import ReadingContext
-from warehouse.reconcile.ledger.titles import columns_titled
+from warehouse.reconcile.ledger.titles import find_columns
 from warehouse.reconcile.model import Amount, FilePart, LedgerRows, Notice, RejectedRow, Unused
 from warehouse.reconcile.settings.layout import ANY, NAME, SPELLED, Decimals
 from warehouse.reconcile.settings.toml import quote, quote_list, setting
@@ -127,7 +127,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLa
 def _filled_fields(head: Header) -> list[tuple[int, str]]:
     """Return the columns that are filled down, from left to right, with their fields."""
     wanted = head.shape.fill_down or ()
-    places = {place for title in wanted for place in columns_titled(title, head.titles)}
+    places = {place for title in wanted for place in find_columns(title, head.titles)}
     return sorted(
         (place, name)
         for name, place in head.columns.items()

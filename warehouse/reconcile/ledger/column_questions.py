@@ -414,7 +414,9 @@ def ask_for_words(body: LedgerBody, where: str) -> str:
             new[title] = [word for word in words if word not in voids], voids
     if not new:
         return positive
-    shown = "; ".join(f"{_shown([*kept, *voids])} of {t!r}" for t, (kept, voids) in new.items())
+    shown = "; ".join(
+        f"{_quote_words([*kept, *voids])} of {t!r}" for t, (kept, voids) in new.items()
+    )
     message = f"{where}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
     if void:  # the next question is about the other words
@@ -424,7 +426,7 @@ def ask_for_words(body: LedgerBody, where: str) -> str:
     raise Ambiguous(message, choices(head.table, keep, skip))
 
 
-def _shown(words: Sequence[str]) -> str:
+def _quote_words(words: Sequence[str]) -> str:
     return ", ".join(repr(word[:40]) for word in words[:_MOST_WORDS])
 
 
@@ -452,7 +454,7 @@ def _ask_for_signs(body: LedgerBody, column: int, where: str) -> str:
         lines = _sign_lines(sign, head.words) or [*lines, *guesses]
     raise Ambiguous(
         f"{where}: recon.toml does not say whether these words of the column {title!r} make an "
-        f"amount negative: {_shown(unknown)}.",
+        f"amount negative: {_quote_words(unknown)}.",
         "\n".join([head.table, *lines]),
     )
 
@@ -479,6 +481,6 @@ def _ask_for_units(body: LedgerBody, column: int, where: str) -> None:
     title = head.title_of(column)
     raise Ambiguous(
         f"{where}: recon.toml does not say which factors these units of the column {title!r} "
-        f"have: {_shown(listed)}. Correct the factors that are wrong.",
+        f"have: {_quote_words(listed)}. Correct the factors that are wrong.",
         f"{head.table}\n{setting('unit_column', title)}\n{mark}{_unit_words(factors)}",
     )

@@ -22,7 +22,7 @@ from warehouse.reconcile.ledger.header_settings import (
     ReadingContext,
     candidate_at,
 )
-from warehouse.reconcile.ledger.titles import columns_titled, depths
+from warehouse.reconcile.ledger.titles import depths, find_columns
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.settings.layout import READ, UNUSED, Shape
 from warehouse.reconcile.settings.toml import heading, quote_list, setting
@@ -61,7 +61,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
 
 def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
     """Return the columns with a title that was settled; raise `NotReconciled` without one."""
-    if indexes := columns_titled(title, candidate.titles):
+    if indexes := find_columns(title, candidate.titles):
         return indexes
     raise _missing_column(candidate, repr(title), use)
 
@@ -111,7 +111,7 @@ class Layer:
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
     """Return the columns of an amount as recon.toml lists them, or None if one is missing."""
     texts = list(wanted)
-    if len(texts) == 1 and not columns_titled(texts[0], titles):
+    if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
     # A list has names only; a text with operators has them between its names.
     is_expression = len(wanted) == 1 and len(texts) > 1
@@ -119,7 +119,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
     terms = []
     for name, sign in zip(names, signs, strict=True):
-        places = columns_titled(name.strip(), titles)
+        places = find_columns(name.strip(), titles)
         if not places:
             return None
         terms.append(Term(places[0], sign == "-"))
@@ -421,7 +421,7 @@ def _is_header(candidate: Candidate) -> bool:
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()
-        if title and columns_titled(title, candidate.titles)
+        if title and find_columns(title, candidate.titles)
     }
     fields |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
     return "asset" in fields and ("amount" in fields or _has_amounts(candidate))

@@ -47,7 +47,7 @@ def titles_of(row: Row) -> tuple[str, ...]:
     return tuple(" ".join(cell.split()) if isinstance(cell, str) else "" for cell in row)
 
 
-def columns_titled(wanted: str, titles: Sequence[str]) -> list[int]:
+def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
     """Return the columns of a title, or of a name like `column C`."""
     by_title = [
         place for place, title in enumerate(titles) if title and fold(title) == fold(wanted)
