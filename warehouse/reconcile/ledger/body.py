@@ -1,4 +1,4 @@
-"""Cells that are merged with those below them: what stands at the top is the name of each row."""
+"""The rows of a sheet: names, labels above them, totals, and used, skipped or rejected rows."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from itertools import combinations_with_replacement, pairwise
+from itertools import chain, combinations_with_replacement, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -21,21 +21,19 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
-    Rules,
     add_up,
     split_footnote,
     without_footnote,
 )
-from warehouse.reconcile.ledger.columns import LedgerBody
+from warehouse.reconcile.ledger.columns import LedgerBody, is_total
 from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plain
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.header_settings import ReadingContext
-from warehouse.reconcile.ledger.titles import places_of
-from warehouse.reconcile.ledger.words import Words
+from warehouse.reconcile.ledger.titles import find_columns
 from warehouse.reconcile.model import Amount, FilePart, LedgerRows, Notice, RejectedRow, Unused
 from warehouse.reconcile.settings.layout import ANY, NAME, SPELLED, Decimals
-from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, REQUIRED_NAMES, Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.formats.open_document import NO_VALUE
@@ -48,14 +46,14 @@ _FIRST_ROW = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class MergedCells:
-    """By column the merged cells below a header: first row, last row and first column of each."""
+    """The merged cells below a header, by column: first row, last row and first column of each."""
 
     # In order of their first rows, for a ledger of 100,000 rows may have as many of them: to look
     # at each for every row took minutes.
     by_column: Mapping[int, Sequence[tuple[int, int, int]]]
 
     def top_of(self, row: int, column: int) -> tuple[int, int] | None:
-        """Return row and column of what a blank cell is merged with, or None."""
+        """Return the row and column with the content of a merged blank cell, or None."""
         cells = self.by_column.get(column, ())
         number = bisect_left(cells, row, key=_FIRST_ROW)
         if not number or cells[number - 1][1] < row:
@@ -84,19 +82,15 @@ _DIGITS = re.compile("[0-9]")
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """By row the names that it takes from above it, and which rows only name those below them."""
+    """The names that rows get from lines above them, and the rows that only name other rows."""
 
     names: Mapping[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     label_rows: frozenset[int] = frozenset()
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self.names)
-
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line that names a group: its dimension, where that is sure, and the name."""
+    """A line that names a group: the name, and its dimension if it is certain."""
 
     dimension: str
     name: str
@@ -133,7 +127,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLa
 def _filled_fields(head: Header) -> list[tuple[int, str]]:
     """Return the columns that are filled down, from left to right, with their fields."""
     wanted = head.shape.fill_down or ()
-    places = {place for title in wanted for place in places_of(title, head.titles)}
+    places = {place for title in wanted for place in find_columns(title, head.titles)}
     return sorted(
         (place, name)
         for name, place in head.columns.items()
@@ -142,7 +136,7 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 
 
 def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -> None:
-    """Take in the names of a row; a new one on the left begins all on its right anew."""
+    """Fill in the names of a row. A new name also resets all names to its right."""
     is_new = False
     for place, name in filled:
         if text := text_at(cells, place):
@@ -154,7 +148,7 @@ def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -
 def _enter_group(
     group: dict[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> None:
-    """Set the group of a label; those within it end."""
+    """Set the group of a label, and end the groups inside it."""
     # A label that does not say its dimension is one level deeper than the label right above it,
     # and otherwise of the deepest level.
     dimension = label.dimension
@@ -167,13 +161,13 @@ def _enter_group(
 
 
 def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
-    """Return what a line names that is no row of the ledger itself, or None."""
+    """Return the group that a line names, or None if it does not name a group."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
     if not is_name or head.words.total_name(texts[0]) is not None:
         return None
     title, _, name = texts[0].partition(":")
-    dimension = head.words.field_of(title) or head.words.also_field_of(title)
+    dimension = head.words.field_of(title) or head.words.second_field_of(title)
     if len(texts) == 1 and isinstance(next(cell for cell in cells if as_text(cell).strip()), str):
         is_said = bool(name.strip()) and dimension in FIELDS
         text = name.strip() if is_said else texts[0].rstrip(":").strip()
@@ -193,9 +187,9 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
-    """Raise `Ambiguous` where lines name a dimension that no column says."""
-    lacking = [name for name in FIELDS if name not in head.fields and name != "bucket"]
-    if not lacking:
+    """Raise `Ambiguous` if lines name a dimension that no column states."""
+    missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
+    if not missing:
         return
     sure: dict[str, str] = {}
     unsure = []
@@ -203,7 +197,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
         label = label_of(grid.rows[row], head, known)
         if label is None:
             continue
-        if label.dimension in lacking:
+        if label.dimension in missing:
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
@@ -212,17 +206,17 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
     if not sure:
-        lines = [f"groups = [{quote(name)}]" for name in lacking]
+        lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
             f"{where}: lines like {examples} have no amount of their own. They may name the "
-            f"{' or the '.join(lacking)} of the lines below them, which no column says, but the "
+            f"{' or the '.join(missing)} of the lines below them, which no column says, but the "
             "book does not know these names.",
             choices(head.table, *lines, "groups = []   # these lines are only notes"),
         )
     raise Ambiguous(
         f"{where}: lines like {examples} have no amount of their own and seem to name the "
         f"{' and the '.join(sure)} of the lines below them, which no column says.",
-        f"{head.table}\ngroups = [{', '.join(map(quote, sure))}]"
+        f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
 
@@ -232,7 +226,7 @@ def _has_amount(cells: Row, head: Header) -> bool:
 
 
 def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
-    """Raise `Ambiguous` where a column seems to name only the first row of each group."""
+    """Raise `Ambiguous` if a column seems to name only the first row of each group."""
     titles = [
         head.title_of(head.columns[name])
         for name in REQUIRED_NAMES
@@ -243,7 +237,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
             f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
             "amount, and no name in it is repeated: it seems to name only the first row of each "
             "group.",
-            f"{head.table}\nfill_down = [{', '.join(map(quote, titles))}]"
+            f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], where rows with a blank are to be rejected",
         )
 
@@ -272,7 +266,7 @@ _MOST_ROWS = 200_000  # above, adding up in Python costs more than reading the f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A line that says a total: the group that it names, if any, folded, and its amount."""
+    """A total line: its amount, and the folded name of its group, if it has one."""
 
     line: int
     text: str
@@ -282,14 +276,14 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of some rows, how many they are, and their assets."""
+    """The sum of some rows, with their number and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
     assets: set[str] = dataclasses.field(default_factory=set)
 
     def add(self, amount: Decimal, asset: str) -> None:
-        """Take in one row."""
+        """Add one row."""
         self.amount = EXACT.add(self.amount, amount)
         self.rows += 1
         self.assets.add(asset)
@@ -373,7 +367,7 @@ Rename = Callable[[str], str]
 
 
 def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
-    """Return by field how the names of a sheet are taken out of the text around them."""
+    """Return by field the functions that remove the text around the names of a sheet."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
     marks = head.shape.footnotes
 
@@ -410,11 +404,11 @@ def ask_for_spellings(body: LedgerBody, where: str) -> None:
         examples = " and ".join(repr(text[:40]) for text in unknown[:2])
         marks = [mark for text in unknown if (mark := _mark(text, field, known))]
         if marks:
-            listed = ", ".join(map(quote, dict.fromkeys([*head.shape.footnotes, *marks])))
+            listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
                 f"{where}: {examples} have a mark behind a name of the book, which seems to refer "
                 "to a footnote.",
-                f"{head.table}\nfootnotes = [{listed}]",
+                f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
@@ -434,7 +428,9 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     """Return the pattern of most of these texts, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
     for number in (0, 1):  # one text around all names, then any text
-        counted = Counter(pattern for found in patterns for pattern in {of[number] for of in found})
+        # A text counts once for each pattern, and the order must not depend on hashes.
+        unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
+        counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
         # One name alone may have a text beside it by chance, if no space is between them.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
@@ -461,55 +457,53 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(wildcards.get(part, part) for part in parts))
 
 
-Whole = tuple[pa.Array, Sequence[pa.Array]]  # numbers of rows, and their columns
-
-
 def plain_rows(
-    whole: Whole,
-    head: Header,
-    layer: Layer,
-    rules: Rules,
-    *,
-    is_read: Sequence[bool] | None,
-    is_name: Callable[[str], bool],
+    cells: Cells, head: Header, layer: Layer, decimals: Decimals, is_read: Sequence[bool] | None
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the numbers of such rows below the header, and their columns without `file`, `line`.
+    """Return the plain rows below the header: their numbers, and columns except `file` and `line`.
 
-    `whole` are the rows that have a cell for each title, which serve each layer. `is_read` says of
-    every row whether its date is read, `is_name` of a text whether it is surely a name.
+    A row is plain if it has one cell for each title, its amount is written in plain digits, and no
+    required name is blank or a word for a total. `is_read` says for each row whether its date is
+    read. None means that all rows are read.
     """
-    decimals = rules.decimals or Decimals.POINT
-    place = layer.terms[0].place
-    rows, columns = whole
-    # A header that is repeated on each page is no row; its amount would be the title.
-    is_amount = pc.not_equal(columns[place], head.titles[place])
-    is_plain_row = pc.and_(is_plain(columns[place], decimals), is_amount)
+    rows, columns = cells.whole(head.body, len(head.titles))
+    amount = columns[layer.terms[0].place]
+    # A header that is repeated on each page is not a row. Its amount is the title.
+    is_title = pc.equal(amount, head.titles[layer.terms[0].place])
+    is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
-        is_plain_row = pc.and_(is_plain_row, pa.array(is_read, pa.bool_()).take(rows))
+        is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
     for field in REQUIRED_NAMES:
         if field in head.columns:
-            # Each different name is judged once: a column has few of them, and a million cells.
+            # Check each different name once, because a column has few names and a million cells.
             column = columns[head.columns[field]]
-            odd = [text for text in pc.unique(column).to_pylist() if not is_name(text)]
-            is_plain_row = pc.and_not(is_plain_row, pc.is_in(column, pa.array(odd, pa.string())))
-    chosen = {field: columns[where].filter(is_plain_row) for field, where in head.columns.items()}
-    rows = rows.filter(is_plain_row)
-    names = {**head.names, **layer.names}
-    texts, written = amounts(columns[place].filter(is_plain_row), decimals)
-    return rows, {
-        **{
-            field: chosen[field] if field in chosen else pa.repeat(names.get(field, ""), len(rows))
-            for field in FIELDS
-        },
+            others = [
+                text
+                for text in pc.unique(column).to_pylist()
+                if not text.strip() or head.words.total_name(text) is not None
+            ]
+            is_used = pc.and_not(is_used, pc.is_in(column, pa.array(others, pa.string())))
+    rows = rows.filter(is_used)
+    stated = {**head.names, **layer.names}
+    names = {
+        field: columns[head.columns[field]].filter(is_used)
+        if field in head.columns
+        else pa.repeat(stated.get(field, ""), len(rows))
+        for field in FIELDS
+    }
+    texts, written = plain_amounts(amount.filter(is_used), decimals)
+    is_number = pa.repeat(pa.scalar(value=False), len(rows))
+    unit = pa.repeat("", len(rows))
+    return rows, names | {
         "amount": texts,
         "decimals": written,
-        "is_number": pa.repeat(pa.scalar(value=False), len(rows)),
-        "unit": pa.repeat("", len(rows)),
+        "is_number": is_number,
+        "unit": unit,
     }
 
 
-def amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain texts in the one form of equal amounts, and with how many decimals each was."""
+def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
+    """Return plain amounts in canonical form, and the decimals that each was written with."""
     mark = _MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")
@@ -568,41 +562,27 @@ class SheetReading:
 
 
 def read_rows(reading: SheetReading) -> None:
-    """Read every row of a sheet, each of its amounts by itself."""
-    whole = _whole_rows(reading)
+    """Read every row of a sheet, with one amount for each layer."""
     for layer in reading.head.layers:
-        for row in _take_plain_rows(reading, layer, whole):
+        for row in _read_plain_rows(reading, layer):
             _read_row(reading, row, layer)
     if reading.totals:
         rows = reading.lines.table
         own = rows.filter(pc.equal(rows["file"], reading.number))
         reading.notices += check_totals(reading.totals, own, reading.place)
     reading.unused += [
-        Unused(
-            file=reading.place,
-            kind=FilePart.ROW,
-            name="",
-            reason=reason,
-            severity="low",
-            count=number,
-        )
+        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(reading.skipped.items())
         if reason != _OTHER_DATE
     ]
 
 
-def _whole_rows(reading: SheetReading) -> Whole | None:
-    """Return the rows of a text as columns, where nothing but its cells says what they mean."""
-    head, rows = reading.head, reading.grid.rows
-    is_plain = head.is_plain and reading.amounts.unit == 1 and not reading.labels
-    return rows.whole(head.body, len(head.titles)) if isinstance(rows, Cells) and is_plain else None
-
-
-def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -> Iterable[int]:
-    """Take in the rows that can be read as columns; return the others, to be read one by one."""
-    head = reading.head
-    numbers = range(head.body, len(reading.grid.rows))
-    if whole is None:
+def _read_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
+    """Read the rows that can be read as columns. Return the other rows, to be read one by one."""
+    head, grid = reading.head, reading.grid
+    numbers = range(head.body, len(grid.rows))
+    is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
+    if not isinstance(grid.rows, Cells) or not is_plain_sheet:
         return numbers
     is_read = None
     if reading.day is not None or reading.undated:
@@ -610,29 +590,18 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
             day in (None, reading.day) and row not in reading.undated
             for row, day in enumerate(reading.days)
         ]
-    rows, cells = plain_rows(
-        whole,
-        head,
-        layer,
-        reading.amounts.rules,
-        is_read=is_read,
-        is_name=lambda text: _is_name(text, head.words),
-    )
-    places = pc.add(rows, reading.grid.line(0))
+    decimals = reading.amounts.rules.decimals or Decimals.POINT
+    rows, columns = plain_rows(grid.rows, head, layer, decimals, is_read)
     for name, rename in reading.renames.items():
-        cells[name] = rename_all(cells[name], rename)
-    file = pa.repeat(reading.number, len(rows))
-    reading.lines.add_all(cells | {"file": file, "line": places})
+        columns[name] = rename_all(columns[name], rename)
+    columns["file"] = pa.repeat(reading.number, len(rows))
+    columns["line"] = pc.add(rows, grid.line(0))
+    reading.lines.add_all(columns)
     reading.used += len(rows)
     is_left = np.ones(len(numbers), bool)
     is_left[rows.to_numpy() - numbers.start] = False
     others: list[int] = (np.flatnonzero(is_left) + numbers.start).tolist()
     return others
-
-
-def _is_name(text: str, words: Words) -> bool:
-    """Return whether a text is a name and nothing else: no blank, no word for a total."""
-    return bool(text.strip()) and words.total_name(text) is None
 
 
 def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
@@ -672,15 +641,9 @@ def _may_be_blank(reading: SheetReading) -> bool:
 
 
 def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
-    """Keep a line that adds up others, where its amount can be read."""
-    text = next(
-        (
-            as_text(cell).strip()
-            for cell in cells
-            if reading.head.words.total_name(as_text(cell)) is not None
-        ),
-        "",
-    )
+    """Keep a total line if its amount can be read."""
+    texts = (as_text(cell).strip() for cell in cells)
+    text = next((t for t in texts if reading.head.words.total_name(t) is not None), "")
     amount = reading.amounts.read(cells, layer)
     if isinstance(amount, Amount) and len(reading.head.layers) == 1:
         group = fold(reading.head.words.total_name(text) or "")
@@ -704,27 +667,29 @@ def _names(
         return names, "page header"
     has_amount = any(
         (len(cells) > place and cells[place] != "") or (row, place) in reading.grid.errors
-        for place in head.amount_places
+        for place in head.amount_columns
     )
     is_named = "asset" in head.columns and bool(names[_ASSET]) and not is_date(names[_ASSET])
     if not has_amount and not is_named:
         return names, "title or note"
     if reading.day is not None and reading.days[row] not in (None, reading.day):
         return names, _OTHER_DATE
-    return names, _reason_of_words(head, cells)
+    return names, _row_word(head, cells, head.shape.skip_rows, is_listed=True)
 
 
-def _reason_of_words(head: Header, cells: Row) -> str:
-    """Return the word for which recon.toml says that a row is left out, if the row has one."""
-    for title, place in head.rows.items():
-        word = text_at(cells, place)
-        if fold(word) in map(fold, head.shape.skip_rows.get(title, ())):
-            return f"{title!r} says {word!r}"
+def _row_word(
+    head: Header, cells: Row, words: Mapping[str, Sequence[str]], *, is_listed: bool
+) -> str:
+    """Return the first word of a row that recon.toml lists, or does not list, by its column."""
+    for title, column in head.rows.items():
+        word = text_at(cells, column)
+        if (fold(word) in map(fold, words.get(title, ()))) == is_listed:
+            return f"{title!r} says {(word if is_listed else word[:40])!r}"
     return ""
 
 
 def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
-    """Return why a row is skipped whatever its names are."""
+    """Return the reason to skip a row regardless of its names, or an empty string."""
     head = reading.head
     if all(cell in ("", None) for cell in cells):
         return "blank line"
@@ -733,15 +698,6 @@ def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
     place = head.columns["amount"]
     is_title = len(cells) > place and cells[place] == head.titles[place]
     return "header repeated" if is_title and _is_header(head, cells) else ""
-
-
-def _unknown_word(head: Header, cells: Row) -> str:
-    """Return the word for which recon.toml does not say whether its rows are used, if any."""
-    for title, place in head.rows.items():
-        word = text_at(cells, place)
-        if fold(word) not in map(fold, head.shape.keep_rows.get(title, ())):
-            return f"{title!r} says {word[:40]!r}"
-    return ""
 
 
 def _is_header(head: Header, cells: Row) -> bool:
@@ -767,19 +723,10 @@ def _is_of_page(reading: SheetReading, cells: Row, layer: Layer, asset: str) -> 
 
 
 def _is_total_row(reading: SheetReading, cells: Row) -> bool:
-    """Return whether a line adds up others: by a word alone, or by one beside a name."""
-    # An asset, or an account, may well be called `total`: the word must stand first, and the asset
-    # be blank or that word. With a name beside it ("Total Kraken") the name must be one of the book
-    # or the asset be blank, so that an asset `Total Return` stays one.
-    first = first_text(cells)
-    group = reading.head.words.total_name(first)
-    if group is None or reading.context.known.dimension_of(first):
-        return False
+    """Return whether a row is a total line."""
     asset = text_at(cells, reading.head.columns.get("asset"))
-    if not asset or reading.head.words.total_name(asset) == "":
-        return True
-    is_known = bool(reading.context.known.dimension_of(group))
-    return bool(group) and (is_known or (asset == first and _is_seen(reading, group)))
+    known, is_name = reading.context.known, partial(_is_seen, reading)
+    return is_total(reading.head, known, first_text(cells), asset, is_name)
 
 
 def _is_seen(reading: SheetReading, name: str) -> bool:
@@ -791,20 +738,17 @@ def _is_seen(reading: SheetReading, name: str) -> bool:
     return fold(name) in reading.seen_names
 
 
-def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str:
-    """Return the name in a cell; of a merged cell, what stands at its top."""
-    if place is None:
-        return ""
-    text = as_text(cells[place]) if len(cells) > place else ""
-    if text:
-        return text
-    top = reading.merged.top_of(row, place)
-    return as_text(reading.grid.rows[top[0]][top[1]]) if top else ""
-
-
 def _name_of(reading: SheetReading, row: int, cells: Row, name: str) -> str:
-    """Return the name of a field in a row, without the text that is spelled around it."""
-    text = _name(reading, row, cells, reading.head.columns.get(name))
+    """Return the name of a field in a row, without the text around it.
+
+    The name in merged cells is in the first of them.
+    """
+    column = reading.head.columns.get(name)
+    if column is None:
+        return ""
+    text = as_text(cells[column]) if len(cells) > column else ""
+    if not text and (top := reading.merged.top_of(row, column)):
+        text = as_text(reading.grid.rows[top[0]][top[1]])
     rename = reading.renames.get(name)
     return rename(text) if rename is not None and text else text
 
@@ -821,7 +765,7 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     for name in REQUIRED_NAMES:
         if name in reading.head.fields and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank"
-    if word := _unknown_word(reading.head, cells):
+    if word := _row_word(reading.head, cells, reading.head.shape.keep_rows, is_listed=False):
         return f"recon.toml does not say whether a row counts if {word}"
     if row in reading.undated:
         return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"
@@ -841,7 +785,7 @@ def _reason_of_error(name: str, error: str) -> str:
 
 
 def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
-    """Return what stands in the cells of an amount."""
+    """Return the content of the cells of an amount."""
     cells = reading.grid.rows[row]
     texts = (
         reading.grid.errors.get((row, term.place), as_text(cells[term.place]))

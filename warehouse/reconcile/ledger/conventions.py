@@ -1,4 +1,4 @@
-"""Amounts in thousands, or in wei: the unit that a title or recon.toml says."""
+"""How a sheet writes its amounts, units, signs and dates, and the day of a ledger."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,13 +24,13 @@ from warehouse.reconcile.ledger.amounts import (
     without_footnote,
 )
 from warehouse.reconcile.ledger.columns import LedgerBody
-from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of, order_with
-from warehouse.reconcile.ledger.header import Header, Layer
+from warehouse.reconcile.ledger.dates import DATE, ORDERS, date_of, order_of
+from warehouse.reconcile.ledger.header import Header, Layer, question_of_order
 from warehouse.reconcile.ledger.words import OPPOSITE
 from warehouse.reconcile.model import Amount, Ledger, LedgerSource, Notice
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import UNITS, Decimals, day_in
-from warehouse.reconcile.settings.toml import quote, setting
+from warehouse.reconcile.settings.toml import quote_list, setting
 from warehouse.reconcile.terms import Ambiguous, Late, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
@@ -78,9 +78,9 @@ _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
-    """Return by what the amounts of a sheet are multiplied, and what to say of it.
+    """Return the factor of the amounts of a sheet, and notices about it.
 
-    Raises `Ambiguous` if a title says the smallest unit of one asset, and the sheet has several.
+    Raises `Ambiguous` if a title states the smallest unit of one asset, and the sheet has several.
     """
     head = body.head
     unit, source = _stated_unit(grid, body)
@@ -94,7 +94,7 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
-    titles = [head.titles[at] for at in head.amount_places]
+    titles = [head.titles[at] for at in head.amount_columns]
     above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
     for text in (*titles, *above, *_notes_below(grid, body)):
         if word := head.words.unit_of(text):
@@ -117,7 +117,7 @@ def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> N
     head = body.head
     at = head.columns.get("asset")
     assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
-    is_cents = unit == _CENTS and all(map(head.words.is_currency, assets))
+    is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
             f"{place}: {source} says the smallest unit of one asset, and the amounts are of "
@@ -198,8 +198,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where:
     examples = " and ".join(repr(as_text(cell)[:40]) for cell in [*found.values()][:2])
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
-    marks = ", ".join(map(quote, dict.fromkeys([*settled, *found])))
-    line = f"footnotes = [{marks}]"
+    line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
     # A footnote may say that an amount is in thousands, or owed. A letter may say that by itself.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     words = (
@@ -224,7 +223,7 @@ def _is_letter(mark: str) -> bool:
 
 
 def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
-    """Raise `Ambiguous` where amounts are written with CR or DR beside them."""
+    """Raise `Ambiguous` if amounts have CR or DR next to them."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
@@ -237,7 +236,7 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) ->
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
     """Return the cells that say how amounts are written."""
     cells: list[object] = []
-    for place in head.amount_places:
+    for place in head.amount_columns:
         if isinstance(grid.rows, Cells):
             cells += telling_cells(grid.rows.column(place).slice(head.body))
         else:
@@ -264,14 +263,13 @@ def dates_of(
         order = settled.get(_DATES, "?")
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
-        words = (
+        raise question_of_order(
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
-            "date of the column settles it."
+            "date of the column settles it.",
+            list(dict.fromkeys(cells[head.body :])),
+            head.table,
+            day,
         )
-        if likely := order_with(dict.fromkeys(cells[head.body :]), day):
-            words += f" Only dates with the {likely} include {day}, the day of the book."
-            raise Ambiguous(words, f"{head.table}\n{setting('dates', likely)}")
-        raise Ambiguous(words, choices(head.table, *(setting("dates", order) for order in ORDERS)))
     if order:
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
@@ -373,7 +371,7 @@ def is_negative(word: str, head: Header) -> bool | None:
 
 
 def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
-    """Return by what a unit multiplies an amount of an asset; None if that is unknown."""
+    """Return the factor of a unit for an asset, or None if it is unknown."""
     name = fold(word)
     for known, factor in head.shape.unit_words.items():
         if fold(known) == name:
@@ -436,12 +434,12 @@ def _kind_of_words(words: str) -> str:
 
 
 def day_of(source: LedgerSource) -> date | None:
-    """Return the day that a ledger says it is of: its rows and titles count before names."""
+    """Return the day of a ledger. Its rows and titles count before its names."""
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the ledgers of another day of which nobody has said that they are used."""
+    """Return the ledgers of other days that nobody allowed to use."""
     return [
         source
         for source in ledger.sources

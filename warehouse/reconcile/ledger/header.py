@@ -1,4 +1,4 @@
-"""The header row: which column is what."""
+"""The row that is the header, and the column of each field."""
 
 import re
 from collections import Counter
@@ -22,83 +22,68 @@ from warehouse.reconcile.ledger.header_settings import (
     ReadingContext,
     candidate_at,
 )
-from warehouse.reconcile.ledger.titles import depths, places_of
+from warehouse.reconcile.ledger.titles import depths, find_columns
 from warehouse.reconcile.ledger.words import Words
 from warehouse.reconcile.settings.layout import READ, UNUSED, Shape
-from warehouse.reconcile.settings.toml import heading, quote, setting
+from warehouse.reconcile.settings.toml import heading, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
 
 
 def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
-    """Return the column of a field; raise where it is not there, or where two may be it."""
+    """Return the column of a field, or None if there is none.
+
+    Raises `NotReconciled` if the settled column is missing, `Ambiguous` if there are several.
+    """
     if wanted is None:
-        # A second choice of words counts only where no column has one of the first; a column that
-        # was settled for another field, or as the amounts of a name, is not this one by its words.
+        # A title of second choice counts only if no column has a title of first choice. A column
+        # that was settled for another field, or as the amounts of a name, is not a column by title.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
-        settled = (*settled, shape.sign or "", shape.unit_column)
-        settled_titles = {fold(title) for title in settled if title}
-        titles = [
-            place
-            for place, title in enumerate(candidate.titles)
+        settled_titles = {
+            fold(title) for title in (*settled, shape.sign, shape.unit_column) if title
+        }
+        free = [
+            index
+            for index, title in enumerate(candidate.titles)
             if fold(title) not in settled_titles
         ]
-        places = [place for place in titles if candidate.field_of(place) == name] or [
-            place for place in titles if candidate.also_field_of(place) == name
+        indexes = [index for index in free if candidate.field_of(index) == name] or [
+            index for index in free if candidate.second_field_of(index) == name
         ]
     else:
-        places = places_of(wanted, candidate.titles)
-        if not places:
-            raise NotReconciled(
-                f"{candidate.where} has no column {wanted!r}, which was settled for {name}. "
-                f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
-            )
-    if len(places) > 1:
-        raise two_columns(candidate, name, places)
-    return places[0] if places else None
+        indexes = _settled_columns(candidate, wanted, name)
+    if len(indexes) > 1:
+        raise two_columns(candidate, name, indexes)
+    return indexes[0] if indexes else None
 
 
-def two_columns(candidate: Candidate, name: str, places: Sequence[int]) -> Ambiguous:
+def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
+    """Return the columns with a title that was settled; raise `NotReconciled` without one."""
+    if indexes := find_columns(title, candidate.titles):
+        return indexes
+    raise _missing_column(candidate, repr(title), use)
+
+
+def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
+    return NotReconciled(
+        f"{candidate.where} has no column {titles}, which was settled for {use}. Nothing was "
+        f"reconciled. Correct {candidate.table} in recon.toml."
+    )
+
+
+def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
     """Return the question which of several columns is a field."""
-    titles = [candidate.titles[place] for place in places]
-    # Two columns of one title are told apart by their letters.
+    titles = [candidate.titles[index] for index in indexes]
+    # Columns with the same title are named by their letters.
     if len(set(map(fold, titles))) < len(titles):
-        titles = [letters(place) for place in places]
-    shown = " and ".join(repr(title) for title in titles)
+        titles = [letters(index) for index in indexes]
+    shown = " and ".join(map(repr, titles))
     return Ambiguous(
         f"{candidate.where}: the columns {shown} may each be the {name}.",
         choices(candidate.table, *(setting(name, title) for title in titles)),
     )
-
-
-def sign_place(candidate: Candidate) -> int | None:
-    """Return the column that says the sign of the amounts, if one was settled."""
-    title = candidate.shape.sign
-    return _settled_place(candidate, title, "the sign") if title else None
-
-
-def unit_place(candidate: Candidate) -> int | None:
-    """Return the column that says the unit of each amount, if one was settled."""
-    title = candidate.shape.unit_column
-    return _settled_place(candidate, title, "the unit") if title else None
-
-
-def row_places(candidate: Candidate) -> dict[str, int]:
-    """Return by title the columns that say which rows are used."""
-    titles = candidate.shape.row_columns
-    return {title: _settled_place(candidate, title, "keep_rows or skip_rows") for title in titles}
-
-
-def _settled_place(candidate: Candidate, title: str, use: str) -> int:
-    places = places_of(title, candidate.titles)
-    if not places:
-        raise NotReconciled(
-            f"{candidate.where} has no column {title!r}, which was settled for {use}. "
-            f"Nothing was reconciled. Mend {candidate.table} in recon.toml."
-        )
-    return places[0]
 
 
 DateCell = TypeVar("DateCell")
@@ -108,7 +93,7 @@ _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One column of an amount; a negative one is taken off."""
+    """One column of an amount. A negative one is subtracted."""
 
     place: int
     is_negative: bool = False
@@ -116,7 +101,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount of each row, and what the titles of its columns say: names by field, and a day."""
+    """One amount of each row, with the names and the day that the titles of its columns state."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -124,9 +109,9 @@ class Layer:
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
-    """Return the columns of an amount as it is settled, or None where one of them is not there."""
+    """Return the columns of an amount as recon.toml lists them, or None if one is missing."""
     texts = list(wanted)
-    if len(texts) == 1 and not places_of(texts[0], titles):
+    if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
     # A list has names only; a text with operators has them between its names.
     is_expression = len(wanted) == 1 and len(texts) > 1
@@ -134,7 +119,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
     terms = []
     for name, sign in zip(names, signs, strict=True):
-        places = places_of(name.strip(), titles)
+        places = find_columns(name.strip(), titles)
         if not places:
             return None
         terms.append(Term(places[0], sign == "-"))
@@ -173,17 +158,14 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
         if not places:
             raise NotReconciled(
                 f"{candidate.where} has no column of amounts whose title is a {shape.columns_are}, "
-                "as `columns_are` in recon.toml says. Nothing was reconciled. Name them by "
-                "`label_columns`, or take that line out."
+                "as `columns_are` in recon.toml says. Nothing was reconciled. List these columns "
+                "under `label_columns`, or delete the line `columns_are`."
             )
         return tuple(Layer((Term(place),), {shape.columns_are: titles[place]}) for place in places)
     if wanted := shape.amount_titles:
         terms = terms_of(wanted, titles)
         if terms is None:
-            raise NotReconciled(
-                f"{candidate.where} has no column {' or '.join(map(repr, wanted))}, which was "
-                f"settled for amount. Nothing was reconciled. Mend {candidate.table} in recon.toml."
-            )
+            raise _missing_column(candidate, " or ".join(map(repr, wanted)), "amount")
         return (Layer(terms),)
     if days := day_columns(candidate):
         return (_layer_of_day(candidate, days),)
@@ -200,55 +182,65 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     There are none if another column is the amount by its title. Raises `Ambiguous` if the dates may
     begin with the day or with the month.
     """
-    titles = range(len(candidate.titles))
-    plain = [place for place in titles if candidate.field_of(place) == "amount"]
     # The dates may be in the row above, each of them above the columns of its day.
-    above = candidate.dates_above() if len(plain) > 1 else {}
+    several = len(_plain_amounts(candidate)) > 1
+    above = candidate.dates_above() if several else {}
     dated = {}
-    for place in titles:
-        stem, written = dated_title(candidate.title_cell(place))
+    for index in range(len(candidate.titles)):
+        stem, written = dated_title(candidate.title_cell(index))
         if written is None:
-            written = next((above[left] for left in range(place, -1, -1) if left in above), None)
-        if written is not None and candidate.has_numbers(place):
-            dated[place] = stem, written
-    columns = _columns_of_amounts(candidate, dated, plain)
+            written = next((above[left] for left in range(index, -1, -1) if left in above), None)
+        dated[index] = stem, written
+    columns = _columns_of_amounts(candidate, dated)
     order = candidate.shape.dates or order_of(columns.values())
     if order == "?":
-        raise _question_of_order(candidate, list(columns.values()))
-    return _by_day({place: date_of(written, order) for place, written in columns.items()})
+        dates = list(columns.values())
+        raise question_of_order(
+            f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with "
+            "the day or with the month.",
+            dates,
+            candidate.file_table,
+            candidate.day,
+        )
+    return _by_day({index: date_of(written, order) for index, written in columns.items()})
 
 
 def month_columns(candidate: Candidate) -> dict[date, list[int]]:
-    """Return by its last day the columns of amounts whose titles are months, like `Nov 2026`."""
-    titles = range(len(candidate.titles))
-    plain = [place for place in titles if candidate.field_of(place) == "amount"]
-    dated = {place: month_title(candidate.title_cell(place)) for place in titles}
-    dated = {
-        place: found
-        for place, found in dated.items()
-        if found[1] is not None and candidate.has_numbers(place)
-    }
-    return _by_day(_columns_of_amounts(candidate, dated, plain))
+    """Return the columns of amounts whose titles are months, by the last day of the month."""
+    indexes = range(len(candidate.titles))
+    dated = {index: month_title(candidate.title_cell(index)) for index in indexes}
+    return _by_day(_columns_of_amounts(candidate, dated))
+
+
+def _plain_amounts(candidate: Candidate) -> list[int]:
+    """Return the columns that are the amount by their titles."""
+    indexes = range(len(candidate.titles))
+    return [index for index in indexes if candidate.field_of(index) == "amount"]
 
 
 def _columns_of_amounts(
-    candidate: Candidate, dated: Mapping[int, tuple[str, DateCell]], plain: Sequence[int]
+    candidate: Candidate, titles: Mapping[int, tuple[str, DateCell | None]]
 ) -> dict[int, DateCell]:
-    """Return the columns of amounts among those with a title and a date."""
-    if not set(plain) <= dated.keys():
+    """Return the date of each column of amounts with a date, from the titles without their date."""
+    dated = {
+        index: (stem, written)
+        for index, (stem, written) in titles.items()
+        if written is not None and candidate.has_numbers(index)
+    }
+    if not set(_plain_amounts(candidate)) <= dated.keys():
         return {}
     # `Quantity 2026-11-20` counts before a bare date, which may be the title of anything.
-    named = [place for place in dated if candidate.words.field_of(dated[place][0]) == "amount"]
-    places = named or [place for place in dated if not dated[place][0]]
-    return {place: dated[place][1] for place in places}
+    named = [index for index in dated if candidate.words.field_of(dated[index][0]) == "amount"]
+    indexes = named or [index for index in dated if not dated[index][0]]
+    return {index: dated[index][1] for index in indexes}
 
 
 def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
-    places: dict[date, list[int]] = {}
-    for place, day in days.items():
+    indexes: dict[date, list[int]] = {}
+    for index, day in days.items():
         if day is not None:
-            places.setdefault(day, []).append(place)
-    return places
+            indexes.setdefault(day, []).append(index)
+    return indexes
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
@@ -260,17 +252,12 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
     return Layer((Term(days[day][0]),), day=day)
 
 
-def _question_of_order(candidate: Candidate, dates: Sequence[object]) -> Ambiguous:
-    words = (
-        f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with the "
-        "day or with the month."
-    )
-    likely = order_with(dates, candidate.day)
-    lines = [setting("dates", order) for order in ORDERS]
-    if likely:
-        words += f" Only dates with the {likely} include {candidate.day}."
-        return Ambiguous(words, f"{candidate.file_table}\n{setting('dates', likely)}")
-    return Ambiguous(words, choices(candidate.file_table, *lines))
+def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
+    """Return the question whether dates begin with the day or with the month."""
+    if likely := order_with(dates, day):
+        message += f" Only dates with the {likely} include {day}, the day of the book."
+        return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
+    return Ambiguous(message, choices(table, *(setting("dates", order) for order in ORDERS)))
 
 
 def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
@@ -296,7 +283,7 @@ def _examples(cells: Sequence[object]) -> str:
 
 
 def _amount_place(candidate: Candidate) -> int:
-    """Return the one column of amounts; raise `Ambiguous` where there are parts of it instead."""
+    """Return the only column of amounts. Raise `Ambiguous` if there are only parts of an amount."""
     place = column_of(candidate, "amount", candidate.settled.get("amount"))
     if place is not None:
         return place
@@ -319,19 +306,16 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     """Return the question which columns are the parts of an amount."""
     free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
-    words = f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} "
-    # Free and available may be one amount under two titles, so only a person can add them up.
+    message = f"{candidate.where}: no column is the whole amount, and "
+    message += ", ".join(map(repr, parts))
+    # Free and available may be the same amount under two titles, so only a person can add them up.
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
-    lines = [f"amount = [{', '.join(map(quote, titles))}]" for titles in (parts, *pairs)]
-    lines = [*dict.fromkeys(lines)]
+    lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:
-        return Ambiguous(
-            f"{words}seem to be its parts, which are added up.", f"{candidate.table}\n{lines[0]}"
-        )
-    return Ambiguous(
-        f"{words}may be its parts, or several of them may state one part.",
-        choices(candidate.table, *lines),
-    )
+        message += " seem to be its parts, which are added up."
+        return Ambiguous(message, f"{candidate.table}\n{lines[0]}")
+    message += " may be its parts, or several of them may be the same part."
+    return Ambiguous(message, choices(candidate.table, *lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +353,7 @@ class Header:
         return heading("ledger", self.fingerprint)
 
     def title_of(self, place: int) -> str:
-        """Return the title of a column, or its letter where it has none."""
+        """Return the title of a column, or its letter if it has no title."""
         return self.titles[place] or letters(place)
 
     @property
@@ -379,7 +363,7 @@ class Header:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The dimensions that it says."""
+        """The dimensions that the ledger states."""
         of_labels = self.layers[0].names if self.layers else {}
         return tuple(
             name
@@ -388,15 +372,15 @@ class Header:
         )
 
     @property
-    def amount_places(self) -> tuple[int, ...]:
+    def amount_columns(self) -> tuple[int, ...]:
         """The columns that amounts are read from."""
         return tuple(dict.fromkeys(term.place for layer in self.layers for term in layer.terms))
 
     @property
-    def places(self) -> frozenset[int]:
+    def used_columns(self) -> frozenset[int]:
         """All columns that are read."""
         said = [place for place in (self.sign, self.unit) if place is not None]
-        places = (*self.columns.values(), *self.amount_places, *said, *self.rows.values())
+        places = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
         return frozenset(places)
 
     @property
@@ -408,7 +392,7 @@ class Header:
         )
 
 
-def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
+def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
     """Return the header of a sheet, or None where no row can be one.
 
     Raises `Ambiguous` where two columns may be the same field, `NotReconciled` where a column that
@@ -432,12 +416,12 @@ def _is_header(candidate: Candidate) -> bool:
     refusal = candidate.profile.refusal if candidate.profile else ""
     if not titles or (refusal and not shape.amount_titles):
         return False
-    fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
+    fields = {candidate.field_of(place) or candidate.second_field_of(place) for place in titles}
     # What is written down for files of a name counts for the row that has the title, and no other.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()
-        if title and places_of(title, candidate.titles)
+        if title and find_columns(title, candidate.titles)
     }
     fields |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
     return "asset" in fields and ("amount" in fields or _has_amounts(candidate))
@@ -462,20 +446,24 @@ def _header(candidate: Candidate) -> Header:
     layers = layers_of(candidate, columns)
     columns["amount"] = layers[0].terms[0].place
     days = day_columns(candidate) or month_columns(candidate) if layers[0].day else {}
+    shape, unit = candidate.shape, candidate.shape.unit_column
     return Header(
         row=candidate.row,
         depth=candidate.depth,
         fingerprint=candidate.fingerprint,
         titles=candidate.titles,
         columns=columns,
-        shape=candidate.shape,
+        shape=shape,
         words=candidate.words,
         layers=layers,
         names={name: text for name, text in candidate.names.items() if name not in columns},
         covers=candidate.covers,
-        sign=sign_place(candidate),
-        unit=unit_place(candidate),
-        rows=row_places(candidate),
+        sign=_settled_columns(candidate, shape.sign, "the sign")[0] if shape.sign else None,
+        unit=_settled_columns(candidate, unit, "the unit")[0] if unit else None,
+        rows={
+            title: _settled_columns(candidate, title, "keep_rows or skip_rows")[0]
+            for title in shape.row_columns
+        },
         profile=candidate.profile,
         days={place: day for day, places in days.items() for place in places},
         day=layers[0].day,
@@ -490,7 +478,7 @@ def _columns(candidate: Candidate) -> dict[str, int]:
         is_label = name == candidate.shape.columns_are
         if name == "amount" or settled.get(name) == "" or is_label:
             continue
-        place = column_of(candidate, name, settled.get(name))
-        if place is not None:
-            columns[name] = place
+        index = column_of(candidate, name, settled.get(name))
+        if index is not None:
+            columns[name] = index
     return columns

@@ -1,4 +1,4 @@
-"""What reading a ledger depends on besides its own cells."""
+"""The settings for one possible header, and the context of reading a ledger."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ class Profile:
 
     @property
     def refusal(self) -> str:
-        """Why it cannot be a ledger, in words; nothing where it can."""
+        """The reason why the export cannot be a ledger, or an empty string."""
         if self.content is ExportKind.POSITIONS:
             return ""
         return (
@@ -158,9 +158,9 @@ class Candidate:
         """Return the field that a title names; of two rows the lower one may say it alone."""
         return self.words.field_of(self.titles[place]) or self.words.field_of(self.lower[place])
 
-    def also_field_of(self, place: int) -> str:
+    def second_field_of(self, place: int) -> str:
         """Return the field that a title names where no other column names it better."""
-        return self.words.also_field_of(self.titles[place]) or self.words.also_field_of(
+        return self.words.second_field_of(self.titles[place]) or self.words.second_field_of(
             self.lower[place]
         )
 
@@ -192,7 +192,7 @@ class Candidate:
         return dates if len(set(dates.values())) > 1 else {}
 
     def has_numbers(self, place: int) -> bool:
-        """Return whether numbers stand in a column, in its first rows."""
+        """Return whether the first rows of a column have numbers."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
         texts = [text_at(row, place) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)

@@ -1,4 +1,4 @@
-"""The inbox: which files are tonight's ledgers."""
+"""The inbox: the ledgers of tonight, and the reason why each other file is not used."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,7 +33,7 @@ _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".m
 
 @dataclass(frozen=True, slots=True)
 class InboxContents:
-    """What lies in the inbox for one day: ledgers to read, and what to say of the others."""
+    """The contents of the inbox for one day: ledgers to read, and files that are not used."""
 
     ledgers: tuple[OpenedFile, ...]
     unused: tuple[Unused, ...] = ()
@@ -91,15 +91,8 @@ def find_ledgers(
     return InboxContents(tuple(chosen), (*unused, *_older(older)))
 
 
-def _file(path: LedgerFile, reason: str, severity: str = "low", count: int = 1) -> Unused:
-    return Unused(
-        file=path.name,
-        kind=FilePart.FILE,
-        name=path.name,
-        reason=reason,
-        severity=severity,
-        count=count,
-    )
+def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
+    return Unused(path.name, FilePart.FILE, path.name, reason, severity)
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
@@ -115,7 +108,7 @@ def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
 
 
 def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
-    """Return why a file cannot be a ledger, or None where it may be one."""
+    """Return why a file cannot be a ledger, or None if it can."""
     archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
     if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
@@ -202,9 +195,7 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
         names = sorted(path.name for path, _ in older)
         words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
-        yield Unused(
-            file=name, kind=FilePart.FILE, name=name, reason=words, severity="low", count=len(older)
-        )
+        yield Unused(name, FilePart.FILE, name, words, "low", len(older))
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:

@@ -1,8 +1,7 @@
-"""The column of a firm's ledger that says whose a row is, read together with the portfolio's.
+"""All ledgers of a day as one, with late and missing ledgers.
 
-Two organisations may call a portfolio alike, so a firm's portfolios are told as
-`organisation / portfolio`. A ledger that has the two in columns of their own is read as if it said
-so in one.
+Two organisations of a firm may use the same name for a portfolio, so a portfolio of a firm has the
+name `organisation / portfolio`. If a ledger has two columns for them, they are joined.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from warehouse.reconcile.ledger.column_questions import (
 )
 from warehouse.reconcile.ledger.columns import (
     LedgerBody,
-    lacking_fields,
+    missing_fields,
     rows_above,
     rows_of_other_dates,
     unused_columns,
@@ -162,7 +161,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Put a question aside, so that those of all files are asked at once."""
+    """Collect questions, so that the questions of all files are asked at once."""
     try:
         yield
     except Ambiguous as question:
@@ -176,7 +175,7 @@ def _start_reading(
     name = file.path.name
     where = f"{name} {grid.sheet}".strip()
     place = f"{name}!{grid.sheet}" if grid.sheet else name
-    lacking = lacking_fields(head, context.config, head.covers)
+    lacking = missing_fields(head, context.config, head.covers)
     unused = list(rows_above(grid, head, place))
     labels = row_labels(grid, head, context.known, where)
     body = LedgerBody(grid, head, context.known)
@@ -186,12 +185,12 @@ def _start_reading(
     if asked:
         raise question_of_columns(asked, body, lacking, context, file=name, where=place)
     positive_word = ask_for_words(body, place)
-    ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
+    ask_for_scope(context, head, name, grid.sheet, missing=lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
     days, undated = dates_of(grid, head, context.remembered, where, context.day)
     chosen = _day_of_rows(days, context.day)
-    unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
+    unused += [*columns, *rows_of_other_dates(body, days, chosen, place)]
     _remember(head, context)
     unit, unit_notices = unit_of(grid, body, place)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
@@ -235,13 +234,13 @@ def _remember(head: Header, context: ReadingContext) -> None:
 
 
 def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
-    """Yield what was read though its program does not show it."""
+    """Yield notices about rows and columns that were read although they are hidden."""
     if not grid.is_visible:
         yield Notice("medium", "the sheet is hidden, and it was read", where)
     if grid.hidden_rows:
         words = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
         yield Notice("medium", words, where)
-    hidden = sorted(head.places & grid.hidden_columns)
+    hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
         yield Notice("medium", f"the hidden column {names} was read like the others", where)
@@ -295,24 +294,16 @@ def _late(source: LedgerSource, day: date) -> Unused:
     words += (
         f"compared. To use it all the same, say under [late.{day}] {setting(source.name, 'used')}"
     )
-    return Unused(
-        file=source.name, kind=FilePart.FILE, name=source.name, reason=words, severity="high"
-    )
+    return Unused(source.name, FilePart.FILE, source.name, words, "high")
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
-    """Yield each file that recon.toml expects and of which nothing was read."""
+    """Yield each file that recon.toml expects but that was not read."""
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
             words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
-            yield Unused(
-                file=expected.pattern,
-                kind=FilePart.FILE,
-                name=expected.pattern,
-                reason=words,
-                severity="high",
-            )
+            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")
 
 
 def _scope_words(file: FileSettings) -> str:

@@ -1,4 +1,4 @@
-"""Questions about a file whose header is not known: what its columns may be, by what is in them."""
+"""The tabs that are the ledger, and the question about a file without a known header."""
 
 import re
 from collections import Counter
@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from warehouse.reconcile.ledger.columns import holds_amounts
+from warehouse.reconcile.ledger.columns import has_amounts
 from warehouse.reconcile.ledger.dates import is_date
-from warehouse.reconcile.ledger.header import Header, header
+from warehouse.reconcile.ledger.header import Header, find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext, profile_of
 from warehouse.reconcile.ledger.titles import fingerprint, samples, titles_of
 from warehouse.reconcile.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import ALL, READ, UNUSED, day_in, name_pattern
-from warehouse.reconcile.settings.toml import heading, quote, setting
+from warehouse.reconcile.settings.toml import heading, quote_list, setting
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, NotReconciled, choices, letters
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import first_text, text_at
@@ -132,7 +132,7 @@ def _answer_of_pivot(
     rest = [item for item in columns if item not in labels]
     # A venue may be called like the title of another field, and there may be other figures.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
-        lines.append(f"label_columns = [{', '.join(quote(item.title) for item in labels)}]")
+        lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
     named = [] if is_said else _lines_of("asset", [item for item in rest if item.is_ticker])
     named += _named_by_cells(rest, dimension)
@@ -181,12 +181,12 @@ def _column(grid: Grid, row: int, place: int, context: ReadingContext) -> _Title
     names = Counter(context.known.dimension_of(cell) for cell in cells)
     dimension = max(names, key=lambda name: names[name], default="")
     words = context.words
-    is_other = words.is_figure(title) or words.is_number(title)
+    is_other = any(words.is_title(title, kind) for kind in ("figure", "number"))
     return _TitledColumn(
         name=title or letters(place),
         title=title,
         field=words.field_of(title),
-        second=words.also_field_of(title),
+        second=words.second_field_of(title),
         names=dimension if names[dimension] > _MOST * len(cells) else "",
         is_number=not is_other and _are_most(cells, _is_number),
         is_ticker=_are_most(cells, lambda cell: bool(_TICKER.fullmatch(cell))),
@@ -206,7 +206,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
     tabs = []
     name = file.path.name
     for grid in file.grids:
-        head = None if _is_put_aside(grid, name, context) else header(grid, context, name)
+        head = None if _is_put_aside(grid, name, context) else find_header(grid, context, name)
         if head is not None:
             tabs.append((grid, head))
     if not tabs:
@@ -272,7 +272,10 @@ def _several_tabs(
 
 
 def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
-    """Return the level of a sheet; raise `Ambiguous` where one is asked for that it cannot give."""
+    """Return the level of a sheet.
+
+    Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
+    """
     has = head.fields
     if config.level is None:
         return has
@@ -291,7 +294,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
 def other_tabs(
     file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> Iterator[Unused]:
-    """Yield the tabs that are not read; raise `Ambiguous` where one may hold amounts."""
+    """Yield the tabs that are not read. Raise `Ambiguous` if one may have amounts."""
     name = file.path.name
     asked = []
     for grid in file.grids:
@@ -300,13 +303,7 @@ def other_tabs(
         reason, severity = _reason_of_tab(grid, name, chosen[0], context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
-            yield Unused(
-                file=name,
-                kind=FilePart.TAB,
-                name=grid.sheet,
-                reason=f"{hidden}{reason}",
-                severity=severity,
-            )
+            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
         else:
             asked.append(grid)
     for title, kind in file.others:
@@ -318,12 +315,15 @@ def other_tabs(
 def _reason_of_tab(
     grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
 ) -> tuple[str, str]:
-    """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
+    """Return the reason and severity of a tab that is not read.
+
+    Without a reason, the tab may be a ledger.
+    """
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
-    if not holds_amounts(grid.rows):
+    if not has_amounts(grid.rows):
         return "it holds no amounts", "low"
     if sheet := chosen[1].shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"

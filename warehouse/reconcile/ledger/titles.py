@@ -37,7 +37,7 @@ def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
     words = words_of(own_words)
     for row in rows[:HEAD]:
         titles = (text for text in titles_of(row) if len(text) <= _LONGEST and _LETTER.search(text))
-        fields = {words.field_of(text) or words.also_field_of(text) for text in titles}
+        fields = {words.field_of(text) or words.second_field_of(text) for text in titles}
         best = max(best, len(fields - {""}) + 10 * fields.issuperset(REQUIRED))
     return best
 
@@ -47,7 +47,7 @@ def titles_of(row: Row) -> tuple[str, ...]:
     return tuple(" ".join(cell.split()) if isinstance(cell, str) else "" for cell in row)
 
 
-def places_of(wanted: str, titles: Sequence[str]) -> list[int]:
+def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
     """Return the columns of a title, or of a name like `column C`."""
     by_title = [
         place for place, title in enumerate(titles) if title and fold(title) == fold(wanted)

@@ -47,6 +47,8 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 
+_CHECK_MARKS = ("\u2713", "\u2714")
+
 _PART = re.compile(r"[^\W_]+")
 
 _LONG_PART = 4  # characters: shorter words are parts of names by chance
@@ -77,7 +79,7 @@ class Words:
         is_other = _is_valued(title) or self.native_factor(title)
         return "" if is_other else self._field(title, self.fields)
 
-    def also_field_of(self, title: str) -> str:
+    def second_field_of(self, title: str) -> str:
         """Return the field that a title names where no other column names it better, or nothing."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
         # `Sum of Quantity`, as pivot tables call the column that they add up.
@@ -108,13 +110,11 @@ class Words:
                 return roles.pop()
         return ""
 
-    def is_debit(self, cell: str) -> bool:
-        """Return whether a cell of a column of sides says debit."""
-        return self.cells.get(_key(cell)) == "debit"
-
-    def is_credit(self, cell: str) -> bool:
-        """Return whether a cell of a column of sides says credit."""
-        return self.cells.get(_key(cell)) == "credit"
+    def is_cell(self, cell: str, kind: str) -> bool:
+        """Return whether a cell has a word of a kind: debit, credit, currency, mark or unmarked."""
+        if fold(cell) in _CHECK_MARKS:
+            return kind == "mark"
+        return self.cells.get(_key(cell)) == kind
 
     def side_of(self, cell: str) -> str:
         """Return `debit`, `credit`, `positive` or `negative`, or nothing if a cell says no side."""
@@ -122,10 +122,6 @@ class Words:
             return sign
         kind = self.cells.get(_key(cell), "")
         return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
-
-    def is_currency(self, cell: str) -> bool:
-        """Return whether a cell is a currency of prices and values, like EUR."""
-        return self.cells.get(_key(cell)) == "currency"
 
     def native_factor(self, title: str) -> str:
         """Return the factor of a unit like wei in the title of amounts, or an empty string."""
@@ -143,13 +139,9 @@ class Words:
         """Return whether a cell says that its row does not count (yet), like `VOID`."""
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
-    def is_mark(self, cell: str) -> bool:
-        """Return whether a cell says that the title of its column is true, like `x` or `yes`."""
-        return fold(cell) in ("✓", "✔") or self.cells.get(_key(cell)) == "mark"
-
     def is_unmarked(self, cell: str) -> bool:
-        """Return whether a cell says that the title of its column is not true."""
-        return not _key(cell) or self.cells.get(_key(cell)) == "unmarked"
+        """Return whether a cell means that the title of its column is not true."""
+        return not _key(cell) or self.is_cell(cell, "unmarked")
 
     def factor_of(self, cell: str) -> str:
         """Return by what a unit like `k` or `sat` multiplies an amount, or nothing."""
@@ -165,18 +157,25 @@ class Words:
         said = found.intersection(kinds)
         return said.pop() or "" if len(said) == 1 else ""
 
-    def is_figure(self, title: str) -> bool:
-        """Return whether a title speaks of prices, values or other figures that are no amounts."""
-        return "%" in title or self._has(title, "figure")
+    def is_title(self, title: str, kind: str) -> bool:
+        """Return whether some word of a title is of a kind.
 
-    def is_number(self, title: str) -> bool:
-        """Return whether a title speaks of numbers or codes of things."""
-        return self._has(title, "number")
+        Kinds are: `figure` (prices, values and figures that are not amounts), `number` (numbers
+        and codes of things), `remark`, `description`, and `decimals` (of the smallest unit).
+        """
+        if kind == "figure" and "%" in title:
+            return True
+        words = {
+            word for name in title_words(title) for word in re.split(r"[\s.,:;/()\[\]-]+", name)
+        }
+        return any(
+            self.columns.get(_key(word)) == kind for word in (*words, *_spellings(title)) if word
+        )
 
     def is_remark(self, title: str) -> bool:
         """Return whether a title speaks of remarks, or describes the asset."""
         return (
-            self._has(title, "remark")
+            self.is_title(title, "remark")
             or self.is_asset_name(title)
             or any(self.columns.get(_key(written)) == "of_asset" for written in _spellings(title))
         )
@@ -184,26 +183,14 @@ class Words:
     def is_description(self, title: str) -> bool:
         """Return whether a column with this title may name the assets in words."""
         return (
-            "asset" in (self.field_of(title), self.also_field_of(title))
+            "asset" in (self.field_of(title), self.second_field_of(title))
             or self.is_asset_name(title)
-            or self._has(title, "description")
+            or self.is_title(title, "description")
         )
-
-    def is_decimals(self, title: str) -> bool:
-        """Return whether a title speaks of the decimals that the smallest unit of an asset has."""
-        return self._has(title, "decimals")
 
     def is_asset_name(self, title: str) -> bool:
         """Return whether a title speaks of another name of the asset."""
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
-
-    def _has(self, title: str, kind: str) -> bool:
-        words = {
-            word for name in title_words(title) for word in re.split(r"[\s.,:;/()\[\]-]+", name)
-        }
-        return any(
-            self.columns.get(_key(word)) == kind for word in (*words, *_spellings(title)) if word
-        )
 
     def total_name(self, text: str) -> str | None:
         """Return the group whose sum a line is, "" of a bare word for a sum, None of no sum."""

@@ -1,4 +1,4 @@
-"""Who may sign in which role, and what a month needs to be closed: `[roles]` and `[close]`."""
+"""The file recon.toml as settings, with the roles and what a month needs to be closed."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What the name of a ledger's file says: its day, and what it shares with those of other nights."""
+"""The settings of a layout, of a file, or of a pattern of file names."""
 
 import glob
 import re

@@ -1,9 +1,9 @@
-"""One table of recon.toml, read with every complaint collected instead of the first one raised."""
+"""One table of recon.toml, read with all of its errors collected in one list."""
 
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -29,6 +29,11 @@ def setting(name: str, value: str) -> str:
 def quote(text: str) -> str:
     """Return a text as TOML writes it."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # as TOML wants it
+
+
+def quote_list(texts: Iterable[str]) -> str:
+    """Return strings as a list in TOML."""
+    return f"[{', '.join(map(quote, texts))}]"
 
 
 def heading(kind: str, name: str) -> str:

@@ -266,13 +266,6 @@ CASES: dict[str, list[Case]] = {
         Case(lambda t: marked(t, "CR", "DR"), (RIGHT, BREAKS)),
         Case(lambda t: marked(t, "DR", "CR"), (BREAKS, RIGHT)),
     ],
-    f"{V}dates_of": [
-        Case(lambda t: ledger(["Amount", "As of"], t, ["02/11/2026"] * len(t)), snapshot=NOVEMBER_2)
-    ],
-    f"{V}dates_of#2": [
-        Case(lambda t: dated(t, "02/11/2026", "11/02/2026"), (RIGHT, BREAKS), snapshot=NOVEMBER_2),
-        Case(lambda t: dated(t, "11/02/2026", "02/11/2026"), (BREAKS, RIGHT), snapshot=NOVEMBER_2),
-    ],
     f"{V}_ask_for_dates": [
         Case(lambda t: ledger(["Amount", "Date"], t, ["Q4 2026"] * len(t)), (RIGHT,))
     ],
@@ -393,10 +386,15 @@ CASES: dict[str, list[Case]] = {
             settings='[file."*"]\nunit_column = "Unit"\n',
         ),
     ],
-    f"{A}_question_of_order": [
-        Case(lambda t: ledger(["02/11/2026", "01/11/2026"], t, old(t)), snapshot=NOVEMBER_2)
+    f"{A}question_of_order": [
+        Case(
+            lambda t: ledger(["Amount", "As of"], t, ["02/11/2026"] * len(t)), snapshot=NOVEMBER_2
+        ),
+        Case(lambda t: ledger(["02/11/2026", "01/11/2026"], t, old(t)), snapshot=NOVEMBER_2),
     ],
-    f"{A}_question_of_order#2": [
+    f"{A}question_of_order#2": [
+        Case(lambda t: dated(t, "02/11/2026", "11/02/2026"), (RIGHT, BREAKS), snapshot=NOVEMBER_2),
+        Case(lambda t: dated(t, "11/02/2026", "02/11/2026"), (BREAKS, RIGHT), snapshot=NOVEMBER_2),
         Case(
             lambda t: ledger(["02/11/2026", "11/02/2026"], t, old(t)),
             (RIGHT, BREAKS),

@@ -118,7 +118,7 @@ def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> 
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     desk.put("Portfolio,Asset,Account,Balance\nalpha,ETH,trading,96.0625\n", "coinbase.csv")
-    with pytest.raises(Ambiguous, match="it may cover that venue alone") as question:
+    with pytest.raises(Ambiguous, match="The ledger may cover only that venue") as question:
         desk.run()
     desk.settle(question.value.line)
     summary = desk.run()

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from warehouse.reconcile.ledger.amounts import Rules, read
-from warehouse.reconcile.ledger.body import amounts, plain_rows
+from warehouse.reconcile.ledger.body import plain_amounts, plain_rows
 from warehouse.reconcile.ledger.conventions import is_plain
-from warehouse.reconcile.ledger.header import header
+from warehouse.reconcile.ledger.header import find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.read import read_ledger
 from warehouse.reconcile.model import LINES as SCHEMA
@@ -69,7 +69,7 @@ def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
     for decimals in Decimals:
         cells = pa.array(texts, pa.string())
         plain = is_plain(cells, decimals).to_pylist()
-        found, written = amounts(cells.filter(pa.array(plain, pa.bool_())), decimals)
+        found, written = plain_amounts(cells.filter(pa.array(plain, pa.bool_())), decimals)
         chosen = [text for text, is_one in zip(texts, plain, strict=True) if is_one]
         told = [read(text, Rules(decimals)) for text in chosen]
         assert [(one.text, one.decimals) for one in told if not isinstance(one, str)] == list(
@@ -120,16 +120,9 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
     cells = cells_of("\n".join([HEADER, *body]), ";")
     assert cells is not None
     grid = Grid(sheet="", rows=cells, lines=range(1, len(cells) + 1))
-    head = header(grid, _context(), "l.csv")
+    head = find_header(grid, _context(), "l.csv")
     assert head is not None
-    taken, _ = plain_rows(
-        cells.whole(head.body, len(head.titles)),
-        head,
-        head.layers[0],
-        Rules(Decimals.POINT),
-        is_read=None,
-        is_name=lambda text: text != "",
-    )
+    taken, _ = plain_rows(cells, head, head.layers[0], Decimals.POINT, None)
     assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
     found = read_ledger(
         [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], _context()

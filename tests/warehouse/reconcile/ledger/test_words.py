@@ -58,7 +58,7 @@ def test_every_word_is_known_in_every_spelling(
     title = SPELLINGS[spelling](word)
     look_up: dict[str, Callable[[str], str]] = {
         "field": WORDS.field_of,
-        "second": WORDS.also_field_of,
+        "second": WORDS.second_field_of,
         "role": WORDS.role_of,
         "column": lambda title: kind if _is_kind(kind, title) else "",
     }
@@ -67,8 +67,8 @@ def test_every_word_is_known_in_every_spelling(
 
 
 def _is_kind(kind: str, title: str) -> bool:
-    is_kind: Callable[[str], bool] = getattr(WORDS, f"is_{kind}")
-    return is_kind(title)
+    is_other = {"remark": WORDS.is_remark, "description": WORDS.is_description}.get(kind)
+    return is_other(title) if is_other else WORDS.is_title(title, kind)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def _is_kind(kind: str, title: str) -> bool:
 )
 def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
     """Units, brackets, points and slashes are no part of a word; a worth is a second choice."""
-    assert (WORDS.field_of(title), WORDS.also_field_of(title)) == (first, second)
+    assert (WORDS.field_of(title), WORDS.second_field_of(title)) == (first, second)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,12 @@ def test_a_column_of_amounts_may_have_a_role(title: str, role: str) -> None:
 
 def test_the_cells_of_a_side_are_known() -> None:
     """S and H, D and C, and the words of six languages say a side; other texts say none."""
-    assert all(map(WORDS.is_debit, ("S", "DR", "Dr.", "d", "Soll", "D\u00e9bit", "Debe", "dare")))
-    assert all(map(WORDS.is_credit, ("H", "CR", "c", "Haben", "credit", "Cr\u00e9dit", "Avere")))
-    assert not any(WORDS.is_debit(text) or WORDS.is_credit(text) for text in ("", "BTC", "-", "x"))
+    for text in ("S", "DR", "Dr.", "d", "Soll", "D\u00e9bit", "Debe", "dare"):
+        assert WORDS.is_cell(text, "debit")
+    for text in ("H", "CR", "c", "Haben", "credit", "Cr\u00e9dit", "Avere"):
+        assert WORDS.is_cell(text, "credit")
+    for text in ("", "BTC", "-", "x"):
+        assert not any(WORDS.is_cell(text, kind) for kind in ("debit", "credit"))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,7 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
     ledger = read(write(rows), config=Config(own_words=own))
     assert ledger.fields == ("portfolio", "asset", "venue", "account")
     assert words_of(own).field_of("Strategie") == ""
-    assert words_of(own).also_field_of("Strategie") == "portfolio"
+    assert words_of(own).second_field_of("Strategie") == "portfolio"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
     own_words = words_of(example)
     assert own_words.field_of("drawerNo") == "account"
     assert own_words.role_of("Parked balance") == "locked"
-    assert own_words.is_figure("Mark")
+    assert own_words.is_title("Mark", "figure")
 
 
 def test_a_column_that_is_settled_for_a_field_is_no_other_one(write: Write, read: Read) -> None:
