@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from time import sleep
 
 from assets.console.color import wants_color
 from assets.home.dagster_internals import DAEMON_MODULE
@@ -60,7 +60,7 @@ def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
         for arguments in modules
     ]
     while not signals and all(process.poll() is None for process in started):
-        time.sleep(LOOK_SECONDS)
+        sleep(LOOK_SECONDS)
     ended = [process.returncode for process in started if process.returncode is not None]
     for process in started:
         process.terminate()

@@ -3,14 +3,14 @@
 What the document leaves open (its choices) can be rehearsed as faults can.
 """
 
-import time
+from time import sleep
 
 from assets.commands.dev import require_free
 from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
-from pipelines.sandbox import options
 from pipelines.sandbox.application import application
 from pipelines.sandbox.faults import catalog
+from pipelines.sandbox.options import describe_choices, parse_choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.query.printable import printable
@@ -37,7 +37,7 @@ def run(
         return 0
     try:
         chosen = tuple(catalog.parse(text) for text in faults)
-        read = options.parse_choices(choices)
+        read = parse_choices(choices)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
@@ -53,7 +53,7 @@ def run(
             print(f"\n{line}", flush=True)
         try:
             while True:
-                time.sleep(3600)
+                sleep(3600)
         except KeyboardInterrupt:
             print("\nThe sandbox has stopped.")
     return 0
@@ -61,7 +61,7 @@ def run(
 
 def _list(form: str | None, *, is_choices: bool) -> None:
     """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
-    choices, faults = options.describe_choices(), sorted(catalog.DESCRIPTIONS.items())
+    choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
     if form and is_choices:
         print_rows(form, ("choice", "may_be", "default"), choices)
     elif form:
