@@ -18,12 +18,16 @@ from typing import Any, cast
 import click
 
 from assets.commands.command_line import command_line
-from assets.console.color import choose_color
 from assets.console.declaration import FAILED, Invocation, Trait
 from assets.console.errors import report_error
-from assets.console.invocation import override_home, program, spell_commands, spell_for
-from assets.console.streams import SafeStream
-from assets.console.version import program_version
+from assets.console.invocation import (
+    override_home,
+    program,
+    program_version,
+    spell_commands,
+    spell_for,
+)
+from assets.console.terminal import SafeStream, choose_color
 from assets.home.gate import NoHome, misplaced_firm, require_firm_command, require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import SettingsWrong

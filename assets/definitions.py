@@ -6,18 +6,15 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.graph.checks import warehouse_checks
+from assets.graph.decision import decision_asset
 from assets.graph.firm import firm_definitions
 from assets.graph.landing import api_asset, landed_assets
-from assets.graph.log import CONSOLE, console
 from assets.graph.partitions import nights
-from assets.graph.published.catalog import in_catalog
-from assets.graph.published.decision import decision_asset
-from assets.graph.published.reports import reconciliation_asset, report_asset
-from assets.graph.published.shelf import shelf_assets
-from assets.graph.published.warehouse import warehouse_asset, workbook_asset
-from assets.graph.schedule import DECIDE_JOB, NIGHTLY_JOB, nightly_schedule
-from assets.graph.sensors import sensors
+from assets.graph.reports import reconciliation_asset, report_asset, shelf_assets
+from assets.graph.sensors import DECIDE_JOB, NIGHTLY_JOB, nightly_schedule, sensors
+from assets.graph.step import CONSOLE, console
 from assets.graph.tables import table_assets
+from assets.graph.warehouse import in_catalog, warehouse_asset, workbook_asset
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from warehouse.query.pandas_blocker import leave_pandas_out

@@ -45,7 +45,7 @@ class Nightbook:
 
     # `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's
     # log. `watch` is given how far it is, for a bar; without it lines are told
-    # (`assets.console.progress`). `is_demo` lets invented nights into a home that is marked for
+    # (`assets.console.terminal`). `is_demo` lets invented nights into a home that is marked for
     # them. `pause` waits some seconds before a list that has lost portfolios is read a second time;
     # `connect` makes another client than the API's own, which is loaded only by what asks the API.
     # `is_debug` shows where a step failed.

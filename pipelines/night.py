@@ -1,7 +1,7 @@
 """The steps of a night that is landed, as plain functions: stage, judge.
 
 Dagster calls them one by one; `nightbook rebuild` calls them for every landed snapshot. Each may
-be killed at any instant and called again. How tonight's is landed is in `pipelines.pull.tonight`,
+be killed at any instant and called again. How tonight's is landed is in `pipelines.pull.pull`,
 which alone loads the API's client.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 
-from pipelines.flatten import carry_over, flatten
-from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, read_parts
+from pipelines.flatten import flatten, listings
+from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, read_parts
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
 from warehouse.contract import states
@@ -91,7 +91,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Flatten venues and instruments, carrying over those of venues that gave none."""
-    carry = carry_over.from_last(layout, manifest)
+    carry = listings.from_last(layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 

@@ -17,8 +17,8 @@ from pipelines.edge.access import Access, read_access
 from pipelines.edge.letters import is_visible_ascii
 from pipelines.lake.iceberg.address import CatalogAddress, is_catalog_option, read_catalog
 from pipelines.schedule import is_schedule
-from pipelines.shelf.address import OPTIONS as STORE_OPTIONS
-from pipelines.shelf.address import StoreAddress, read_address
+from pipelines.shelf.object_store import OPTIONS as STORE_OPTIONS
+from pipelines.shelf.object_store import StoreAddress, read_address
 from warehouse.storage.home import DEFAULTS as PLACE_DEFAULTS
 from warehouse.storage.home import home_path, merged_environment, misleading_sign
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from assets.commands import firm
-from assets.commands.dry_run import print_changes
+from assets.commands.nights import print_changes
 from assets.console.invocation import command_for, program
 from assets.console.rows import print_rows
 from assets.home import backup
+from assets.home.backup import NotRestored, require_file, require_restorable
+from assets.home.backup import restore as unpack_backup
 from assets.home.rehearsal import rehearsing
-from assets.home.restore import NotRestored, require_file, require_restorable
-from assets.home.restore import restore as unpack_backup
 from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.landing.lock import nobody_writes, the_puller
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.firm import FIRM, is_firm, read_firm
 from warehouse.storage.layout import Layout

@@ -1,16 +1,13 @@
-"""What can be typed: every command of `nightbook` with its arguments and options.
-
-Nothing of a command is imported here, so that `nightbook query` starts without Dagster.
-"""
+"""The command line: every command of nightbook with its options."""
 
 from typing import Any
 
 import click
 
-from assets.commands.reconcile_steps import RECONCILE
 from assets.console.completion import (
     ACCOUNTS,
     ASSETS,
+    BREAKS,
     HELD,
     PORTFOLIOS,
     SNAPSHOTS,
@@ -37,20 +34,82 @@ from assets.console.declaration import (
     shared_options,
 )
 
+ANSWERS, WRITES, IN_FIRM = Trait.ANSWERS, Trait.WRITES, Trait.IN_FIRM
+WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
+
+
+ROLES = ("preparer", "reviewer", "approver")
+
+
+def _step(name: str, summary: str, *parameters: click.Parameter, traits: Trait) -> click.Command:
+    """Declare a command of `nightbook reconcile`."""
+    traits |= Trait.IN_FIRM
+    return command(name, summary, *parameters, run=f"reconcile.{name}", traits=traits)
+
+
+RECONCILE = InOrder(
+    "reconcile",
+    help="the book against a ledger: each figure ties out or is a break",
+    commands=[
+        _step("init", "write settings and a ledger to fill in", traits=WRITES),
+        _step("preview", "what would be read of a ledger", file_argument(), traits=ANSWERS),
+        _step("setup", "settle what is asked about a ledger", file_argument(), traits=WRITES),
+        _step(
+            "run",
+            "compare; exit code 3 while breaks are open",
+            AS_OF,
+            option(
+                "--restate", default="", metavar="WHY", help="run a day of a closed month again"
+            ),
+            traits=WRITES,
+        ),
+        _step("status", "a result and its open breaks", AS_OF, format_option(), traits=ANSWERS),
+        _step(
+            "history",
+            "what was done about a break, by its id",
+            argument("break_id", "ID", default="", shell_complete=complete_from_book(BREAKS)),
+            format_option(),
+            traits=ANSWERS,
+        ),
+        _step(
+            "sign",
+            "sign a result",
+            AS_OF,
+            option("--role", type=Choice(ROLES), default="preparer"),
+            option("--who", help="who signs; the user of this machine when not given"),
+            option("--comment", default="", help="kept with the signature"),
+            traits=WRITES,
+        ),
+        _step(
+            "close",
+            "lock a month's days and write all that stands behind them into one file",
+            argument("month", "YYYY-MM"),
+            traits=WRITES,
+        ),
+        _step(
+            "verify",
+            "a workbook against what was signed, or a month's pack on any machine",
+            file_argument(default=""),
+            format_option(),
+            traits=ANSWERS | WITHOUT_HOME,
+        ),
+    ],
+)
+
+
 LAST_PORT = 65535
 ENGINES = ("duckdb", "polars", "pyarrow", "spark")
 NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
 FOLDER = click.Path(file_okay=False)
 FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
 WHY = option("--why", default="", help="kept on record; needed to change what was accepted")
-ANSWERS, WRITES, IN_FIRM = Trait.ANSWERS, Trait.WRITES, Trait.IN_FIRM
-WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
 _ALL = (
     command(
         "demo",
         "three simulated nights against an embedded sandbox; no key needed",
         option("--next", "is_next", is_flag=True, help="one more night, with its ledger"),
         traits=WITHOUT_HOME | WRITES,
+        run="demo.run_demo",
     ),
     command(
         "run",
@@ -151,7 +210,7 @@ _ALL = (
         argument("snapshot_id", "ID", shell_complete=complete_from_book(HELD)),
         WHY,
         *dry_run_options(),
-        run="decide.accept",
+        run="nights.accept",
         traits=WRITES,
     ),
     command(
@@ -159,7 +218,7 @@ _ALL = (
         "reject a snapshot, also an accepted one (the last good book returns), or a lesson",
         argument("name", "ID", shell_complete=complete_from_book(SNAPSHOTS)),
         WHY,
-        run="decide.reject",
+        run="nights.reject",
         traits=WRITES,
     ),
     command(
@@ -185,6 +244,7 @@ _ALL = (
         option("--shelf", "is_shelf", is_flag=True, help="what lies on the shelf, each byte read"),
         format_option(),
         traits=ANSWERS | IN_FIRM,
+        run="verify.verify_home",
     ),
     command(
         "prove",
@@ -195,17 +255,19 @@ _ALL = (
         option("--exact", "in_parts", is_flag=True, help="in parts that it adds up exactly"),
         format_option(),
         traits=ANSWERS,
+        run="verify.run_proof",
     ),
     command(
         "shelve",
         "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too",
         traits=WRITES,
+        run="nights.shelve",
     ),
     command(
         "publish",
         "make or refresh this home's warehouse from the nights on the shelf",
         option("--with-landing", is_flag=True, help="the bodies as well"),
-        run="shelve.publish",
+        run="nights.publish_fetched",
         traits=WITHOUT_HOME | WRITES,
     ),
     command(
@@ -229,6 +291,7 @@ _ALL = (
         ),
         *dry_run_options(),
         traits=WRITES | OF_FIRM,
+        run="nights.rebuild_nights",
     ),
     command(
         "backup",
@@ -267,6 +330,7 @@ _ALL = (
         ),
         option("--format", "form", type=Choice(FORMATS), help="of such a list"),
         traits=WITHOUT_HOME | IN_FIRM,
+        run="demo.run_sandbox",
     ),
     command(
         "dev",
@@ -274,6 +338,7 @@ _ALL = (
         option("--port", type=PORT, default=3000, show_default=True),
         option("--host-name", "host_names", multiple=True, help="that a proxy gives it"),
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
+        run="demo.run_dev",
     ),
 )
 

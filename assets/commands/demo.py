@@ -1,30 +1,38 @@
-"""`nightbook demo`: three simulated nights through the real job, over real loopback HTTP.
+"""The commands `nightbook demo`, `dev` and `sandbox`, which run nightbook on one machine."""
 
-`--next` takes one more, with the ledger that somebody kept for it.
-"""
-
+import os
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
-from time import monotonic
+from time import monotonic, sleep
 
 from assets.commands import reconcile
 from assets.commands.run import take
 from assets.console.invocation import command_for
+from assets.console.rows import print_rows
+from assets.console.terminal import wants_color
+from assets.home.dagster_internals import DAEMON_MODULE
 from assets.home.demo import next_of_demo, the_demo
 from assets.nightbook import Nightbook
+from assets.runs.dead_runs import reap
 from pipelines.landing import snapshots
-from pipelines.sandbox.application import application
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve
+from pipelines.sandbox.faults import catalog
+from pipelines.sandbox.options import describe_choices, parse_choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.formats import as_table
+from warehouse.query.printable import printable
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
 from warehouse.report.build import LATEST
 from warehouse.storage.home import HOME
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import UMASK, Layout
 
 NIGHTS = 3
 HOUR, MINUTE = 2, 15
@@ -69,7 +77,7 @@ class SimulatedClock:
         return self._moment + timedelta(seconds=monotonic() - self._set_at)
 
 
-def run(nightbook: Nightbook, *, is_next: bool) -> int:
+def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
     """Take three nights, or one more; then say what to open and what to type next."""
     if is_next:
         return _run_next(nightbook)
@@ -170,3 +178,140 @@ def _tell(layout: Layout) -> None:
 
 def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.rstrip("\n").split("\n"))
+
+
+LOOPBACK = "127.0.0.1"
+LAST = 65535
+LOOK_SECONDS, PATIENCE = 0.2, 60
+
+
+class NotStarted(Exception):
+    """What is to be started cannot be started here now."""
+
+
+def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
+    """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
+    layout = nightbook.layout
+    require_free(port, "dev")
+    with os.fdopen(reap(nightbook)) as lock:
+        print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
+        print("It has no login and can start runs with your key: do not open this port to others.")
+        sys.stdout.flush()
+        log = ["--log-format", "colored" if wants_color(sys.stderr) else "json"]
+        folder = ["-d", str(layout.dagster)]
+        daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
+        web = ["assets.runs.web", *log, *folder, "--port", str(port)]
+        web += [word for name in host_names for word in ("--host-name", name)]
+        return _stay([daemon, web], layout, lock.fileno())
+
+
+def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
+    """Wait until a module ends or somebody stops us, then end all of them."""
+    # They hold the lock as well, so that a kill of ours frees nothing.
+    quiet = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home)}
+    # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
+    quiet["PYTHONSAFEPATH"] = "1"
+    signals: list[int] = []
+    # Before the start: what is ignored here (nohup, a background job) would be ignored there too.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda received, _: signals.append(received))
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            env=os.environ | quiet,
+            pass_fds=(lock,),
+            umask=UMASK,
+            process_group=0,  # Ctrl-C is for us alone: told to stop twice they die on their way
+        )
+        for arguments in modules
+    ]
+    while not signals and all(process.poll() is None for process in started):
+        sleep(LOOK_SECONDS)
+    ended = [process.returncode for process in started if process.returncode is not None]
+    for process in started:
+        process.terminate()
+    for process in started:
+        _wait_for(process)
+    return 0 if signals else max(map(abs, ended))
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def require_free(port: int, command: str) -> None:
+    """Raise `NotStarted` where something else has the port; 0 takes a free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise NotStarted(
+                f"Port {port} of this machine cannot be used ({error.strerror}). Nothing was "
+                f"started. Choose another: nightbook {command} --port {port % LAST + 1}"
+            ) from None
+
+
+class NoSuchFault(Exception):
+    """A fault, scope or choice that the sandbox does not know; the sentence is its own."""
+
+    exit_code = 2
+
+
+def run_sandbox(
+    nightbook: Nightbook,
+    *,
+    port: int,
+    faults: tuple[str, ...],
+    choices: tuple[str, ...],
+    form: str | None,
+) -> int:
+    """Serve until Ctrl-C; prints the settings that make nightbook use it."""
+    del nightbook
+    if "list" in (*faults, *choices):
+        _list(form, is_choices="list" in choices)
+        return 0
+    try:
+        chosen = tuple(catalog.parse(text) for text in faults)
+        read = parse_choices(choices)
+    except ValueError as error:
+        raise NoSuchFault(str(error)) from None
+    app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
+    require_free(port, "sandbox")
+    with serve(app, port=port, faults=chosen) as served:
+        print(f"The sandbox answers at {served.origin} until Ctrl-C. In another terminal:\n")
+        print(f"  export NIGHTBOOK_API_URL={served.origin}")
+        print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
+        print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
+        rehearsed = [f"Fault: {fault}" for fault in chosen]
+        rehearsed += [f"Choice: {printable(text)}" for text in choices]
+        for line in rehearsed:
+            print(f"\n{line}", flush=True)
+        try:
+            while True:
+                sleep(3600)
+        except KeyboardInterrupt:
+            print("\nThe sandbox has stopped.")
+    return 0
+
+
+def _list(form: str | None, *, is_choices: bool) -> None:
+    """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
+    choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
+    if form and is_choices:
+        print_rows(form, ("choice", "may_be", "default"), choices)
+    elif form:
+        print_rows(form, ("fault", "description"), faults)
+    elif is_choices:
+        for name, may_be, default in choices:
+            print(f"{name:<30} {default:<32} {may_be}")
+    else:
+        for name, description in faults:
+            print(f"{name:<32} {description}")
+        print(f"\nA fault may have a SCOPE, for example: --fault {catalog.EXAMPLE}")
+        for example, meaning in catalog.SCOPES.items():
+            print(f"  {example:<30} {meaning}")

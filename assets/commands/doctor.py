@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from assets.console.color import mark
 from assets.console.declaration import DONE, FAILED, WRONG_USAGE
 from assets.console.errors import disk_message, is_ours
 from assets.console.invocation import command_for, full_command, spell_commands
 from assets.console.rows import print_records
+from assets.console.terminal import mark
 from assets.home.demo import is_demo
 from assets.home.gate import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
@@ -20,19 +20,18 @@ from assets.monitoring.due import next_tick
 from assets.monitoring.switches import read_switches
 from assets.monitoring.switches import turn_on as turn_on_switches
 from assets.nightbook import Nightbook
-from assets.publishing import open_tables, shelf
+from assets.publishing import shelf
+from assets.publishing import shelf as open_tables
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import Settings, SettingsWrong, read
-from pipelines.shelf.local_record import read_record
-from pipelines.shelf.object_store import open_store
-from pipelines.shelf.probe import probe
-from pipelines.shelf.shelf_list import newest_manifests
+from pipelines.shelf.object_store import open_store, probe
+from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.printable import printable_lines
 from warehouse.query.read import run as ask

@@ -4,12 +4,11 @@ import sys
 from dataclasses import replace
 from datetime import date
 
-from assets.console.progress import progress_reporter
-from assets.console.terminal import TerminalProgress
-from assets.console.version import program_version
+from assets.console.invocation import program_version
+from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.export.export import export
 from warehouse.query.printable import printable
 

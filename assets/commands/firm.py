@@ -8,23 +8,22 @@ from datetime import date
 from functools import partial
 
 from assets.commands import doctor as checkup
-from assets.console.color import GREEN, RED, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, full_command
 from assets.console.json_log import JsonLog
 from assets.console.rows import print_rows
-from assets.console.terminal import TerminalProgress, is_terminal
+from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
 from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import writing, writing_aloud
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
-from assets.publishing.rebuild import rebuild_on_spark
+from assets.publishing.publish import rebuild_on_spark
 from pipelines import night
 from pipelines.settings import environment
 from warehouse.contract.firm import NIGHTS
+from warehouse.contract.model import count_of
 from warehouse.contract.states import REMOVED
-from warehouse.contract.wording import count_of
 from warehouse.database.firm.publish import FirmBook
 from warehouse.query.firm_state import FirmState, read_state
 from warehouse.query.printable import printable

@@ -7,15 +7,22 @@ from functools import partial
 from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import open_tables, publish, shelf
-from assets.runs import retention
+from assets.publishing import publish, shelf
+from assets.publishing import shelf as open_tables
+from assets.runs import records
 from assets.runs.records import RecordAway
 from pipelines.lake import placement
-from pipelines.landing import leftovers
-from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
-from pipelines.maintenance.prune_shelf import prune_shelf
-from pipelines.shelf.address import StoreAddress
-from warehouse.contract.wording import count_of
+from pipelines.landing import lock
+from pipelines.maintenance.prune import (
+    MOST_BYTES,
+    NoLimit,
+    PruneResult,
+    prune,
+    prune_shelf,
+    require_limit,
+)
+from pipelines.shelf.object_store import StoreAddress
+from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
@@ -102,7 +109,7 @@ def _prune_shelf(
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
     """Remove old versions of the warehouse where the copy that a publish needs would not fit."""
     # They are all made again of the lake, and nights that are pruned publish a copy at the end.
-    leftovers.sweep(layout)
+    lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
     if older:
@@ -133,12 +140,12 @@ def _has_room(layout: Layout, copies: float) -> bool:
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
     """Prune what was made from the nights that are gone: it follows from them, also later."""
-    files = retention.prune_files(layout, result.gone, dry_run=dry_run)
+    files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")
         print(f"{count} of exports and reports {verb}, {files.byte_count / 1e6:.1f} MB.")
     try:
-        runs = retention.prune_record(layout, result.gone, dry_run=dry_run)
+        runs = records.prune_record(layout, result.gone, dry_run=dry_run)
     except RecordAway as away:
         print(printable_lines(f"Dagster's runs stay until the next prune: {away.why}"))
         return

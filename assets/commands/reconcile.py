@@ -4,16 +4,14 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from assets.console.color import mark
-from assets.console.invocation import command_for
+from assets.console.invocation import command_for, program_version, user_name
 from assets.console.rows import print_rows
-from assets.console.user import user_name
-from assets.console.version import program_version
+from assets.console.terminal import mark
 from assets.home.gate import require_home
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import firm
-from warehouse.contract.wording import count_of, first_lines
+from warehouse.contract.model import count_of, first_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service

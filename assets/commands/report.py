@@ -2,8 +2,7 @@
 
 import sys
 
-from assets.console.invocation import full_command
-from assets.console.version import program_version
+from assets.console.invocation import full_command, program_version
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.report.build import report

@@ -3,17 +3,16 @@
 import textwrap
 from collections.abc import Sequence
 
-from assets.console.color import YELLOW, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.console.invocation import command_for
 from assets.console.rows import print_rows
-from assets.console.terminal import width
+from assets.console.terminal import YELLOW, paint, width
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 
 COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by", "reasons")

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from assets.console.color import GREEN, RED, paint
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.rows import print_rows
+from assets.console.terminal import GREEN, RED, paint
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import Alert
-from assets.monitoring.conditions import find_alerts
+from assets.monitoring.conditions import find_alerts, late_alert, published_books, unread_dates
 from assets.monitoring.due import next_night
-from assets.monitoring.night_conditions import late_alert, published_books, unread_dates
 from assets.monitoring.switches import SCHEDULE, Switches, read_switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 

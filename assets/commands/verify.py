@@ -1,20 +1,22 @@
-"""`nightbook verify`: every file of landing, lake, warehouse and closed months by its SHA-256."""
+"""The commands `nightbook verify` and `nightbook prove`: check nights against their bytes."""
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import date
 
-from assets.console.color import mark
 from assets.console.declaration import DONE, FAILED
 from assets.console.invocation import program, spell_for
 from assets.console.rows import print_rows
+from assets.console.terminal import mark
 from assets.nightbook import Nightbook
 from assets.publishing.shelf import require_shelf
 from pipelines.landing import snapshots
-from pipelines.maintenance.verify import WAREHOUSE, Damage, verify
-from pipelines.maintenance.verify_shelf import verify_shelf
+from pipelines.maintenance.proof import Proof, prove
+from pipelines.maintenance.verify import WAREHOUSE, Damage, verify, verify_shelf
 from pipelines.shelf.object_store import open_store
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.close import damaged_packs
@@ -25,7 +27,7 @@ COLUMNS = ("file", "night", "what", "remedy")
 UNREADABLE = "unreadable"
 
 
-def run(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
+def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
     """Name each file that is not as it was written, its night, and what to do."""
     layout = nightbook.layout
     if is_shelf:
@@ -88,3 +90,78 @@ def _tell_of_firm(layout: Layout) -> None:
     for source in read_firm(layout.home).sources:
         home = shlex.quote(str(source.layout.home))
         print(printable(f"  {program()} --home {home} verify"))
+
+
+PROOF_COLUMNS = (
+    "date",
+    "snapshot_id",
+    "engine",
+    "is_equal",
+    "rows",
+    "stated_rows",
+    "assets",
+    "texts",
+    "differences",
+)
+
+
+def run_proof(
+    nightbook: Nightbook,
+    *,
+    engine: str,
+    as_of: date | None,
+    are_all: bool,
+    in_parts: bool,
+    form: str | None,
+) -> int:
+    """Print a line for each night; exit code 1 where one is not equal."""
+    nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
+    proofs = list(nights) if form else list(_print_each(engine, nights))
+    if form:
+        print_rows(form, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
+    wrong = sum(not proof.is_equal for proof in proofs)
+    if wrong and not form:
+        advice = (
+            "Sum up in SQL (holdings and its twins are exact), or read holdings_by_asset."
+            if in_parts
+            else f"It adds up rightly in parts: nightbook prove --engine {engine} --exact."
+        )
+        print(
+            f"{engine} is not to be trusted with {count_of(wrong, 'night')} of "
+            f"{len(proofs)}. {advice}",
+            file=sys.stderr,
+        )
+    return FAILED if wrong else DONE
+
+
+def _row(engine: str, proof: Proof) -> tuple[object, ...]:
+    return (
+        proof.snapshot.snapshot_date,
+        proof.snapshot.snapshot_id,
+        engine,
+        proof.is_equal,
+        proof.rows,
+        proof.stated_rows,
+        proof.assets,
+        proof.texts,
+        tuple(asdict(difference) for difference in proof.differences),
+    )
+
+
+def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
+    for proof in proofs:
+        of_rows = count_of(proof.rows, "row")
+        if proof.rows != proof.stated_rows:
+            of_rows += f" of {proof.stated_rows:,}"
+        sums = f"{proof.assets - len(proof.differences):,} of {count_of(proof.assets, 'sum')} equal"
+        texts = f"; {count_of(proof.texts, 'amount')} only text holds, added to it" * bool(
+            proof.texts
+        )
+        head = f"{proof.snapshot.snapshot_date}  {proof.snapshot.snapshot_id}  {engine}"
+        print(f"{mark(is_well=proof.is_equal)} {head}: {of_rows}, {sums}{texts}")
+        for difference in proof.differences:
+            custom = " (custom)" * difference.is_custom_asset
+            total = difference.engine or "no sum (it refuses)"
+            asset = printable(f"{difference.asset_id}{custom}")
+            print(f"    {asset}: {engine} has {total}; stated is {difference.stated}")
+        yield proof

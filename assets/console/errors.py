@@ -16,8 +16,7 @@ from pipelines.edge.errors import (
     OriginRefused,
     RedirectRefused,
 )
-from pipelines.landing.lock import PullUnderWay
-from pipelines.landing.owner import name_of
+from pipelines.landing.lock import PullUnderWay, name_of
 from pipelines.settings import SettingsWrong
 from warehouse.query.printable import printable_lines
 

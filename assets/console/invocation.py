@@ -1,6 +1,8 @@
-"""The commands that are printed for a person to type, so that they find the same home."""
+"""How nightbook was called: by which user, under which name, in which version."""
 
+import importlib
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -93,3 +95,20 @@ def _default_home() -> Path:
         variables.pop(HOME, None)
         variables |= {} if _overridden[0] is None else {HOME: _overridden[0]}
     return settings.read(settings.environment(Path.cwd(), variables), api=False).home
+
+
+def user_name() -> str:
+    """Return who types, to be stored with what was decided or signed.
+
+    It is the user of this process: no variable of the environment can make it another one.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
+
+
+def program_version() -> str:
+    """Return the version of nightbook that runs."""
+    # Imported here: a question on the command line starts without reading such metadata.
+    return str(importlib.import_module("importlib.metadata").version("nightbook"))

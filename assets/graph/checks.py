@@ -15,9 +15,9 @@ from pathlib import Path
 import dagster as dg
 
 from assets.graph.partitions import PARTITION
-from assets.graph.published.warehouse import WAREHOUSE
 from assets.graph.step import failing_in_words, night_or_newest_book
 from assets.graph.tables import key_of
+from assets.graph.warehouse import WAREHOUSE
 from assets.nightbook import Nightbook
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states

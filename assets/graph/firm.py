@@ -10,9 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.graph.log import CONSOLE, console, run_config
 from assets.graph.partitions import nights
-from assets.graph.step import failing_in_words, log_teller
+from assets.graph.step import CONSOLE, console, failing_in_words, log_teller, run_config
 from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook

@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.console.progress import progress_reporter
-from assets.console.version import program_version
+from assets.console.invocation import program_version
+from assets.console.terminal import progress_reporter
 from assets.graph.step import NightStep, name_snapshot, night_step
 from assets.home.demo import require_real
 from assets.home.writer_lock import RunLock
@@ -22,9 +22,9 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
-from pipelines.pull import tonight
+from pipelines.pull import pull as tonight
 from warehouse.contract.book import BOOK
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 
 API = dg.AssetKey("api")
 # The operation of each resource, and what it is.

@@ -1,20 +1,25 @@
-"""What the steps of a night have in common: how one begins, what it logs, and how it fails."""
+"""One step of the graph: its log lines, its partition and its errors."""
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from assets.console.errors import disk_message, helping_command, is_ours
 from assets.console.invocation import spell_for_any_folder
+from assets.console.json_log import json_line
+from assets.graph.partitions import PARTITION
 from assets.nightbook import INFO, TOLD, Nightbook, Tell
 from pipelines import night
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import Snapshot, books, find, landed_snapshots
+from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 DECIDE = "decide_night"
@@ -141,3 +146,55 @@ def failure_message(event: dg.DagsterEvent) -> str:
         return str(ours.description)
     error = failure.error and (failure.error.cause or failure.error)
     return f"{event.step_key}: {error.message.strip()}" if error else ""
+
+
+CONSOLE = "console"
+
+
+def run_config(level: str) -> dict[str, Any]:
+    """Return the run configuration for log lines of a level and above."""
+    return {"loggers": {CONSOLE: {"config": {"log_level": level}}}}
+
+
+class TerminalFormatter(logging.Formatter):
+    """A record of Dagster for a person at a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the time and the message."""
+        return printable_lines(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """A record of Dagster as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without a line end."""
+        meta = getattr(record, "dagster_meta", None) or {}
+        happened = meta.get("dagster_event")
+        facts = {
+            "night": (meta.get("job_tags") or {}).get(PARTITION, ""),
+            "run": meta.get("run_id") or "",
+            "step": meta.get("step_key") or "",
+            "snapshot": getattr(record, "snapshot", ""),
+        }
+        event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
+        message = meta.get("orig_message") or record.getMessage()
+        if happened is not None and happened.is_step_failure:
+            # Dagster's own message says only that the step failed, not why.
+            message = failure_message(happened) or message
+        at = datetime.fromtimestamp(record.created, UTC)
+        return json_line(at, record.levelname.lower(), event, message, facts)
+
+
+@dg.logger(config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")})
+def console(context: dg.InitLoggerContext) -> logging.Logger:
+    """Log to standard error: text in a terminal, one JSON object a line elsewhere."""
+    level = context.logger_config["log_level"]
+    logger = logging.Logger("nightbook", level)  # noqa: LOG001 - a shared one gathers handlers
+    handler = logging.StreamHandler(sys.stderr)
+    is_terminal = sys.stderr.isatty()
+    handler.setFormatter(
+        TerminalFormatter("%(asctime)s %(message)s") if is_terminal else JsonFormatter()
+    )
+    logger.addHandler(handler)
+    return logger

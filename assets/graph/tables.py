@@ -1,25 +1,58 @@
-"""One asset per table of the book: its Parquet, with schema, lineage, counts and meaning.
-
-A step stages all its tables, whichever of them are asked for, and tells of those.
-"""
+"""The assets of the flattened tables, with a preview of their rows."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.parquet as pq
 
-from assets.console.progress import progress_reporter
-from assets.graph.preview import preview
+from assets.console.terminal import progress_reporter
 from assets.graph.step import night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from pipelines import night
-from pipelines.flatten.part import Part
+from pipelines.flatten.columns import Part
 from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.progress import Say
+from warehouse.report.markdown import escape
 from warehouse.storage.layout import Layout
+
+ROWS = 5
+LONGEST_CELL = 40
+HIDDEN = ("snapshot_date", "snapshot_id")
+
+
+def preview(path: Path) -> str:
+    """Return the first rows of a Parquet file as a Markdown table."""
+    with pq.ParquetFile(path) as file:
+        names = [name for name in file.schema_arrow.names if name not in HIDDEN]
+        batch = next(file.iter_batches(batch_size=ROWS, columns=names), None)
+    rows = batch.to_pylist() if batch is not None else []
+    return "\n".join(_lines(names, rows)) if rows else "No rows tonight."
+
+
+def _lines(names: list[str], rows: list[dict[str, object]]) -> Iterator[str]:
+    yield f"| {' | '.join(map(cell, names))} |"
+    yield f"|{'---|' * len(names)}"
+    for row in rows:
+        yield f"| {' | '.join(cell(row[name]) for name in names)} |"
+
+
+def cell(value: object) -> str:
+    """Return one value as Markdown text on one line, shortened; nothing for NULL."""
+    if value is None:
+        return ""
+    text = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in str(value)
+    )
+    if len(text) > LONGEST_CELL:
+        text = f"{text[: LONGEST_CELL - 1]}…"
+    return escape(text)
+
 
 Stage = Callable[[Layout, Manifest, Say], Part]
 

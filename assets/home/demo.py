@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.landing import night_folders
 from pipelines.landing.lock import only_one, the_writer
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.storage.layout import Layout, json_bytes, write_json
 
 MARK = "demo.json"

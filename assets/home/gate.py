@@ -6,8 +6,8 @@ from pathlib import Path
 
 from assets.console.declaration import Invocation, Trait
 from assets.console.invocation import program
-from pipelines.landing.owner import require_owner
-from warehouse.contract.wording import and_more
+from pipelines.landing.lock import require_owner
+from warehouse.contract.model import and_more
 from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 

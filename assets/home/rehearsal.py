@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
-from pipelines.shelf.address import SETTING as SHELF
+from pipelines.shelf.object_store import SETTING as SHELF
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.query.read import run as ask

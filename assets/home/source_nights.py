@@ -16,7 +16,7 @@ from datetime import date
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import full_command
 from assets.nightbook import ERROR, INFO, WARNING, Tell
-from warehouse.contract.wording import and_more
+from warehouse.contract.model import and_more
 from warehouse.database.firm.load import lost_nights
 from warehouse.query.connect import QueryFailed
 from warehouse.query.firm_state import KnownSources, read_known_sources

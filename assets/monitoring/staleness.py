@@ -13,7 +13,7 @@ from pipelines.landing import snapshots
 from pipelines.schedule import is_due, last_tick
 from pipelines.settings import Settings
 from warehouse.contract import states
-from warehouse.contract.wording import and_more
+from warehouse.contract.model import and_more
 from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.printable import printable
 from warehouse.storage.firm import is_firm

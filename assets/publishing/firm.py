@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from assets.console.invocation import full_command
-from assets.console.progress import progress_reporter
-from assets.console.version import program_version
+from assets.console.invocation import full_command, program_version
+from assets.console.terminal import progress_reporter
 from assets.nightbook import Nightbook
 from assets.publishing import publish as home
 from assets.publishing.publish import (

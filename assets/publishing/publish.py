@@ -1,34 +1,46 @@
-"""From the lake to the warehouse that people open: judged nights in, one new version out.
+"""Publish a night, decide about it, and rebuild published nights."""
 
-No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish this way.
-"""
-
+import importlib
+import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
 
-from assets.console.progress import progress_reporter
-from assets.console.version import program_version
+from assets.console.invocation import program_version
+from assets.console.terminal import progress_reporter
 from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import lost_decisions
 from pipelines import night
-from pipelines.lake import placement
+from pipelines.lake import lessons, placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import snapshots
+from pipelines.landing import lock, snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.reasons import Reason, shape_of
-from pipelines.landing.snapshots import Snapshot
-from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
+from pipelines.landing.snapshots import Decision, Snapshot
+from pipelines.maintenance import verify
+from pipelines.maintenance.upgrade import (
+    Finish,
+    finish_apart,
+    is_behind,
+    landed_apart,
+    make,
+    unmade,
+    upgraded_from,
+)
 from warehouse.contract import states
+from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
+from warehouse.database.new_version import NotPublished
 from warehouse.database.publish import Published, publish
-from warehouse.database.verification import NotPublished
 from warehouse.query.read import run as ask
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import Rows, ops_rows
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import Layout, digest_of, sync_directory, written_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +216,187 @@ def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
         refresh(nightbook)
         return False
     return is_untold
+
+
+SPARK = "spark"
+
+
+class SparkMissing(Exception):
+    """Spark was asked for, and its package is not there."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        super().__init__(
+            "--engine spark needs the package pyspark, in the version of the cluster, and Java 17: "
+            "pip install 'nightbook[spark]'. Nothing was changed."
+        )
+
+
+def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
+    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
+    _check(nightbook, from_landing=from_landing)
+    return _remake(nightbook, from_landing=from_landing)
+
+
+def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
+    """Make lake and warehouse of each home again from its landing zone, flattened on Spark.
+
+    Raises `SparkMissing`, `SparkFailed` and `NotFlattened`: then nothing was changed.
+    """
+    spark = _spark()
+    for nightbook in nightbooks:
+        _check(nightbook, from_landing=True)
+    first, *_ = nightbooks  # whoever asked hears of all
+    say = progress_reporter(first, first.tell, "flattening")
+    with landed_apart([nightbook.layout for nightbook in nightbooks]) as nights:
+        finish = finish_apart(spark.flatten_on_spark(nights, say))
+        return [_remake(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
+
+
+def _spark() -> ModuleType:
+    try:
+        return importlib.import_module("pipelines.maintenance.spark")
+    except ModuleNotFoundError as error:
+        if error.name in ("pyspark", "py4j"):
+            raise SparkMissing from None
+        raise
+
+
+def _check(nightbook: Nightbook, *, from_landing: bool) -> None:
+    """See that everything can be made again, before anything is; raises `Damaged`."""
+    layout = nightbook.layout
+    lock.sweep(layout)
+    lost_decisions.restore_decisions(layout)
+    verify.require_landing(layout, bodies=from_landing)
+
+
+def _remake(
+    nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
+) -> Published:
+    # Older versions that are damaged go: what `verify` names is mended by this.
+    layout = nightbook.layout
+    if from_landing and layout.lake.exists():
+        _forget_lake(layout)
+    say = progress_reporter(nightbook, nightbook.tell, "rebuilding")
+    nights = unmade(manifests := LakeManifests(layout))
+    for error in make(layout, nights, nightbook.now(), say, finish):
+        raise error
+    placement.settle(layout)
+    published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)
+    for version in verify.damaged_versions(layout):
+        versions.remove(version)
+    return published
+
+
+def _forget_lake(layout: Layout) -> None:
+    """Remove the lake, manifests first."""
+    # A night without a manifest is made again by whatever runs next, so that a death on the way
+    # leaves no night with a manifest and without its tables.
+    if layout.manifests.exists():
+        for manifest in layout.manifests.iterdir():
+            manifest.unlink()
+        sync_directory(layout.manifests)
+    shutil.rmtree(layout.lake)
+
+
+NOTE = ".rejected.txt"
+
+
+def made_of(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the files that show a night: exports and workbooks of its date, later reports."""
+    return tuple(
+        path.relative_to(layout.home).as_posix() for path in sorted(_files(layout, snapshot))
+    )
+
+
+def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
+    day = snapshot.snapshot_date.isoformat()
+    for path in layout.exports.glob(f"*{day}*"):
+        if _is_since(path, snapshot):
+            yield path
+    for path in layout.reports.glob("*.html"):
+        if _is_since(path, snapshot) and (day in path.name or path.stem == "latest"):
+            yield path
+    if _is_reconciled(layout, snapshot):
+        for path in (layout.home / "reconcile" / "out" / day).glob("*"):
+            if path.is_file() and not path.name.endswith(NOTE):
+                yield path
+
+
+def _is_since(path: Path, snapshot: Snapshot) -> bool:
+    """Whether a file was made after the night was accepted; an older one is of another book."""
+    if snapshot.decision is None or not path.is_file() or path.name.endswith(NOTE):
+        return False
+    accepted = datetime.fromisoformat(snapshot.decision.at)
+    return path.stat().st_mtime >= accepted.timestamp()
+
+
+def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
+    try:
+        result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
+    except NotReconciled:
+        return True  # it cannot be read: better a note too many
+    return result is not None and result.snapshot_id == snapshot.snapshot_id
+
+
+def is_without_note(layout: Layout, decision: Decision) -> bool:
+    """Whether a file that a decision withdrew has no note beside it."""
+    return any(
+        (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
+        for name in decision.withdrawn
+    )
+
+
+def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
+    """Put a note beside each file that a decision withdrew."""
+    for name in decision.withdrawn:
+        path = layout.home / name
+        if not path.is_file():
+            continue
+        note = (
+            f"{path.name} was made of snapshot {snapshot.snapshot_id}, which is no book any more: "
+            f"it was rejected at {decision.at} by {decision.by} ({'; '.join(decision.reasons)}).\n"
+            f"Meant is the file of SHA-256 {digest_of(path)}; a newer one of that name is not.\n"
+        )
+        with written_aside(path.with_name(f"{path.name}{NOTE}")) as file:
+            file.write(note.encode(errors="backslashreplace"))
+
+
+def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
+    """Decide, publish, and mark what was made of a night that is taken back."""
+    # The caller is the writer.
+    layout, now = nightbook.layout, nightbook.now()
+    restore_lake(nightbook)
+    before = snapshots.find(layout, snapshot_id)
+    is_taken_back = before.state == states.ACCEPTED
+    snapshot = snapshots.decide_by_hand(
+        layout,
+        snapshot_id,
+        state,
+        by=by,
+        at=now,
+        why=why,
+        withdrawn=made_of(layout, before) if is_taken_back else (),
+    )
+    lessons.let_through(layout, at=now)
+    if is_taken_back and snapshot.decision is not None:
+        mark(layout, snapshot, snapshot.decision)
+    placement.settle(layout)
+    refresh(nightbook)
+    return snapshots.find(layout, snapshot_id)
+
+
+def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
+    """Return whether a command died after deciding, before all saw it."""
+    return snapshot.decision is not None and (
+        snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
+        or is_without_note(layout, snapshot.decision)
+    )
+
+
+def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
+    """Publish what a command left that died after deciding; the caller is the writer."""
+    if snapshot.decision is not None:
+        mark(nightbook.layout, snapshot, snapshot.decision)
+    restore_lake(nightbook)

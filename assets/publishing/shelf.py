@@ -1,32 +1,41 @@
-"""This home and the shelf: where that is, what is not on it yet, and putting it there.
-
-Several machines may decide on one night. Before a person decides, the shelf is asked what others
-decided; what was decided apart all the same is merged when a night is shelved or fetched.
-"""
+"""The exchange of nights with the object store, and their open tables."""
 
 import contextlib
+import importlib
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
-from assets.console.progress import progress_reporter
-from assets.console.version import program_version
+from assets.console.invocation import program_version
+from assets.console.terminal import progress_reporter
 from assets.home.demo import is_demo
 from assets.nightbook import INFO, WARNING, Nightbook
-from assets.publishing import publish, withdrawal
+from assets.publishing import publish
+from assets.publishing import publish as withdrawal
+from pipelines.lake import placement
+from pipelines.lake.iceberg.address import CatalogAddress, NoIceberg, NotRegistered
 from pipelines.landing import snapshots
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
-from pipelines.shelf import local_record, merging
-from pipelines.shelf.address import SETTING, StoreAddress
-from pipelines.shelf.merging import FollowedNight
-from pipelines.shelf.object_store import StoreFailed, StoreNotInstalled, open_store
-from pipelines.shelf.probe import BreaksItsWord
+from pipelines.maintenance.upgrade import is_behind
+from pipelines.shelf import arrival, shelf_list
+from pipelines.shelf.arrival import FetchResult, FollowedNight, fetch
+from pipelines.shelf.object_store import (
+    SETTING,
+    BreaksItsWord,
+    StoreAddress,
+    StoreFailed,
+    StoreNotInstalled,
+    open_store,
+)
 from pipelines.shelf.shelving import Shelver
+from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, REJECTED
-from warehouse.contract.wording import count_of
+from warehouse.database.publish import Published
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -89,7 +98,7 @@ def waiting_nights(nightbook: Nightbook, nights: list[Snapshot]) -> list[Snapsho
     address = shelf_of(nightbook)
     if address is None:
         return []
-    return local_record.waiting_nights(nightbook.layout, address.url, nights)
+    return shelf_list.waiting_nights(nightbook.layout, address.url, nights)
 
 
 def require_all_on_shelf(nightbook: Nightbook) -> None:
@@ -139,14 +148,14 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
     nights = snapshots.landed_snapshots(nightbook.layout)
     try:
         with following(nightbook) as tell:
-            merging.follow_shelf(nightbook.layout, open_store(address), nights, tell)
+            arrival.follow_shelf(nightbook.layout, open_store(address), nights, tell)
     except (StoreFailed, StoreNotInstalled, Damaged) as error:
         return error
     return None
 
 
 @contextlib.contextmanager
-def following(nightbook: Nightbook) -> Iterator[merging.Tell]:
+def following(nightbook: Nightbook) -> Iterator[arrival.Tell]:
     """Yield a function that reports decisions of other machines, and publish them at the end."""
     followed: list[FollowedNight] = []
 
@@ -192,3 +201,104 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
         shelve(nightbook)
     except (StoreFailed, BreaksItsWord, StoreNotInstalled, NotAllDone, Damaged) as error:
         print(printable_lines(f"Decided here, and not shelved yet: {error}"), file=sys.stderr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedNights:
+    """What came from the shelf, and the version that was published of it; None where none was."""
+
+    result: FetchResult
+    published: Published | None
+
+
+def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNights:
+    """Bring this home up to the shelf and publish it; the caller is the writer.
+
+    Raises `NoShelf`, `StoreFailed`, and `NotAllDone` where some nights did not come.
+    """
+    layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
+    store = open_store(require_shelf(nightbook, "publish"))
+    # A lake of an older contract is made again of the bodies.
+    is_older = is_behind(layout)
+    with following(nightbook) as tell:
+        result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
+        placement.settle(layout)
+    is_untold = publish.restore_lake(nightbook, and_publish=False)
+    is_new = bool(result.fetched) or is_older or is_untold or not layout.database.exists()
+    published = publish.refresh(nightbook) if is_new and result.on_shelf else None
+    if result.problems:
+        raise NotAllDone(result.problems, len(result.fetched))
+    return FetchedNights(result=result, published=published)
+
+
+ROOM = "pipelines.lake.iceberg"
+
+
+def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
+    """Return where tables are registered, and the shelf they lie on; None where they are not."""
+    shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
+    return None if shelf is None or catalog is None else (catalog, shelf)
+
+
+def register(nightbook: Nightbook) -> tuple[str, ...]:
+    """Register the shelf's nights that the catalog lacks; returns them, none without a catalog.
+
+    Raises `NoIceberg`, `NoCatalog`, `Conflict`, `ForeignTable` and `StoreFailed`.
+    """
+    if (places := catalog_of(nightbook)) is None:
+        return ()
+    address, shelf = places
+    with _catalog(address, shelf) as catalog:
+        registration = importlib.import_module(f"{ROOM}.registration")
+        say = progress_reporter(nightbook, nightbook.tell, "registering")
+        return tuple(registration.register(catalog, address.namespace, open_store(shelf), say))
+
+
+def look(nightbook: Nightbook) -> str:
+    """Open the catalog and say what is in it; raises as `register` does."""
+    places = catalog_of(nightbook)
+    if places is None:
+        return "it is not set"
+    address, shelf = places
+    with _catalog(address, shelf) as catalog:
+        names = catalog.list_tables(address.namespace) if _has_namespace(catalog, address) else []
+    tables = f"{count_of(len(names), 'table')} in {address.namespace}"
+    return (
+        f"{address.place} answers; {tables if names else 'no table yet: the next night makes them'}"
+    )
+
+
+def _has_namespace(catalog: Any, address: CatalogAddress) -> bool:
+    return (address.namespace,) in catalog.list_namespaces()
+
+
+def register_after_deciding(nightbook: Nightbook) -> None:
+    """Register what was decided; a catalog that is down costs no decision, the next run does it."""
+    try:
+        register(nightbook)
+    except (NotRegistered, StoreFailed) as error:
+        print(printable_lines(f"Decided here, and not registered yet: {error}"), file=sys.stderr)
+
+
+def expire(nightbook: Nightbook, snapshot_ids: Collection[str]) -> None:
+    """Let no table point at these nights any more, before their files go from the shelf."""
+    if (places := catalog_of(nightbook)) is not None:
+        address, shelf = places
+        with _catalog(address, shelf) as catalog:
+            expiry = importlib.import_module(f"{ROOM}.registration")
+            expiry.expire(catalog, address.namespace, snapshot_ids)
+
+
+@contextlib.contextmanager
+def _catalog(address: CatalogAddress, shelf: StoreAddress) -> Iterator[Any]:
+    """Open the catalog; its packages are loaded only where one is set."""
+    try:
+        module = importlib.import_module(f"{ROOM}.catalog")
+    except ModuleNotFoundError:
+        raise NoIceberg from None
+    options = (address.options, shelf.options)
+    with (
+        module.open_catalog(address.url, shelf, address.options) as catalog,
+        module.named_failures(address.url, *options),
+    ):
+        yield catalog

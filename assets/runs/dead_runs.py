@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from assets.console.errors import report_error
-from assets.graph.run_alerts import death_alert
-from assets.graph.sensors import look
+from assets.graph.sensors import death_alert, look
 from assets.home.instance import DAEMON_LOCK, close_dead_runs, open_instance
 from assets.monitoring.alerts import send_alerts
-from assets.monitoring.night_conditions import late_alert
+from assets.monitoring.conditions import late_alert
 from assets.nightbook import Nightbook
 from assets.runs import records
 from assets.runs.records import RecordAway, reaching_record
-from pipelines.landing.owner import require_owner
+from pipelines.landing.lock import require_owner
 from warehouse.storage.layout import FILE_MODE, UMASK, Layout, make_directory
 
 

@@ -10,11 +10,9 @@ from datetime import date
 import dagster as dg
 
 from assets.definitions import assemble
-from assets.graph.log import run_config
-from assets.graph.published.warehouse import WAREHOUSE
-from assets.graph.run_alerts import TICK, death_alert, failure_alert, reconciliation_alerts
-from assets.graph.schedule import NIGHTLY
-from assets.graph.step import failure_message
+from assets.graph.sensors import NIGHTLY, TICK, death_alert, failure_alert, reconciliation_alerts
+from assets.graph.step import failure_message, run_config
+from assets.graph.warehouse import WAREHOUSE
 from assets.home.dagster_internals import NO_CAPTURED_OUTPUT, DagsterExecutionInterruptedError
 from assets.home.instance import PROCESS, alive, close_dead_runs, open_instance
 from assets.home.writer_lock import RunLock

@@ -1,21 +1,24 @@
-"""Nested columns to flat ones: the one way rows are made, for both readers.
+"""Columns and record batches of the flattened tables, and what one snapshot became."""
 
-A `Level` is all records of one model in a batch, as columns named by their source in the contract
-(`Account.venueId`), with the index of each record's parent. A table's columns are then picked by
-source; amounts and times are cast without ever rounding, and what the cast could not do is told.
-"""
-
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.records import amounts, timestamps
-from pipelines.records.schema import Form, RecordShape
+from pipelines.flatten.control_totals.totals import ControlTotal
+from pipelines.records import amounts, fast_reader, timestamps, tolerant_reader
+from pipelines.records.fast_reader import Element
+from pipelines.records.json_text import Drift, Inexact, Notes, Reject
+from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, RecordShape, arrow_fields
+from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind, Table
-from warehouse.storage.parquet import conform
+from warehouse.storage.layout import Layout, read_json, write_json
+from warehouse.storage.parquet import WrittenFile, conform
 
 
 class UnfitValue(NamedTuple):
@@ -156,3 +159,181 @@ def _odd_values(
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     """Return a column of one value."""
     return pa.repeat(pa.scalar(value, kind), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """Rows of one batch by table; values that do not fit; where such a value stands; keys.
+
+    `where` takes the odd value and the numbers of the batch's records in their answers, and gives
+    the outermost record's place in the batch and the JSON path. Each of `keys` is columns that
+    together must not repeat; where they do, what to keep is decided with care.
+    """
+
+    tables: dict[str, pa.RecordBatch]
+    unfit: list[UnfitValue]
+    where: Callable[[UnfitValue, list[int]], tuple[int, str]]
+    keys: tuple[dict[str, pa.Array], ...] = ()
+
+
+Settle = Callable[
+    [dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.AnswerPath], None
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a landed resource holds and how its records become rows.
+
+    `fill` makes rows of nested records; `settle` merges what stands twice in one record of
+    the tolerant reader, telling it of what is dropped.
+    """
+
+    shape: RecordShape
+    carries_money: bool
+    fill: Callable[[pa.StructArray], TableBatch]
+    settle: Settle | None = None
+
+
+# Each amount and time once: a source belongs to the table whose rows are its records.
+COLUMNS: tolerant_reader.Columns = {
+    column.source: (table.name, column.name)
+    for table in BOOK
+    for column in table.columns
+    if column.kind in (Kind.AMOUNT, Kind.MOMENT)
+}
+
+
+def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
+    tails = {}
+    for field in shape.fields.values():
+        tails[field.source] = f"{above}.{field.name}"
+        if field.shape is not None:
+            inner = tails[field.source] if field.form is Form.OBJECT else ""
+            tails |= _tails(field.shape, inner)
+    return tails
+
+
+TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
+SOURCES = {place: source for source, place in COLUMNS.items()}
+
+
+def tail(value: UnfitValue) -> str:
+    """Return the last part of a value's path: from its record to its field."""
+    return TAILS[SOURCES[value.table, value.column]]
+
+
+def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
+    """Return the rows of a batch by table; what is odd goes to `notes`."""
+    try:
+        return _plain_rows(batch, resource, notes)
+    except fast_reader.NotPlain:
+        return _tolerant_rows(batch, resource, notes)
+
+
+def _plain_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    records = fast_reader.read([element.raw for element in batch], resource.shape)
+    filled = resource.fill(records)
+    if not all(odd.legal for odd in filled.unfit):
+        raise fast_reader.NotPlain("a text is no amount or no time")
+    for key in filled.keys:
+        fast_reader.require_distinct(key)
+    fast_reader.note_words(records, resource.shape, notes)
+    numbers = [element.number for element in batch]
+    for odd in filled.unfit:
+        record, path = filled.where(odd, numbers)
+        request_no = batch[record].request_no
+        notes.inexact.append(
+            Inexact(
+                request_no=request_no,
+                path=path,
+                table_name=odd.table,
+                column_name=odd.column,
+                value=odd.text,
+            )
+        )
+    return filled.tables
+
+
+def _tolerant_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    kind = pa.struct(arrow_fields(resource.shape, tolerant=True))
+    clean = list(_tolerant_records(batch, resource, notes))
+    return resource.fill(pa.array(clean, kind)).tables
+
+
+def _tolerant_records(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> Iterator[dict[str, Any]]:
+    for element in batch:
+        reader = tolerant_reader.TolerantReader(
+            element.request_no, notes, COLUMNS, resource.shape.name
+        )
+        place = tolerant_reader.AnswerPath(f"data[{element.number}]", "data[]")
+        try:
+            raw, money = bytes(element.raw), resource.carries_money
+            record = reader.whole(raw, resource.shape, place, money=money)
+        except tolerant_reader.UnusableRecord:
+            continue
+        if resource.settle is not None:
+            resource.settle(record, reader, place)
+        yield record
+
+
+PORTFOLIOS, VENUES = "portfolios", "venues"
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a staged snapshot; it lies beside the tables as `<part>.json`."""
+
+    tables: Mapping[str, WrittenFile]
+    rejects: list[Reject]
+    inexact: list[Inexact]
+    drift: list[Drift]
+    totals: list[ControlTotal]
+
+
+class VenuesPart(Part, frozen=True, kw_only=True):
+    """The part of venues and instruments."""
+
+    listings: list[tuple[str, str, str]]  # venue, instrument, what lacks it or differs
+    stale_venues: list[str]  # venues whose instruments were carried over
+    emptied: list[str] = []  # venues that answered with no instruments where they had some
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Both parts of a snapshot."""
+
+    portfolios: Part
+    venues: VenuesPart
+
+    def __iter__(self) -> Iterator[Part]:
+        """Yield the parts, portfolios first."""
+        yield self.portfolios
+        yield self.venues
+
+    @property
+    def tables(self) -> dict[str, WrittenFile]:
+        """The files of all eight tables."""
+        return {**self.portfolios.tables, **self.venues.tables}
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """The rejects of both parts."""
+        return [*self.portfolios.rejects, *self.venues.rejects]
+
+
+def write_part(path: Path, part: Part) -> None:
+    """Write a part beside its tables."""
+    write_json(path, msgspec.to_builtins(part))
+
+
+def read_parts(layout: Layout, snapshot_id: str) -> Parts:
+    """Read what was staged of a snapshot."""
+    portfolios = read_json(layout.part(PORTFOLIOS, snapshot_id))
+    venues = read_json(layout.part(VENUES, snapshot_id))
+    return Parts(msgspec.convert(portfolios, Part), msgspec.convert(venues, VenuesPart))

@@ -12,18 +12,16 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pipelines.flatten import listings, portfolios, record_batches, venues
-from pipelines.flatten.carry_over import Carry, nothing
+from pipelines.flatten import columns, listings, portfolios, venues
+from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
 from pipelines.flatten.control_totals import reference, totals
 from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
-from pipelines.flatten.landed_records import landed_answers, landed_elements
-from pipelines.flatten.listings import Embedded
-from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
+from pipelines.flatten.listings import Carry, Embedded, landed_answers, landed_elements, nothing
 from pipelines.landing.manifest import Manifest, RequestRecord
-from pipelines.records import schema, split
-from pipelines.records.issues import Notes
-from pipelines.records.split import Element, batches, id_of, once
+from pipelines.records import fast_reader, schema
+from pipelines.records.fast_reader import Element, batches, id_of, once
+from pipelines.records.json_text import Notes
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
 from warehouse.progress import ROWS, Say, Tally, silent
@@ -221,7 +219,7 @@ def _ids(elements: list[Element]) -> set[str]:
 
 
 def _instruments_of_venues(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
-    embedded = ((id_of(raw), split.embedded_ids(raw)) for raw in raws)
+    embedded = ((id_of(raw), fast_reader.embedded_ids(raw)) for raw in raws)
     return {venue_id: ids for venue_id, ids in embedded if venue_id is not None and ids}
 
 
@@ -242,11 +240,11 @@ def _staging_writers(
 
 
 def _fill_tables(
-    elements: list[Element], read: record_batches.Resource, notes: Notes, tables: dict[str, Writer]
+    elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
     """Write the rows of all records; after each batch, of how many records how many rows."""
     for batch in batches(elements):
-        batches_by_table = record_batches.rows(batch, read, notes)
+        batches_by_table = columns.rows(batch, read, notes)
         for name, rows in batches_by_table.items():
             tables[name].write(rows)
         yield len(batch), sum(rows.num_rows for rows in batches_by_table.values())

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.flatten import balances, columns
-from pipelines.flatten.columns import Level, UnfitValue
-from pipelines.flatten.record_batches import Resource, TableBatch, tail
+from pipelines.flatten import accounts as balances
+from pipelines.flatten import columns
+from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue, tail
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
 from pipelines.records.tolerant_reader import AnswerPath, TolerantReader

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.flatten import columns
-from pipelines.flatten.columns import UnfitValue
+from pipelines.flatten.columns import Resource, TableBatch, UnfitValue, tail
 from pipelines.flatten.listings import Embedded
-from pipelines.flatten.record_batches import Resource, TableBatch, tail
 from pipelines.records.schema import INSTRUMENT, VENUE
 from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES

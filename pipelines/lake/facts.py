@@ -1,17 +1,216 @@
-"""What the guards look at: what is known of a night, and of those before it."""
+"""Facts of accepted nights: dates, decisions, control totals, repeated accounts."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from pipelines.lake.repeated_accounts import RepeatedAccounts
+from pipelines.lake import lessons
 from pipelines.lake.slices import Slice
-from pipelines.landing.manifest import Window
+from pipelines.landing.manifest import Manifest, Window, load_manifest
 from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.reasons import most
+from pipelines.landing.snapshots import Snapshot
+from pipelines.records import amounts
+from warehouse.contract import states
+from warehouse.contract.ops import DECISIONS, LESSONS, REASONS, WITHDRAWN
 from warehouse.exact import EXACT, exact, plain
+
+
+def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
+    """Return why the date of a landed night is not sure, in sentences; empty where it is."""
+    return [*_by_clock(manifest), *_backwards(manifest, landed), *_by_zone(manifest, landed)]
+
+
+def _by_clock(manifest: Manifest) -> Iterator[str]:
+    if manifest.is_date_doubtful:
+        yield (
+            f"the date is not sure: it is {manifest.snapshot_date} by the server's clock and "
+            f"{manifest.machine_date} by this machine's, so one of them is wrong: set the clock of "
+            "this machine right"
+        )
+
+
+def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
+    """Yield a night that begins before the one that was taken before it: a clock was moved back."""
+    for earlier in landed:
+        if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
+            continue
+        before = datetime.fromisoformat(load_manifest(earlier.folder).started_at)
+        if before > datetime.fromisoformat(manifest.started_at):
+            yield (
+                f"the date is not sure: this night begins at {manifest.started_at}, and "
+                f"{earlier.snapshot_id}, which was taken before it, at {before.isoformat()}: the "
+                "clock was moved back, or was ahead then"
+            )
+
+
+def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
+    day = manifest.snapshot_date
+    for book in landed:
+        is_book = book.state == states.ACCEPTED and book.snapshot_id != manifest.snapshot_id
+        if book.snapshot_date != day or not is_book:
+            continue
+        zone = load_manifest(book.folder).timezone
+        if zone != manifest.timezone:
+            yield (
+                f"the date is not sure: {day} has the book {book.snapshot_id}, which was dated in "
+                f"{zone}, and this night is dated in {manifest.timezone}"
+            )
+            return
+
+
+Row = dict[str, Any]
+
+
+def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
+    """Return the rows of each of those tables."""
+    return {
+        DECISIONS.name: [row for night in nights for row in _decisions(night)],
+        REASONS.name: [row for night in nights for row in _reasons(night)],
+        LESSONS.name: [_lesson(lesson) for lesson in lessons.all_lessons(nights)],
+        WITHDRAWN.name: [row for night in nights for row in _withdrawn(night)],
+    }
+
+
+def _of(night: Snapshot) -> Row:
+    return {"snapshot_date": night.snapshot_date, "snapshot_id": night.snapshot_id}
+
+
+def _decisions(night: Snapshot) -> Iterator[Row]:
+    for number, decision in enumerate(night.decisions, start=1):
+        yield _of(night) | {
+            "decision_no": number,
+            "state": decision.state,
+            "decided_by": decision.by,
+            "decided_at": datetime.fromisoformat(decision.at),
+            "reason": "; ".join(decision.reasons),
+            "machine": decision.machine or None,
+            "decision_id": decision.token,
+        }
+
+
+def _reasons(night: Snapshot) -> Iterator[Row]:
+    """Yield the reasons of the last judgement that had some."""
+    judged = [decision for decision in night.decisions if decision.causes]
+    for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
+        yield _of(night) | {
+            "reason_key": cause.key,
+            "words": cause.words,
+            "is_teachable": cause.is_teachable,
+            "share": cause.share,
+            "is_known": judged[-1].state == states.ACCEPTED or cause.is_known,
+        }
+
+
+def _lesson(lesson: lessons.Lesson) -> Row:
+    back = lesson.taken_back
+    return _of(lesson.snapshot) | {
+        "lesson_id": lesson.name,
+        "reason_key": lesson.reason.key,
+        "words": lesson.reason.words,
+        "share": lesson.reason.share,
+        "most_share": str(most(lesson.reason.share)),
+        "taught_by": lesson.taught.by,
+        "taught_at": datetime.fromisoformat(lesson.taught.at),
+        "taken_back_by": back.by if back else None,
+        "taken_back_at": datetime.fromisoformat(back.at) if back else None,
+    }
+
+
+def _withdrawn(night: Snapshot) -> Iterator[Row]:
+    # A night that was rejected twice may have withdrawn one file twice: the last time counts.
+    latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
+    for file, decision in latest.items():
+        yield _of(night) | {
+            "file": file,
+            "rejected_by": decision.by,
+            "rejected_at": datetime.fromisoformat(decision.at),
+            "reason": "; ".join(decision.reasons),
+        }
+
+
+_KEY = ["portfolio_id", "asset_id", "is_custom_asset", "venue_id", "account_name"]
+_NUMBER = "duplicate_no"
+_AMOUNT = ["bucket", "state", "amount_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedAccounts:
+    """The accounts of a venue that are listed more than once with the same amounts.
+
+    `share` is how much of the venue's list they are, 0 to 1 as text. `totals` are the amounts that
+    count more than once, by asset; `first` is one of the accounts.
+    """
+
+    venue_id: str
+    accounts: int
+    share: str
+    totals: Mapping[str, str]
+    first: str
+
+
+def find(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
+    """Return the repeated accounts of each venue, from the Parquet of one night."""
+    numbers = pq.read_table(accounts, columns=[_NUMBER])[_NUMBER]
+    if not pc.any(pc.greater(numbers, 0)).as_py():
+        return []
+    listings = Counter(pq.read_table(accounts, columns=["venue_id"])["venue_id"].to_pylist())
+    repeated, rows = Counter[str](), Counter[str]()
+    firsts: dict[str, str] = {}
+    totals: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for (key, stated), count in sorted(_equal_accounts(accounts, balances).items()):
+        portfolio_id, asset_id, is_custom, venue_id, name = key
+        asset = asset_id + (" (custom)" if is_custom else "")
+        for _, _, amount in stated:
+            totals[venue_id][asset] = EXACT.add(totals[venue_id][asset], amount)
+        repeated[venue_id] += 1
+        rows[venue_id] += count
+        firsts.setdefault(venue_id, f"account {name} of portfolio {portfolio_id}")
+    return [
+        RepeatedAccounts(
+            venue_id=venue_id,
+            accounts=count,
+            share=str((Decimal(rows[venue_id]) / listings[venue_id]).quantize(Decimal("0.0001"))),
+            totals={asset: plain(total) for asset, total in totals[venue_id].items()},
+            first=firsts[venue_id],
+        )
+        for venue_id, count in sorted(repeated.items())
+    ]
+
+
+_Key = tuple[str, str, bool, str, str]
+_Stated = tuple[tuple[str, str, Decimal], ...]
+
+
+def _equal_accounts(accounts: Path, balances: Path) -> Counter[tuple[_Key, _Stated]]:
+    """Count the accounts that hold money by key and amounts; only those that occur again."""
+    rows = pq.read_table(accounts, columns=[*_KEY, _NUMBER])
+    several = rows.filter(pc.greater(rows[_NUMBER], 0)).group_by(_KEY).aggregate([])
+    columns = [*_KEY, _NUMBER, *_AMOUNT]
+    stated = pq.read_table(balances, columns=columns).join(several, _KEY, join_type="left semi")
+    amounts_by_account: defaultdict[tuple[_Key, int], list[tuple[str, str, Decimal]]] = defaultdict(
+        list
+    )
+    for *key, number, bucket, state, text in zip(
+        *(stated[name].to_pylist() for name in columns), strict=True
+    ):
+        # Two notations of one amount are the same money.
+        amount = amounts.parse(text) or Decimal(0)
+        amounts_by_account[tuple(key), number].append((bucket, state, amount))
+    counted = Counter(
+        (key, tuple(sorted(stated)))
+        for (key, _), stated in amounts_by_account.items()
+        if any(amount for _, _, amount in stated)
+    )
+    return Counter({same: count for same, count in counted.items() if count > 1})
 
 
 @dataclass(frozen=True, slots=True)

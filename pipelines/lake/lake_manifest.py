@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.flatten import flatten
+from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
 from pipelines.flatten.control_totals.holdings import write_holdings
-from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
-from pipelines.lake import measures, repeated_accounts, slices, systemic_defects
+from pipelines.lake import facts as repeated_accounts
+from pipelines.lake import guards, slices, systemic_defects
 from pipelines.lake.facts import Facts, PortfolioChange, Share
-from pipelines.landing import sealed_json, snapshots
+from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
 from pipelines.records import amounts
-from warehouse.contract.holdings import HOLDINGS
-from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.lake import HOLDINGS, lake_contract
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
 from warehouse.exact import EXACT, exact, plain
@@ -98,7 +98,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     # Arrow gives its memory back: of 300,000 accounts a night's peak is a fifth lower (measured).
     pa.default_memory_pool().release_unused()
     facts = _facts(layout, manifest, parts)
-    compared = measures.bases(facts_before(known, manifest, last=2))
+    compared = guards.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= {"slices": _slices(layout, manifest, compared)}
     facts |= _portfolio_changes(layout, manifest, facts["money"], compared)
@@ -130,7 +130,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
             for part in (PORTFOLIOS, VENUES)
         },
     }
-    sealed_json.write(layout.manifest(manifest.snapshot_id), content)
+    night_folders.write(layout.manifest(manifest.snapshot_id), content)
 
 
 def sealed_ids(layout: Layout) -> set[str]:
@@ -143,7 +143,7 @@ def sealed_ids(layout: Layout) -> set[str]:
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
     """Return the lake's manifest of a snapshot; raises `landing.Damaged`."""
-    return sealed_json.read(layout.manifest(snapshot_id), REMEDY)
+    return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
@@ -184,7 +184,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
     """Return what a night teaches: its moves against the book that it is most like."""
-    drops_by_base = [measures.drops(facts, base) for base in compared]
+    drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.flatten import flatten
-from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
-from pipelines.lake.facts import Facts, Findings, RejectGroup
+from pipelines.lake import facts, guards, lake_manifest, lessons
+from pipelines.lake.facts import Facts, Findings, RejectGroup, RepeatedAccounts
 from pipelines.lake.lake_manifest import LakeManifests, seal, sealed_ids
-from pipelines.lake.repeated_accounts import RepeatedAccounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
 from pipelines.landing.manifest import Manifest
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.lake import BOOK_FILES
@@ -57,7 +56,7 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
     causes = guards.judge(
         Facts.of(content["facts"]),
         lake_manifest.facts_before(known, manifest),
-        _night(content, manifest, dating.doubts(manifest, landed)),
+        _night(content, manifest, facts.doubts(manifest, landed)),
     )
     reasons = lessons.apply_lessons(causes, landed)
     is_held = not all(reason.is_known for reason in reasons)
@@ -152,7 +151,7 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
         nightly=nightly,
         snapshots=rows,
         digests=_PlacedDigests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
-        decided=decision_rows.rows(landed),
+        decided=facts.rows(landed),
     )
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from decimal import Decimal
 
-from pipelines.flatten.part import Parts
+from pipelines.flatten.columns import Parts
 from pipelines.lake.facts import RejectGroup
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.reasons import shape_of

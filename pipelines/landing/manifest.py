@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from pipelines.landing import sealed_json
-from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing import night_folders
+from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
-from pipelines.landing.sealed_json import Damaged
 
 # How still the book stood, and what became of a portfolio that is gone from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
@@ -118,7 +117,7 @@ class Manifest:
 
 def load_manifest(folder: Path) -> Manifest:
     """Read the manifest of a landed snapshot; raises `Damaged` where it was changed."""
-    return convert_manifest(sealed_json.read(folder / MANIFEST), folder)
+    return convert_manifest(night_folders.read(folder / MANIFEST), folder)
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:

@@ -1,18 +1,19 @@
-"""The names in the landing zone: a folder for each date, in it one for each snapshot by its id.
-
-What is named otherwise, such as a copy that somebody made beside it, is no night and is left
-alone; `nightbook verify` tells of it.
-"""
+"""The folders of nights, and the sealed JSON files in them."""
 
 import contextlib
+import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from warehouse.storage.layout import Layout
+import msgspec
+
+from warehouse.storage.layout import Layout, write_json
 
 ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 ID_FORM = "%Y%m%dT%H%M%SZ"  # of its start in UTC; later ids sort after earlier ones
@@ -104,3 +105,86 @@ def folders(layout: Layout) -> Iterator[Path]:
     for name, day in sorted(_ids(layout)):
         if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path costs more
             yield file_in(file_in(landing, day), name)
+
+
+SEAL = "sha256"
+LANDED = (
+    "Nothing was made from it. Restore the file from a backup; the API keeps no history, so it "
+    "cannot be read again."
+)
+
+
+class Damaged(Exception):
+    """A file of ours is not what was written."""
+
+    def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} holds {found}, but {expected} was expected: the file was changed or damaged "
+            f"after it was written. {advice}"
+        )
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object with its own SHA-256, whole or not at all.
+
+    Raises `ValueError` for a number that is none in JSON.
+    """
+    write_json(path, with_seal(content))
+
+
+def with_seal(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with its own SHA-256 in it."""
+    return content | {SEAL: digest(content)}
+
+
+def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
+    """Read what `write` wrote; raises `Damaged` where it is anything else."""
+    try:
+        text = path.read_bytes()
+    except PermissionError:  # nothing is known of it then, least of all that it is damaged
+        raise
+    except OSError as error:
+        problem = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+    return parse(text, path, advice)
+
+
+def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
+    """Return what a text says that `path` holds; raises `Damaged` where it proves nothing."""
+    try:
+        if (proved := _fast_read(text)) is not None:
+            return proved
+        content: dict[str, Any] = json.loads(text)
+        expected = content.pop(SEAL)
+        proof = digest(content)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        problem = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+    if proof != expected:
+        raise Damaged(path, f"content of SHA-256 {proof}", f"{str(expected)[:64]}", advice)
+    return content
+
+
+def _fast_read(text: bytes) -> dict[str, Any] | None:
+    """Return the content where a fast reader proves it; None proves nothing."""
+    # Every publish reads the manifests of all nights, so this is what a long history costs.
+    try:
+        content = msgspec.json.decode(text, type=dict[str, Any])
+        expected = content.pop(SEAL)
+        # The digest is over JSON with sorted keys and no spaces; msgspec writes the same bytes as
+        # `json.dumps` for all that manifests usually hold, and where it does not, the slow way
+        # decides.
+        canonical = msgspec.json.encode(content, order="sorted")
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return content if hashlib.sha256(canonical).hexdigest() == expected else None
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 of a JSON value, however it is laid out."""
+    # What JSON has no form for would be written as null, and the file be read as damaged.
+    text = json.dumps(
+        content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

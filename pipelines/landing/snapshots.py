@@ -18,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.landing import night_folders, sealed_json
-from pipelines.landing.owner import machine_name
+from pipelines.landing import night_folders
+from pipelines.landing import night_folders as sealed_json
+from pipelines.landing.lock import machine_name
 from pipelines.landing.reasons import Reason
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout, edition

@@ -18,11 +18,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pyarrow as pa
 
-from pipelines.landing import night_folders, sealed_json
+from pipelines.landing import night_folders
+from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.manifest import Manifest, RequestRecord, Window
-from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
-from pipelines.landing.sealed_json import Damaged
 from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
 
 IN_MEMORY = 8 * 1024 * 1024

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipelines.maintenance.apart import COLUMN, FlattenedNight, NightTask, flatten_batches
+from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, flatten_batches
 from warehouse.progress import Say, Tally, silent
 
 LOOK_EVERY = 0.5

@@ -1,28 +1,31 @@
-"""An older home: nights whose lake was made by another contract are made again, oldest first.
-
-The landing zone is the truth, so nothing is converted. A night's manifest goes first: one that is
-stopped half-way is a night without a manifest, which whoever publishes makes again. Pruned nights
-have neither bodies nor tables, and nothing to be made of.
-"""
+"""Rebuild nights of older schemas, apart from the published ones."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow as pa
+
 from pipelines import night
+from pipelines.flatten import flatten, listings
+from pipelines.flatten.columns import VENUES
+from pipelines.flatten.listings import CarriedInstruments
 from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
-from pipelines.landing import sealed_json
+from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
-from warehouse.contract.lake import LAKE
-from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.lake import LAKE, lake_contract
 from warehouse.contract.states import PRUNED
 from warehouse.progress import Say, Tally, silent
-from warehouse.storage.layout import Layout, sync_directory
+from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
@@ -49,7 +52,7 @@ def is_behind(layout: Layout) -> bool:
     newest = max(sealed_ids(layout), default=None)
     with contextlib.suppress(Damaged):
         return newest is not None and (
-            sealed_json.read(layout.manifest(newest)).get(CONTRACT) != lake_contract()
+            night_folders.read(layout.manifest(newest)).get(CONTRACT) != lake_contract()
         )
     return False
 
@@ -94,7 +97,7 @@ def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish:
     if unmade_night.contract in (None, lake_contract()):
         finish(manifests, folder, now)
         return
-    sealed = sealed_json.read(layout.manifest(folder.name))
+    sealed = night_folders.read(layout.manifest(folder.name))
     layout.manifest(folder.name).unlink()
     sync_directory(layout.manifests)
     finish(manifests, folder, now)
@@ -105,7 +108,7 @@ def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish:
 def upgraded_from(layout: Layout) -> str | None:
     """Return the version and contract that made the lake before; None where none did."""
     with contextlib.suppress(Damaged, KeyError):
-        record = sealed_json.read(layout.lake / RECORD)
+        record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
     return None
 
@@ -117,7 +120,7 @@ def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
         "to": lake_contract(),
         "at": now.isoformat(),
     }
-    sealed_json.write(layout.lake / RECORD, content)
+    night_folders.write(layout.lake / RECORD, content)
 
 
 def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
@@ -128,3 +131,108 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
     for name in {*sealed["tables"], *sealed["nightly"]} - declared:
         layout.parquet(name, day, snapshot_id).unlink(missing_ok=True)
         layout.staged_file(name, snapshot_id).unlink(missing_ok=True)
+
+
+COLUMN = "night"
+
+
+class NightTask(msgspec.Struct, frozen=True):
+    """What a worker is told: a landed folder of a home, where to stage it, and by which program."""
+
+    home: str
+    folder: str
+    staged_in: str
+    program: str
+
+
+class FlattenedNight(msgspec.Struct, frozen=True):
+    """What a worker says: where the night of a folder is staged, or what is the matter.
+
+    `failed` and `empty` are the venues whose instruments of the night before would be carried over.
+    """
+
+    folder: str
+    staged_in: str = ""
+    failed: set[str] = set()
+    empty: set[str] = set()
+    problem: str = ""
+
+
+def program() -> str:
+    """Return what must be the same wherever the nights of one lake are flattened."""
+    return f"nightbook of contract {lake_contract()} with pyarrow {pa.__version__}"
+
+
+@contextlib.contextmanager
+def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
+    """Yield every landed night of some homes, to be staged where nothing is left afterwards."""
+    with contextlib.ExitStack() as stack:
+        nights = []
+        for layout in layouts:
+            make_directory(layout.work)
+            staged_in = Path(tempfile.mkdtemp(prefix="flattened-", dir=layout.work)).absolute()
+            stack.callback(shutil.rmtree, staged_in, ignore_errors=True)
+            nights += [
+                NightTask(
+                    str(layout.home.absolute()), str(folder.absolute()), str(staged_in), program()
+                )
+                for folder in night_folders.folders(layout)
+                if snapshots.read(folder).state != PRUNED
+            ]
+        yield nights
+
+
+def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Flatten the nights of some batches, as JSON in their one column; answer in the same way."""
+    for batch in batches:
+        nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
+        answers = [msgspec.json.encode(flatten_apart(landed)).decode() for landed in nights]
+        yield pa.RecordBatch.from_pydict({COLUMN: pa.array(answers, pa.string())})
+
+
+def flatten_apart(landed: NightTask) -> FlattenedNight:
+    """Flatten a landed night into a folder that no other attempt at it writes to."""
+    folder, here = Path(landed.folder), f"The worker on {platform.node()}"
+    if program() != landed.program:
+        problem = f"{here} has {program()}, and this is {landed.program}: install the same there."
+        return FlattenedNight(landed.folder, problem=problem)
+    if not (folder / night_folders.MANIFEST).is_file():
+        problem = f"{here} does not see {folder}: mount the home there under the same path."
+        return FlattenedNight(landed.folder, problem=problem)
+    staged_in = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=landed.staged_in))
+    layout = Layout(Path(landed.home), staged_in)
+    flattened = FlattenedNight(landed.folder, str(staged_in))
+
+    def note(failed: set[str], empty: set[str]) -> CarriedInstruments:
+        flattened.failed.update(failed)
+        flattened.empty.update(empty)
+        return CarriedInstruments()
+
+    try:
+        manifest = load_manifest(folder)
+        flatten.flatten_portfolios(layout, manifest)
+        flatten.flatten_venues(layout, manifest, note)
+    except Damaged as error:
+        return FlattenedNight(landed.folder, problem=str(error))
+    return flattened
+
+
+def finish_apart(flattened: Mapping[str, FlattenedNight]) -> Finish:
+    """Return what does the rest for nights by their folders; one that is not there is flattened."""
+
+    def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
+        apart = flattened.get(str(folder.absolute()))
+        if apart is None:  # landed since
+            return night.finish(manifests, folder, now)
+        layout, manifest = manifests.layout, load_manifest(folder)
+        source = Layout(layout.home, Path(apart.staged_in))
+        if listings.from_last(layout, manifest)(apart.failed, apart.empty).rows:
+            # Its part goes before the night comes into the lake: judging flattens what has none.
+            source.part(VENUES, folder.name).unlink()
+            sync_directory(source.staging(folder.name))
+        make_directory(layout.staging(folder.name).parent)
+        source.staging(folder.name).rename(layout.staging(folder.name))
+        sync_directory(layout.staging(folder.name).parent)
+        return night.judge(manifests, manifest, now)
+
+    return finish

@@ -1,27 +1,26 @@
-"""Verifying: every published byte against the digest that was written after it.
-
-What is trusted: `manifest.json` and `decision.json` of a landed night and the lake's manifests
-prove themselves and hold the SHA-256 of the bodies and tables; `digests.json` of a version has
-that of its database, and when each snapshot it tells of was decided on, so that a decision that
-was lost is found too. What a dead run left and the next one clears is no damage.
-"""
+"""Verify nights against their bytes, here and on the shelf."""
 
 import contextlib
+import hashlib
 import re
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing import sealed_json as proved
+from pipelines.landing import night_folders as proved
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
-from pipelines.shelf import night_files
-from pipelines.shelf.local_record import without_bodies
+from pipelines.shelf import night_manifest
+from pipelines.shelf.arrival import blocks_of
+from pipelines.shelf.night_manifest import NewerManifest, NightManifest, ShelvedFile, by_object
+from pipelines.shelf.object_store import ObjectStore, manifest_key
+from pipelines.shelf.shelf_list import newest_manifests, read_night, without_bodies
 from warehouse.contract import states
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
@@ -212,8 +211,8 @@ def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
     # By its own list of tables: an older contract, which the next run replaces, had others.
-    for role, name, digest in night_files.entries(sealed):
-        places = night_files.places(layout, role, name, day, snapshot_id)
+    for role, name, digest in night_manifest.entries(sealed):
+        places = night_manifest.places(layout, role, name, day, snapshot_id)
         there = [place for place in places if place.exists()] or [places[0]]
         digests |= dict.fromkeys(there, digest)
     return digests
@@ -291,3 +290,70 @@ def _night_of(path: Path) -> str | None:
     """Return the snapshot that a path is of, by its name."""
     match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return match.group() if match else None
+
+
+NEWER = "of a newer nightbook"
+UPDATE = "it was not verified: install the same version on every machine of the shelf"
+REMEDY = "restore that object under its key from the store's own versions or its backup"
+
+
+def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
+    """Yield every object that a night's manifest names and that is not as it was shelved.
+
+    Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
+    """
+    for snapshot_id, key in newest_manifests(store).items():
+        try:
+            night = read_night(store, key)
+        except Damaged:
+            yield Damage(Path(key), CHANGED, snapshot_id, REMEDY)
+            continue
+        except NewerManifest:
+            yield Damage(Path(key), NEWER, snapshot_id, UPDATE)
+            continue
+        yield from _broken_chain(store, night)
+        for object_key, files in by_object(night.files):
+            yield from _damage(store, night, object_key, files)
+
+
+def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
+    """Yield an earlier generation that is not the one that the next was made after."""
+    while night.previous is not None:
+        key = manifest_key(night.snapshot_id, night.generation - 1)
+        if store.head(key) is None:
+            yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
+            return
+        try:
+            before = read_night(store, key)
+        except Damaged:
+            before = None
+        if before is None or before.seal != night.previous:
+            yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
+            return
+        night = before
+
+
+def _damage(
+    store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
+) -> Iterator[Damage]:
+    """Yield an object that is missing, or of which a file has changed."""
+    size = max(file.offset + file.size for file in files)
+    there = store.head(key)
+    if there is None:
+        yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
+    elif there.size != size:
+        yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
+    else:
+        with tempfile.TemporaryFile() as scratch:
+            for block in store.get_blocks(key, 0, size):
+                scratch.write(block)
+            if any(_digest(scratch, file) != file.sha256 for file in files):
+                yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
+
+
+def _digest(source: IO[bytes], file: ShelvedFile) -> str:
+    digest = hashlib.sha256()
+    source.seek(file.offset)
+    for block in blocks_of(source, file.size):
+        digest.update(block)
+    return digest.hexdigest()

@@ -19,9 +19,8 @@ from pipelines.landing.manifest import (
     UNTOLD,
     Window,
 )
-from pipelines.pull import consistency
-from pipelines.pull.consistency import CONFIRM_AFTER
-from pipelines.pull.recorder import PlannedRequest, Recorder
+from pipelines.pull import recorder
+from pipelines.pull.recorder import CONFIRM_AFTER, PlannedRequest, Recorder
 
 
 class Recheck:
@@ -52,7 +51,7 @@ class Recheck:
         Raises `EdgeError` only where the key is refused: the book is landed already.
         """
         asking, first = self._asking, self._portfolios
-        has_lost = bool(consistency.to_ask(self._known, asking.marks[first.number]))
+        has_lost = bool(recorder.to_ask(self._known, asking.marks[first.number]))
         if has_lost:
             pause(self._wait())
         after = round(self._since())
@@ -86,10 +85,10 @@ class Recheck:
             return UNKNOWN, ()
         marks = self._asking.marks
         differences = {
-            "portfolios": consistency.difference(
+            "portfolios": recorder.difference(
                 "portfolios", marks[self._portfolios.number], marks[second.number]
             ),
-            "venues": consistency.difference(
+            "venues": recorder.difference(
                 "venues", marks[self._venues.number], marks[venues.number]
             ),
         }
@@ -122,7 +121,7 @@ class Recheck:
         asking.replace(again.call.operation, but=again.number)
         # Only venues that are new or were changed are asked for their instruments again; the
         # others' lists stay the book.
-        changed = consistency.changed_ids(before, after)
+        changed = recorder.changed_ids(before, after)
         asking.replace("list_instruments", venues=changed)
         asking.failed -= changed
         for venue in changed:
@@ -135,7 +134,7 @@ class Recheck:
         asking = self._asking
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for portfolio_id in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
+        for portfolio_id in recorder.to_ask(self._known, asking.marks[self._portfolios.number]):
             try:
                 call = get_portfolio(portfolio_id)
             except IdRefused:
@@ -146,5 +145,5 @@ class Recheck:
         for portfolio_id, request in asked.items():
             error = asking.errors.get(request.number)
             is_another = error is None and portfolio_id not in asking.marks.get(request.number, ())
-            fates[portfolio_id] = UNTOLD if is_another else consistency.fate(error)
+            fates[portfolio_id] = UNTOLD if is_another else recorder.fate(error)
         return dict(sorted(fates.items()))

@@ -1,27 +1,106 @@
-"""Asking the API for the answers of one snapshot: sent, landed, remembered.
+"""Record the responses of a night, and check that they fit together."""
 
-What is asked, and what comes of it, is in `pipelines.pull.pull` and `pipelines.pull.recheck`.
-"""
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
+from pipelines.edge.errors import AccessRefused, EdgeError, IdRefused, KeyRefused, Misread, NotFound
 from pipelines.edge.requests import Call, list_instruments
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
-from pipelines.landing.manifest import BOOK, CLOSING, REPLACED, RequestRecord
+from pipelines.landing.manifest import (
+    BOOK,
+    CLOSING,
+    DELETED,
+    REFUSED,
+    REPLACED,
+    THERE,
+    UNTOLD,
+    RequestRecord,
+)
 from pipelines.landing.notices import Noticing
 from pipelines.landing.zone import PendingSnapshot
-from pipelines.pull.consistency import Marks, marks
-from pipelines.records import split
+from pipelines.records import fast_reader
+from pipelines.records.fast_reader import id_of
+from warehouse.contract.model import and_more
 from warehouse.progress import Tally
+
+# Seconds between a list that has lost portfolios and the second read that confirms it.
+CONFIRM_AFTER = 10.0
+# Portfolios that are asked for by their id.
+MOST_ASKED = 10
+SHOWN = 3
+
+# Of every record of a list, by its id, what changes when it is changed.
+Marks = Mapping[str, tuple[str | None, ...]]
+
+
+class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
+    updated_at: str | None = None
+    trading_status: str | None = None
+
+
+_MARK = msgspec.json.Decoder(_Fingerprint)
+
+
+def marks(raws: Iterable[msgspec.Raw]) -> Marks:
+    """Return what can be compared of a list; records that break the contract are left out."""
+    return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _readable(raws)}
+
+
+def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
+    for raw in raws:
+        try:
+            mark = _MARK.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        # Named as everywhere else, also where an id stands twice.
+        if (identity := id_of(raw)) is not None:
+            yield identity, mark
+
+
+def changed_ids(first: Marks, last: Marks) -> set[str]:
+    """Return the ids that are new, gone or changed."""
+    return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
+
+
+def difference(list_name: str, first: Marks, last: Marks) -> str:
+    """Return what differs between two reads of a list in one sentence; empty where nothing does."""
+    new, gone = last.keys() - first.keys(), first.keys() - last.keys()
+    changed = changed_ids(first, last) - new - gone
+    parts = (("new", new), ("gone", gone), ("changed", changed))
+    differences = [
+        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], SHOWN)})"
+        for word, ids in parts
+        if ids
+    ]
+    return f"{list_name}: {', '.join(differences)}" if differences else ""
+
+
+def to_ask(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+    """Return some portfolios that a list has lost, those with money first."""
+    # Where money is among what is gone, or nothing is left at all, it is worth asking.
+    gone = sorted(
+        before.keys() - set(listed),
+        key=lambda portfolio_id: (not before[portfolio_id], portfolio_id),
+    )
+    is_worth = any(before[portfolio_id] for portfolio_id in gone) or len(gone) == len(before)
+    return gone[:MOST_ASKED] if is_worth else []
+
+
+def fate(error: EdgeError | None) -> str:
+    """Return what `GET /portfolios/{id}` said of a portfolio that the list lacks (4.2)."""
+    if error is None:
+        return THERE
+    if isinstance(error, AccessRefused):
+        return REFUSED
+    return DELETED if isinstance(error, NotFound) else UNTOLD
+
 
 _GIVE_BACK = 1 << 25
 
@@ -199,7 +278,7 @@ class Recorder:
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
-            ids = split.ids_of(raw_records(reply.envelope))
+            ids = fast_reader.ids_of(raw_records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
         else:
             self.marks[asked.number] = marks(_records(reply))
@@ -229,7 +308,7 @@ def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None
     """Return what each venue embeds; of a repeated venue only what both copies say."""
     ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:
-        if (venue_id := split.id_of(raw)) is not None:
-            before, ids = ids_by_venue.get(venue_id, set()), split.embedded_ids(raw)
+        if (venue_id := fast_reader.id_of(raw)) is not None:
+            before, ids = ids_by_venue.get(venue_id, set()), fast_reader.embedded_ids(raw)
             ids_by_venue[venue_id] = None if before is None or ids is None else before | ids
     return ids_by_venue

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from pipelines.sandbox.errors import RefusalError, shorten
 from pipelines.sandbox.options import Choices
+from pipelines.sandbox.specification import RefusalError, shorten
 
 KEY_HEADER = "svc-api-key"
 TIMESTAMP_HEADER = "svc-api-timestamp"

@@ -1,16 +1,23 @@
-"""What a request asks for: its operation, its path id and its parameters, checked (4, 7).
+"""Routes of the sandbox and the responses they give."""
 
-Routing is over the raw path, because an id may hold an encoded slash.
-"""
-
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pipelines.sandbox.errors import RefusalError, shorten
+from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.specification import OPERATIONS, PREFIX, Operation
+from pipelines.sandbox.specification import (
+    OPERATIONS,
+    PREFIX,
+    RESOURCES,
+    Operation,
+    RefusalError,
+    shorten,
+)
+from pipelines.sandbox.world.world import Record, World
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -133,3 +140,160 @@ def _decoded_id(operation: Operation, raw_id: bytes, choices: Choices) -> str:
         message = f"The path parameter 'id' {shorten(path_id)} is not a uuid."
         raise RefusalError(400, (choices.invalid_value_code, message))
     return normal
+
+
+_FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
+
+
+def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
+    """Return the records that answer a query; one operation on one object gives one record.
+
+    Raises RefusalError where access is refused or a path id names nothing.
+    """
+    _check_scope(query, caller, choices)
+    if query.operation.resource == "Portfolio":
+        return _portfolios(query, world, caller, choices)
+    if query.operation.resource == "Venue":
+        return _venues(query, world, choices)
+    _one(query, list(world.venues), "venue", choices)
+    listed = (world.instruments or {}).get(query.path_id or "", ())
+    wanted = query.parameters.get("type")
+    return [record for record in listed if wanted in {None, record["type"]}]
+
+
+def _check_scope(query: Query, caller: Caller, choices: Choices) -> None:
+    if caller.resources is not None and query.operation.path[0] not in caller.resources:
+        message = f"The API key has no access to {query.operation.path[0]}."
+        raise RefusalError(choices.denied_status, ("ACCESS_DENIED", message))
+
+
+def _portfolios(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
+    own = [
+        record
+        for record in world.portfolios
+        if caller.portfolios is None or record["id"] in caller.portfolios
+    ]
+    if query.path_id is not None:
+        exists = any(record["id"] == query.path_id for record in world.portfolios)
+        accessible = any(record["id"] == query.path_id for record in own)
+        if exists and not accessible and not choices.inaccessible_is_missing:
+            message = "Access to the portfolio is refused."
+            raise RefusalError(choices.denied_status, ("ACCESS_DENIED", message))
+        portfolios = _one(query, own, "portfolio", choices)
+    else:
+        portfolios = _filter_by_id(query, own, choices)
+    if query.has_include or choices.integrations_without_include:
+        return portfolios
+    return [{k: v for k, v in record.items() if k != "integrations"} for record in portfolios]
+
+
+def _venues(query: Query, world: World, choices: Choices) -> list[Record]:
+    venues = list(world.venues)
+    if query.path_id is not None:
+        chosen = _one(query, venues, "venue", choices)
+    else:
+        chosen = _filter_by_id(query, venues, choices)
+    if not (query.has_include or choices.instruments_without_include):
+        return chosen
+    short = [field.name for field in RESOURCES["VenueInstrument"]]
+    return [
+        {
+            **record,
+            "instruments": [
+                {name: instrument[name] for name in short}
+                for instrument in (world.instruments or {}).get(record["id"], ())
+            ],
+        }
+        for record in chosen
+    ]
+
+
+def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> list[Record]:
+    matches = [record for record in records if record["id"] == query.path_id]
+    if not matches:
+        message = f"No {kind} has the id {shorten(query.path_id or '')}."
+        raise RefusalError(choices.missing_status, (choices.missing_code, message))
+    return matches[:1]
+
+
+def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
+    """Return the records that an `id` list names; no list names them all (4.1, rules 1 and 2)."""
+    ids = query.ids
+    if ids is None or (ids == [""] and choices.empty_id == "all"):
+        return records
+    if ids == [""] and choices.empty_id == "refuse":
+        raise RefusalError(400, (choices.invalid_value_code, "The list 'id' is empty."))
+    is_portfolio = query.operation.resource == "Portfolio"
+    if is_portfolio and choices.uuid_any_case:
+        ids = [wanted.lower() for wanted in ids]
+    accessible = {record["id"] for record in records}
+    strangers = [wanted for wanted in ids if wanted not in accessible]
+    if strangers and is_portfolio and len(ids) == 1:
+        return []  # shown: rule 2 of 4.1 leaves no choice
+    if strangers and choices.unknown_ids == "refuse":
+        message = f"The list 'id' holds {shorten(strangers[0])}, which is not accessible."
+        raise RefusalError(400, (choices.invalid_value_code, message))
+    if strangers and choices.unknown_ids == "empty":
+        return []
+    return [record for record in records if record["id"] in set(ids)]
+
+
+def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
+    """Return the same JSON with every list in another order, so that nobody leans on it (4.6)."""
+    if isinstance(value, dict):
+        return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [shuffle_lists(item, choices, rng) for item in value]
+    if choices.order == "shuffled":
+        rng.shuffle(items)
+    else:
+        items.sort(key=repr, reverse=choices.order == "reversed")
+    return items
+
+
+def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
+    """Write nulls, amounts and date-times in the form that the choices ask for (2)."""
+    if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
+        return list(records)
+    return [_apply_form(record, resource, choices) for record in records]
+
+
+def _apply_form(record: Mapping[str, Any], resource: str, choices: Choices) -> Record:
+    formed: Record = dict(record)
+    for field in RESOURCES[resource]:
+        if field.name not in formed:
+            if choices.optional_as_null and not field.required:
+                formed[field.name] = None
+        elif field.kind in RESOURCES and field.many:
+            formed[field.name] = [
+                _apply_form(item, field.kind, choices) for item in formed[field.name]
+            ]
+        elif field.kind in RESOURCES:
+            formed[field.name] = _apply_form(formed[field.name], field.kind, choices)
+        elif field.kind == "amount":
+            formed[field.name] = _formed_amount(formed[field.name], choices)
+        elif field.kind == "date-time":
+            formed[field.name] = _formed_instant(formed[field.name], choices)
+    return formed
+
+
+def _formed_amount(text: str, choices: Choices) -> str:
+    whole, _, fraction = text.partition(".")
+    if choices.amounts == "padded":
+        return f"{whole}.{fraction.ljust(18, '0')}"
+    if choices.amounts == "exponent":
+        return f"{whole}{fraction}e-{len(fraction)}"
+    return text
+
+
+def _formed_instant(text: str, choices: Choices) -> str:
+    match = _FRACTION_AND_ZONE.search(text)
+    if match is None or choices.datetimes == "as-made":
+        return text
+    fraction, zone = match.group(1) or "", match.group(2)
+    if choices.datetimes == "offset":
+        zone = zone.replace("Z", "+00:00")
+    else:
+        fraction = fraction.ljust(9, "0")
+    return text[: match.start()] + (f".{fraction}" if fraction else "") + zone

@@ -11,13 +11,25 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from pipelines.sandbox.authentication import Caller, SignedParts, authenticate
-from pipelines.sandbox.errors import RefusalError, SandboxResponse, encode, error_answer
 from pipelines.sandbox.faults.catalog import DueFaults
-from pipelines.sandbox.faults.scope import Rehearsal
+from pipelines.sandbox.faults.worlds import Rehearsal
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.responses import apply_forms, read, shuffle_lists
-from pipelines.sandbox.routing import Query, check_method, find, understand
-from pipelines.sandbox.specification import PREFIX
+from pipelines.sandbox.routing import (
+    Query,
+    apply_forms,
+    check_method,
+    find,
+    read,
+    shuffle_lists,
+    understand,
+)
+from pipelines.sandbox.specification import (
+    PREFIX,
+    RefusalError,
+    SandboxResponse,
+    encode,
+    error_answer,
+)
 from pipelines.sandbox.world.world import Calendar
 
 _SECOND = 1000

@@ -1,12 +1,11 @@
-"""The operations and the fields of the resources, declared once, as data (2, 4).
+"""The specification of the API: its resources, its error codes, and its OpenAPI document."""
 
-The router, the filters, the description of this server in OpenAPI and the tests of the world all
-read it from here.
-"""
-
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from pipelines.sandbox.options import Choices
 
 PREFIX = "/edge/v1beta"
 
@@ -156,3 +155,186 @@ OPERATIONS = (
         parameters={"type": ("spot", "future")},
     ),
 )
+
+
+DECLARED_CODES = (
+    "ACCESS_DENIED",
+    "AUTHENTICATION_FAILED",
+    "INTERNAL_SERVER_ERROR",
+    "METHOD_UNSUPPORTED",
+    "PARAMETER_INVALID",
+    "PARAMETER_UNSUPPORTED",
+    "RESOURCE_NOT_FOUND",
+    "TIMESTAMP_INVALID",
+)
+# Shown in error bodies, but not in the declared list (7, notes).
+UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxResponse:
+    """One response, whole: status, headers beside content type and date, and the body's bytes."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class RefusalError(Exception):
+    """A request that is answered with an error envelope: a status, and one or more errors."""
+
+    def __init__(
+        self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__("; ".join(f"{code}: {message}" for code, message in errors))
+        self.status = status
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+
+def encode(document: object) -> bytes:
+    """Return the JSON text of a document, UTF-8, without spaces."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
+    """Return the error envelope of a refusal (2.9)."""
+    errors = [{"error": code, "message": message} for code, message in refusal.errors]
+    body = encode({"errors": errors, "meta": dict(meta)})
+    return SandboxResponse(refusal.status, body, refusal.headers)
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Return a caller's text, quoted and cut, so that an error message stays one paragraph."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")
+
+
+Schema = dict[str, Any]
+
+PATH = "/openapi.json"
+
+_KINDS: dict[str, Schema] = {
+    "text": {"type": "string"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "date-time": {"type": "string", "format": "date-time"},
+    "amount": {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?$"},
+    "boolean": {"type": "boolean"},
+}
+_META = {"type": "object"}
+_ERROR = {
+    "type": "object",
+    "required": ["error", "message"],
+    "properties": {
+        "error": {"type": "string", "enum": [*DECLARED_CODES, *UNDECLARED_CODES]},
+        "message": {"type": "string"},
+    },
+}
+_ABOUT = (
+    "A stand-in for the service, with an invented world behind it. Every request is signed: "
+    "SVC-API-SIGNATURE is the hex of HMAC-SHA-384, keyed with the secret, over method, path as "
+    "sent (without query), body and SVC-API-TIMESTAMP, without separators."
+)
+
+
+def description(choices: Choices) -> Schema:
+    """Return the OpenAPI document of the server that makes these choices."""
+    schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Portfolio and Venue Read API, sandbox",
+            "version": "v1beta",
+            "description": _ABOUT,
+        },
+        "security": [{"key": []}],
+        "paths": {
+            f"{choices.gateway}{PREFIX}/" + "/".join(operation.path): {
+                "get": _operation(operation, choices)
+            }
+            for operation in OPERATIONS
+        },
+        "components": {
+            "schemas": {**schemas, "Error": _ERROR},
+            "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "SVC-API-KEY"}},
+        },
+    }
+
+
+def _record(fields: tuple[FieldSpec, ...], choices: Choices) -> Schema:
+    return {
+        "type": "object",
+        "required": [field.name for field in fields if field.required],
+        "properties": {field.name: _field(field, choices) for field in fields},
+        "additionalProperties": False,
+    }
+
+
+def _field(field: FieldSpec, choices: Choices) -> Schema:
+    schema = _KINDS.get(field.kind, {"$ref": f"#/components/schemas/{field.kind}"})
+    if field.values:
+        schema = {**schema, "enum": list(field.values)}
+    if field.many:
+        schema = {"type": "array", "items": schema}
+    if choices.optional_as_null and not field.required:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    return schema
+
+
+def _operation(operation: Operation, choices: Choices) -> Schema:
+    answer: Schema = {"$ref": f"#/components/schemas/{operation.resource}"}
+    if operation.many:
+        answer = {"type": "array", "items": answer}
+    refused = {400, 401, choices.denied_status, choices.missing_status}
+    if choices.requests_per_second is not None:
+        refused.add(429)
+    errors = {"type": "array", "items": {"$ref": "#/components/schemas/Error"}}
+    return {
+        "operationId": "_".join(part.strip("{}") for part in operation.path),
+        "summary": f"{operation.summary} ({operation.section})",
+        "parameters": [*_headers(), *_path_parameters(operation), *_query_parameters(operation)],
+        "responses": {
+            "200": _response("What was asked for.", {"data": answer}, choices),
+            **{
+                str(status): _response("Why not.", {"errors": errors}, choices)
+                for status in sorted(refused)
+            },
+        },
+    }
+
+
+def _headers() -> list[Schema]:
+    timestamp = {"type": "integer", "format": "int64", "description": "Unix time in milliseconds"}
+    signature = {"type": "string", "pattern": "^[0-9a-fA-F]{96}$"}
+    return [
+        _parameter("SVC-API-TIMESTAMP", "header", timestamp, required=True),
+        _parameter("SVC-API-SIGNATURE", "header", signature, required=True),
+    ]
+
+
+def _path_parameters(operation: Operation) -> list[Schema]:
+    if "{id}" not in operation.path:
+        return []
+    kind = _KINDS["uuid"] if operation.resource == "Portfolio" else {"type": "string"}
+    return [_parameter("id", "path", {**kind, "minLength": 1}, required=True)]
+
+
+def _query_parameters(operation: Operation) -> list[Schema]:
+    return [
+        _parameter(name, "query", {"type": "string", **({"enum": list(values)} if values else {})})
+        for name, values in operation.parameters.items()
+    ]
+
+
+def _parameter(name: str, place: str, schema: Schema, *, required: bool = False) -> Schema:
+    return {"name": name, "in": place, "required": required, "schema": schema}
+
+
+def _response(words: str, content: Schema, choices: Choices) -> Schema:
+    schema = {
+        "type": "object",
+        "required": [*content, "meta"],
+        "properties": {**content, "meta": _META},
+        "additionalProperties": False,
+    }
+    media = choices.content_type.partition(";")[0]
+    return {"description": words, "content": {media: {"schema": schema}}}

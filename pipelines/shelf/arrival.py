@@ -1,38 +1,43 @@
-"""One night comes from the shelf into a home: as it was shelved, or not at all.
+"""Nights that arrive from the shelf: fetch them, and merge them into this home."""
 
-It appears when its landed folder does, and its lake manifest comes last, as where it was taken.
-Bodies come only where they are asked for, or where this nightbook's contract is another and the
-lake has to be made again of them.
-"""
-
+import contextlib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipelines.landing import sealed_json, snapshots
+from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import convert_manifest
-from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import DECISION
-from pipelines.shelf import night_files
-from pipelines.shelf.local_record import NightRecord
-from pipelines.shelf.merging import Tell, agreement, follow
+from pipelines.landing.night_folders import MANIFEST, Damaged
+from pipelines.landing.snapshots import DECISION, Decision, Snapshot
+from pipelines.shelf import night_manifest, object_store, shelf_list
 from pipelines.shelf.night_manifest import (
     ADVICE,
+    UNUSABLE,
+    AnotherWriter,
     Document,
     NightManifest,
     Role,
     ShelvedFile,
     by_object,
 )
-from pipelines.shelf.object_store import ObjectStore
-from warehouse.contract.lake_contract import lake_contract
+from pipelines.shelf.object_store import ObjectStore, generation_of
+from pipelines.shelf.shelf_list import (
+    NightRecord,
+    ShelfRecord,
+    newest_manifests,
+    read_night,
+    read_record,
+    stamp,
+    write_record,
+)
+from warehouse.contract.lake import lake_contract
 from warehouse.contract.states import PRUNED
+from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import (
     Layout,
     digest_of,
@@ -40,6 +45,143 @@ from warehouse.storage.layout import (
     sync_directory,
     written_aside,
 )
+
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedNight:
+    """A night whose decisions in this home were completed from the shelf: before and after.
+
+    `is_conflict` says whether both had decisions that the other did not have.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    is_conflict: bool
+    message: str
+
+
+Tell = Callable[[FollowedNight], object]
+
+
+def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
+    """Complete the decisions of a night in this home by those of the shelf; tells what came.
+
+    Raises `AnotherWriter` if the shelf's night is of other answers.
+    """
+    require_same_answers(snapshot, night)
+    theirs = without_pruning(night.decisions)
+    merged = snapshots.merge(snapshot.decisions, theirs)
+    if merged == snapshot.decisions:
+        return snapshot
+    if merged == night.decisions:
+        with written_aside(snapshot.folder / DECISION) as file:
+            file.write(night.documents[Document.DECIDED].encode())
+        after = snapshots.read(snapshot.folder)
+    else:
+        after = snapshots.write_decisions(snapshot, merged)
+    new = unknown_decisions(theirs, snapshot.decisions)
+    own = unknown_decisions(without_pruning(snapshot.decisions), theirs)
+    tell(
+        FollowedNight(
+            before=snapshot,
+            after=after,
+            is_conflict=bool(new and own),
+            message=_message(after, new, own),
+        )
+    )
+    return after
+
+
+def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
+    """Raise `AnotherWriter` if a home and the shelf have two nights of one name."""
+    if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
+        raise AnotherWriter(night)
+
+
+def follow_shelf(
+    layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], tell: Tell
+) -> None:
+    """Complete the decisions of a home from the shelf, which is only read.
+
+    A night that cannot be read is left to `nightbook shelve`, which names it. Raises `StoreFailed`,
+    and `Damaged` if the list of the shelf is not whole.
+    """
+    record = read_record(layout, store.address.url)
+    newest = newest_manifests(store, record.shelved_nights)
+    for snapshot in behind(nights, newest, record):
+        with contextlib.suppress(*UNUSABLE):
+            follow(snapshot, read_night(store, newest[snapshot.snapshot_id]), tell)
+
+
+def behind(
+    nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
+) -> Iterator[Snapshot]:
+    """Yield the nights of a home of which the shelf has another generation than the home knows."""
+    for snapshot in nights:
+        if (key := newest.get(snapshot.snapshot_id)) is not None:
+            known = record.nights.get(snapshot.snapshot_id)
+            if known is None or known.generation != generation_of(key)[1]:
+                yield snapshot
+
+
+def agreement(layout: Layout, here: Snapshot, night: NightManifest) -> NightRecord:
+    """Return what is noted of a night whose home and newest generation were compared.
+
+    Decisions that the shelf does not have wait to be shelved. A lake of another generation waits to
+    be fetched.
+    """
+    is_pruned = PRUNED in (here.state, night.state)
+    lake = layout.manifest(here.snapshot_id)
+    has_lake = is_pruned or (
+        lake.is_file() and lake.read_text(encoding="utf-8") == night.documents[Document.LAKE]
+    )
+    is_waiting = unknown_decisions(without_pruning(here.decisions), night.decisions)
+    return NightRecord(
+        generation=night.generation if has_lake else 0,
+        seal=night.seal,
+        stamp=() if is_waiting else stamp(layout, here),
+        has_bodies=is_pruned or night_manifest.has_bodies(here),
+        is_pruned=is_pruned,
+    )
+
+
+def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions that concern every machine."""
+    return tuple(decision for decision in decisions if decision.state != PRUNED)
+
+
+def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) -> list[Decision]:
+    """Return the decisions that are not among those that are known."""
+    tokens = {decision.token for decision in known}
+    return [decision for decision in decisions if decision.token not in tokens]
+
+
+def _message(night: Snapshot, new: Sequence[Decision], own: Sequence[Decision]) -> str:
+    """Say what came from the shelf, and what applies if this machine had decided as well."""
+    if not own:
+        return (
+            f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
+            f"{night.state} here, too."
+        )
+    both = snapshots.merge(own, new)
+    return (
+        f"Two machines decided on night {night.snapshot_id}: {_sentence(both)}. The newest "
+        f"decision applies: the night is {night.state}. All of them are in ops.decisions; to "
+        "change the result, accept or reject the night again."
+    )
+
+
+def _sentence(decisions: Iterable[Decision]) -> str:
+    return "; ".join(
+        f"{decision.state} by {decision.by}"
+        + (f" on {decision.machine}" if decision.machine else "")
+        + f" at {decision.at}"
+        + (f" ({'; '.join(decision.reasons)[:LONGEST]})" if decision.reasons else "")
+        for decision in decisions
+    )
+
 
 AT_ONCE = 8
 CHUNK = 1024 * 1024
@@ -60,13 +202,15 @@ class Arrival:
     ) -> "Arrival":
         """Prove what a manifest says; raises `Damaged` where its parts do not fit one another."""
         texts = {
-            document: sealed_json.parse(night.documents[document].encode(), Path(night.key), ADVICE)
+            document: night_folders.parse(
+                night.documents[document].encode(), Path(night.key), ADVICE
+            )
             for document in Document
         }
         folder = layout.snapshot(night.snapshot_date, night.snapshot_id)
         landed = convert_manifest(texts[Document.LANDED], folder)
         sealed = texts[Document.LAKE]
-        promised = night_files.digests(landed, sealed)
+        promised = night_manifest.digests(landed, sealed)
         there = {(file.role, file.name): file.sha256 for file in night.files}
         if there != ({} if night.state == PRUNED else promised):
             raise Damaged(Path(night.key), "other files than the night's own manifests", "those")
@@ -142,7 +286,7 @@ class Arrival:
     def _bring(self, file: ShelvedFile, aside: Path) -> tuple[Path, Path] | None:
         """Write a file aside, unless it is here; returns it and its place."""
         day, snapshot_id = self.night.snapshot_date, self.night.snapshot_id
-        places = night_files.places(self.layout, file.role, file.name, day, snapshot_id)
+        places = night_manifest.places(self.layout, file.role, file.name, day, snapshot_id)
         if any(_is_whole(place, file) for place in places):
             return None
         blocks = self.store.get_blocks(file.key, file.offset, file.size)
@@ -191,3 +335,71 @@ def _write_whole(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None
         if digest.hexdigest() != file.sha256:
             digest_words = f"SHA-256 {digest.hexdigest()}"
             raise Damaged(Path(file.key), digest_words, f"SHA-256 {file.sha256}", ADVICE)
+
+
+NOTED = 25  # nights after which what is done is noted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """Nights that came or changed, how many the shelf holds, and why others did not come."""
+
+    fetched: tuple[str, ...]
+    on_shelf: int
+    problems: tuple[str, ...]
+
+
+def fetch(
+    layout: Layout,
+    store: ObjectStore,
+    say: Say = silent,
+    tell: Tell = lambda _: None,
+    *,
+    with_landing: bool = False,
+) -> FetchResult:
+    """Bring a home up to the shelf; the caller is its writer, and settles and publishes then.
+
+    Decisions made here that the shelf does not have are merged with those of the shelf, and wait to
+    be shelved; `tell` hears of them. The shelf is only read.
+    Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
+    """
+    url = store.address.url
+    record = read_record(layout, url)
+    newest = shelf_list.newest_manifests(store, record.shelved_nights)
+    wanted = [
+        key
+        for key in newest.values()
+        if not _is_here(layout, record, key, with_landing=with_landing)
+    ]
+    progress, problems = Tally(say, len(wanted), "nights fetched"), list[str]()
+    done: dict[str, NightRecord] = {}
+    for number, key in enumerate(wanted, 1):
+        try:
+            night = shelf_list.read_night(store, key)
+            arrival = Arrival.of(layout, store, night, with_landing=with_landing)
+            done[night.snapshot_id] = arrival.take(tell)
+        except UNUSABLE as error:
+            problems.append(str(error))
+        progress.add(1)
+        if number % NOTED == 0 or number == len(wanted):
+            nights = {**record.nights, **done}
+            write_record(layout, ShelfRecord(url, is_probed=record.is_probed, nights=nights))
+    return FetchResult(fetched=tuple(done), on_shelf=len(newest), problems=tuple(problems))
+
+
+def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
+    """Return whether a night is here as its newest manifest says, without reading that."""
+    snapshot_id, generation = object_store.generation_of(key)
+    night = record.nights.get(snapshot_id)
+    return (
+        night is not None
+        and night.generation == generation
+        and (night.is_pruned or layout.manifest(snapshot_id).is_file())
+        and (night.is_pruned or not with_landing or _has_bodies(layout, snapshot_id))
+    )
+
+
+def _has_bodies(layout: Layout, snapshot_id: str) -> bool:
+    """Return whether the bodies of a night are here; they may have been lost since it came."""
+    folder = night_folders.folder_of(layout, snapshot_id)
+    return folder is not None and night_manifest.has_bodies(snapshots.read(folder))

@@ -1,22 +1,133 @@
-"""An object store by a few verbs, whoever runs it: the one home of obstore.
-
-Nothing is locked, renamed, overwritten or streamed into the store. Files go up whole, from disk,
-to keys of their own; what others rely on is created once (`put_new`), or swapped against the tag
-of what was read (`swap`). A store that does not keep its word on those two is refused by `probe`.
-"""
+"""An object store: its address, its keys, its files, and a probe of its abilities."""
 
 import contextlib
 import fcntl
 import importlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
-from pipelines.shelf.address import SETTING, StoreAddress
+from pipelines.edge.origin import is_loopback
 from warehouse.storage.layout import FILE_MODE, make_directory
+
+SETTING: Final = "NIGHTBOOK_LAKE"
+SCHEMES: Final = ("s3", "az", "abfs", "abfss", "gs", "file")
+ENDPOINTS: Final = (
+    *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
+    *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+)
+# Those of the variables that a `.env` may hold; of the process obstore reads all that it knows.
+OPTIONS: Final = (
+    *ENDPOINTS,
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("AWS_REGION", "AWS_DEFAULT_REGION"),
+    *("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY"),
+    *("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
+    *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """The place of a shelf; `options` may hold keys, and are in no repr."""
+
+    url: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a shelf on a disk; None where a store keeps it."""
+        parts = urlsplit(self.url)
+        return Path(parts.path) if parts.scheme == "file" else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a store of this machine is meant, which needs no TLS."""
+        return any(self.options.get(name, "").startswith("http://") for name in ENDPOINTS)
+
+
+def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAddress | None:
+    """Return where the shelf is, or None where nights stay on this machine; complains in words."""
+    url = variables.get(SETTING, "").strip().rstrip("/")
+    options = {name: value for name in OPTIONS if (value := variables.get(name, "").strip())}
+    if not url:
+        return None
+    complaints += [f"{SETTING} {problem}" for problem in _address_problems(url)]
+    complaints += _endpoint_problems(options)
+    return StoreAddress(url, options)
+
+
+def _address_problems(url: str) -> Iterator[str]:
+    """Complain of an address; it may hold a key where none belongs, so it is not repeated."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        yield "is no address: give one such as s3://bucket/book."
+        return
+    is_named = parts.scheme in ("abfs", "abfss")  # container@account
+    if parts.scheme not in SCHEMES:
+        yield (
+            "is no address of an object store: give s3://bucket/book, az://container/book, "
+            "gs://bucket/book or file:///folder. Unset, nights stay on this machine."
+        )
+    elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
+        yield "holds more than a place: keys belong into the store's own variables."
+    elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
+        yield "names no place: give a bucket or container and a folder, s3://bucket/book."
+    elif parts.scheme == "file" and len(parts.path) <= 1:
+        yield "names no folder: give one, as file:///mnt/shelf/book."
+
+
+def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
+    for name in ENDPOINTS:
+        try:
+            parts = urlsplit(options.get(name, "https://none"))
+            is_fit = parts.scheme == "https" or (
+                parts.scheme == "http" and is_loopback(parts.hostname or "")
+            )
+        except ValueError:
+            is_fit = False
+        if not is_fit:
+            yield f"{name} is to be an https address (http only on this machine): see {SETTING}."
+
+
+LATEST = "LATEST"
+PROBE = "probe"
+FOLDER = "manifests"
+SHORT = 16  # digits of a SHA-256: enough to tell apart what one night's table ever was
+_MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
+
+
+def manifest_key(snapshot_id: str, generation: int) -> str:
+    """Return the key of a generation of a night."""
+    return f"{FOLDER}/{snapshot_id}-{generation:04}.json"
+
+
+def generation_of(key: str) -> tuple[str, int]:
+    """Return the night and generation of a manifest's key; an empty night for another key."""
+    match = _MANIFEST.fullmatch(key)
+    return (match[1], int(match[2])) if match else ("", 0)
+
+
+def bodies_key(day: date, snapshot_id: str, sha256: str) -> str:
+    """Return the key of a night's bodies."""
+    return f"landing/{day}/{snapshot_id}-{sha256[:SHORT]}.bodies"
+
+
+def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
+    """Return the key of a table of a night."""
+    return f"lake/{table}/snapshot_date={day}/{snapshot_id}-{sha256[:SHORT]}.parquet"
+
+
+def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
+    """Return the key of what was noted while a part of a night was flattened."""
+    return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:SHORT]}.json"
+
 
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
 RETRIES = 5
@@ -242,3 +353,44 @@ def open_store(address: StoreAddress) -> ObjectStore:
         why = _reason(str(error), address.url)[:LONGEST]
         raise StoreFailed(address.url, "open", why) from None
     return ObjectStore(address, client, library)
+
+
+PROBE_TRIES = 5
+
+
+class BreaksItsWord(Exception):
+    """A store takes a write that it was told to refuse."""
+
+    exit_code = 2
+
+    def __init__(self, url: str, what: str) -> None:
+        super().__init__(
+            f"The store of {url} does not keep its word: {what}. Two machines could overwrite each "
+            "other's nights there unseen, so nothing is shelved on it. Use a store with "
+            "conditional writes (S3 and most that speak its language, Azure, Google), or a newer "
+            "version of this one; nightbook doctor probes it again."
+        )
+
+
+def probe(store: ObjectStore, token: str) -> None:
+    """See that a second create and a swap with a stale tag are refused; raises `BreaksItsWord`."""
+    first, second, third = (f"{token} {number}\n".encode() for number in range(3))
+    store.put_new(PROBE, first)  # it is there from now on, if it was not before
+    if store.put_new(PROBE, second) or _content(store) == second:
+        raise BreaksItsWord(store.address.url, "it created an object that was there already")
+    for _ in range(PROBE_TRIES):
+        there = store.get(PROBE)
+        if there is None:
+            raise BreaksItsWord(store.address.url, "it took an object and does not have it")
+        if store.swap(PROBE, second, there.tag):
+            if store.swap(PROBE, third, there.tag) or _content(store) == third:
+                raise BreaksItsWord(
+                    store.address.url, "it replaced an object that had changed since it was read"
+                )
+            return
+    raise StoreFailed(store.address.url, f"swap {PROBE}", "others kept changing it")
+
+
+def _content(store: ObjectStore) -> bytes:
+    there = store.get(PROBE)
+    return b"" if there is None else there.content

@@ -1,27 +1,19 @@
-"""A judged night goes on the shelf: its files first, then the manifest that makes them a night.
+"""Put a night on the shelf, file by file, manifest last."""
 
-Killed at any instant, what is on the store is whole nights and objects that nobody names yet; the
-next time goes on from there. If two machines write the manifest of one night, its create decides
-which generation is first, and the other machine's decisions are in the next one.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from pipelines.landing import snapshots
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Decision, Snapshot, merge
-from pipelines.shelf import night_files
-from pipelines.shelf.local_record import (
-    NightRecord,
-    ShelfRecord,
-    read_record,
-    waiting_nights,
-    write_record,
-)
-from pipelines.shelf.merging import (
+from pipelines.shelf import night_manifest, object_store
+from pipelines.shelf.arrival import (
     Tell,
     agreement,
     behind,
@@ -33,17 +25,100 @@ from pipelines.shelf.night_manifest import (
     FORMAT,
     UNUSABLE,
     Document,
+    LocalFile,
     NightManifest,
+    Role,
     ShelvedFile,
 )
-from pipelines.shelf.object_keys import LATEST
-from pipelines.shelf.object_store import ObjectStore, StoreFailed
-from pipelines.shelf.probe import probe
-from pipelines.shelf.shelf_list import Head, newest_manifests, read_head, read_night
-from pipelines.shelf.uploads import Uploads
+from pipelines.shelf.object_store import LATEST, ObjectStore, StoreFailed, probe
+from pipelines.shelf.shelf_list import (
+    Head,
+    NightRecord,
+    ShelfRecord,
+    newest_manifests,
+    read_head,
+    read_night,
+    read_record,
+    waiting_nights,
+    write_record,
+)
 from warehouse.contract.states import PRUNED
 from warehouse.progress import Say, Tally, silent
-from warehouse.storage.layout import Layout, json_bytes
+from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
+
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """The uploads of one night of a home."""
+
+    layout: Layout
+    store: ObjectStore
+    snapshot: Snapshot
+
+    def upload(self, before: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
+        """Upload what the generation before does not have; returns where every file is."""
+        there = {(file.role, file.name, file.sha256): file for file in before}
+        bodies = night_manifest.bodies(self.snapshot)
+        entries = [there.get((Role.BODY, body.name, body.sha256)) for body in bodies]
+        packed = [file for file in entries if file is not None]
+        if len(packed) < len(bodies):
+            packed = self._upload_bodies(bodies)
+        lake = list(night_manifest.lake_files(self.layout, self.snapshot))
+        with ThreadPoolExecutor(AT_ONCE, "shelve") as pool:
+            uploads = pool.map(
+                lambda file: (
+                    there.get((file.role, file.name, file.sha256)) or self._upload_file(file)
+                ),
+                lake,
+            )
+            return (*packed, *uploads)
+
+    def _upload_bodies(self, bodies: list[LocalFile]) -> list[ShelvedFile]:
+        """Upload the bodies of a night one after the other in one object; returns each place."""
+        pack = self.layout.work / f"{self.snapshot.snapshot_id}.bodies"
+        sizes = []
+        with written_aside(pack) as out:
+            for body in bodies:
+                _require_whole(body)
+                with body.path.open("rb") as source:
+                    shutil.copyfileobj(source, out)
+                sizes.append(body.path.stat().st_size)
+        key = object_store.bodies_key(
+            self.snapshot.snapshot_date, self.snapshot.snapshot_id, digest_of(pack)
+        )
+        self.store.put_file(key, pack)
+        pack.unlink()
+        offsets = itertools.accumulate(sizes, initial=0)
+        return [
+            ShelvedFile(
+                role=Role.BODY,
+                name=body.name,
+                key=key,
+                offset=offset,
+                size=size,
+                sha256=body.sha256,
+            )
+            for body, offset, size in zip(bodies, offsets, sizes, strict=False)
+        ]
+
+    def _upload_file(self, file: LocalFile) -> ShelvedFile:
+        _require_whole(file)
+        name_key = object_store.part_key if file.role is Role.PART else object_store.table_key
+        key = name_key(
+            file.name, self.snapshot.snapshot_date, self.snapshot.snapshot_id, file.sha256
+        )
+        self.store.put_file(key, file.path)
+        size = file.path.stat().st_size
+        return ShelvedFile(role=file.role, name=file.name, key=key, size=size, sha256=file.sha256)
+
+
+def _require_whole(file: LocalFile) -> None:
+    """Raise `Damaged` where a file is not what a manifest promises."""
+    if not file.path.is_file() or digest_of(file.path) != file.sha256:
+        raise Damaged(file.path, "other bytes, or nothing", f"SHA-256 {file.sha256}")
+
 
 NOTED = 25  # nights after which what is done is noted
 TRIES = 20
@@ -121,7 +196,7 @@ class Shelver:
         return agreement(self.layout, snapshots.read(snapshot.folder), night), night
 
     def _first(self, here: Snapshot) -> NightManifest:
-        documents = night_files.documents(self.layout, here)
+        documents = night_manifest.documents(self.layout, here)
         files = Uploads(self.layout, self.store, here).upload(())
         return self.generation(here, None, here.decisions, documents, files)
 
@@ -183,7 +258,7 @@ class Shelver:
         files: tuple[ShelvedFile, ...],
     ) -> NightManifest:
         """Return the generation of a night with these decisions; it names the one before it."""
-        decided = night_files.decision_text(here, decisions)
+        decided = night_manifest.decision_text(here, decisions)
         return NightManifest(
             snapshot_id=here.snapshot_id,
             snapshot_date=here.snapshot_date,

@@ -24,7 +24,7 @@ from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import leftovers, snapshots
+from pipelines.landing import lock, snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
 from pipelines.landing.zone import PendingSnapshot
@@ -134,7 +134,7 @@ def nightbook(home: Path, now: Callable[[], datetime]) -> Nightbook:
 
 def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     """Take one snapshot from prepared answers."""
-    leftovers.sweep(layout)
+    lock.sweep(layout)
     pulling = PendingSnapshot(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
     return Pull(client, pulling, Tally(silent, 0, "requests")).take(

@@ -13,11 +13,11 @@ from typing import Any
 
 import duckdb
 
-from assets.commands import decide, prune, rebuild
+from assets.commands import nights, prune
 from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import leftovers, snapshots
+from pipelines.landing import lock, snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.snapshots import NotToBeDecided
 from pipelines.maintenance.verify import CHANGED, MISSING, verify
@@ -142,7 +142,7 @@ def _accept(home: Path, moment: datetime) -> None:
     """`nightbook accept ID`; where that was decided already, it says so."""
     held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(NotToBeDecided):
-        decide.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
+        nights.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
 
 
 def _prune(home: Path, moment: datetime) -> None:
@@ -157,7 +157,7 @@ def _prune(home: Path, moment: datetime) -> None:
 def _remake(home: Path, moment: datetime) -> None:
     """`nightbook run --date` of a night that is published already."""
     layout, clock = Layout(home), Clock(moment)
-    leftovers.sweep(layout)
+    lock.sweep(layout)
     manifest = load_manifest(snapshots.landed_snapshots(layout)[-1].folder)
     night.finish(
         LakeManifests(layout),
@@ -178,7 +178,7 @@ def _rebuild(*, from_landing: bool) -> Act:
 
     def act(home: Path, moment: datetime) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            rebuild.run(nightbook(home, Clock(moment)), from_landing=from_landing)
+            nights.rebuild_nights(nightbook(home, Clock(moment)), from_landing=from_landing)
 
     return act
 

@@ -15,11 +15,10 @@ from pipelines.edge.errors import EdgeError
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event, Reply
 from pipelines.edge.signing import Credentials
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import serve, unix_ms
+from pipelines.sandbox.server import application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
 
 KEY, SECRET = "canary-key-0d77", "canary-secret-c3b1"

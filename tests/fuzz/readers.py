@@ -21,11 +21,11 @@ import pyarrow as pa
 from pipelines.edge.errors import Misread
 from pipelines.edge.response import envelope
 from pipelines.edge.response.envelope import raw_records, read_envelope
-from pipelines.flatten import portfolios, record_batches, venues
-from pipelines.flatten.record_batches import Resource
+from pipelines.flatten import columns, portfolios, venues
+from pipelines.flatten.columns import Resource
 from pipelines.records import fast_reader
-from pipelines.records.issues import Notes
-from pipelines.records.split import Element, id_of, once
+from pipelines.records.fast_reader import Element, id_of, once
+from pipelines.records.json_text import Notes
 from tests.fuzz import shapeless
 
 DAY = date(2026, 11, 20)
@@ -54,11 +54,11 @@ def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made
 
 def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     """`equal`, `refused` where the tolerant reader took over, or what is wrong."""
-    tolerant = _by(record_batches._tolerant_rows, batch, how())
+    tolerant = _by(columns._tolerant_rows, batch, how())
     try:
-        fast = _by(record_batches._plain_rows, batch, how())
+        fast = _by(columns._plain_rows, batch, how())
     except fast_reader.NotPlain:
-        if _by(record_batches.rows, batch, how()) != tolerant:
+        if _by(columns.rows, batch, how()) != tolerant:
             return "what was refused left something behind"
         return "refused"
     return "equal" if fast == tolerant else f"fast {fast} but tolerant {tolerant}"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from assets.publishing import publish
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from tests.crash.nights import Clock, nightbook
 from tests.pipelines.records.test_laws import books, expected
 from tests.support import nights, oracle

@@ -34,7 +34,7 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.lake import lessons
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import leftovers, night_folders, snapshots
+from pipelines.landing import lock, night_folders, snapshots
 from pipelines.maintenance.verify import CHANGED, LAKE, MISSING, verify
 from tests.crash import nights
 from tests.fuzz.dying import dies
@@ -302,7 +302,7 @@ class Keeping(RuleBasedStateMachine):
 
     def night(self, started: datetime) -> None:
         """The steps of a night, in the order of the nightly job."""
-        leftovers.sweep(self.layout)
+        lock.sweep(self.layout)
         manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
         publish.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import serve, unix_ms
+from pipelines.sandbox.server import application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import environments
 

@@ -15,8 +15,7 @@ from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_
 from tests.support.books import row
 from warehouse.contract import ops
 from warehouse.contract.book import BOOK, KNOWN_BALANCES
-from warehouse.contract.holdings import HOLDINGS, SUMS
-from warehouse.contract.lake import LAKE, field_ids, lake_table
+from warehouse.contract.lake import HOLDINGS, LAKE, SUMS, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database.materialized_views import create_rows_of, materialized_views
@@ -73,7 +72,7 @@ def test_each_documented_state_has_a_column_of_holdings() -> None:
     """No documented amount stands in a total and in none of its parts."""
     states = {state for states in KNOWN_BALANCES.values() for state in states}
     assert [
-        f"{state} is no column of holdings: give it one in warehouse/contract/holdings.py and in "
+        f"{state} is no column of holdings: give it one in warehouse/contract/lake.py and in "
         "warehouse/sql/views/forms/holdings.sql, or it would be in their total alone"
         for state in sorted(states - SUMS.keys())
     ] == []

@@ -11,12 +11,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from assets.commands.command_line import COMMANDS, command_line
-from assets.commands.reconcile_steps import RECONCILE
+from assets.commands.command_line import COMMANDS, RECONCILE, command_line
 from pipelines import settings
 from pipelines.edge import access
 from pipelines.lake.iceberg import address as iceberg
-from pipelines.shelf import address
+from pipelines.shelf import object_store
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
 from warehouse.contract import states
 
@@ -198,7 +197,7 @@ def test_every_option_of_a_page_exists() -> None:
 
 def test_every_setting_is_in_a_page() -> None:
     """Each variable that is read stands in the table of settings and in .env.example, and back."""
-    readers = [Path(str(module.__file__)) for module in (settings, access, address, iceberg)]
+    readers = [Path(str(module.__file__)) for module in (settings, access, object_store, iceberg)]
     source = "".join(path.read_text(encoding="utf-8") for path in readers)
     read = set(re.findall(r"NIGHTBOOK_[A-Z_]*[A-Z]", source))
     told = set(re.findall(r"^\| `(NIGHTBOOK_[A-Z_]+)`", EVERY_TEXT, re.MULTILINE))

@@ -23,8 +23,7 @@ from tests.support import environments
 from tests.support.books import Amount, exact, night, published
 from warehouse.query.formats import text
 from warehouse.query.read import keep_open, run
-from warehouse.sql.dictionary.questions import QUESTIONS
-from warehouse.sql.dictionary.render import examples
+from warehouse.sql.dictionary.render import QUESTIONS, examples
 from warehouse.storage.layout import Layout
 
 HUGE = "90000000000000000000"

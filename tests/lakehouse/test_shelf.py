@@ -15,9 +15,8 @@ import pytest
 from assets.console.declaration import FAILED
 from pipelines.lake import placement
 from pipelines.landing import snapshots
-from pipelines.shelf.address import StoreAddress
 from pipelines.shelf.object_store import ObjectStore as Shelf
-from pipelines.shelf.object_store import open_store
+from pipelines.shelf.object_store import StoreAddress, open_store
 from tests.support.object_stores import ObjectStore
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox, sandbox
 from tests.support.shelves import NOW, files, require_whole_nights, shelve, take

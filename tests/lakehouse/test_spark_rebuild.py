@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assets.nightbook import Nightbook
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.maintenance.verify import verify
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import environments, nights, spark_cluster

@@ -36,7 +36,7 @@ ROOMS = {
         (
             "pipelines/landing/zone.py",
             "pipelines/landing/manifest.py",
-            "pipelines/landing/sealed_json.py",
+            "pipelines/landing/night_folders.py",
         ),
         (
             "tests/pipelines/landing/test_file_formats.py",
@@ -68,7 +68,7 @@ ROOMS = {
         slow=("test_laws",),
     ),
     "database": Room(
-        ("warehouse/database/publish.py", "warehouse/database/work_copy.py"),
+        ("warehouse/database/publish.py", "warehouse/database/load.py"),
         (
             "tests/warehouse/database/test_build_record.py",
             "tests/warehouse/database/test_publish.py",

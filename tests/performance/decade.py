@@ -33,7 +33,7 @@ from tests.performance import history
 from tests.performance.cpu_profile import spent
 from tests.performance.past import Past, add_night
 from warehouse.contract.lake import BOOK_FILES
-from warehouse.database import publish, verification
+from warehouse.database import new_version, publish
 from warehouse.database.lake_nights import is_windowed
 from warehouse.database.load import Book
 from warehouse.query.connect import connect
@@ -157,7 +157,7 @@ def all_nights(home: Path) -> None:
     """Publish all nights, of which only the last is checked: the others have what that one has."""
 
     def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
-        results = verification.verify(connection, books[-1:], *more)
+        results = new_version.verify(connection, books[-1:], *more)
         if books and is_windowed(connection):
             *others, last = books
             nights = [

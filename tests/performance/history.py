@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.lake import placement
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.lake import lake_manifest
-from pipelines.landing import sealed_json, snapshots, zone
+from pipelines.landing import night_folders, snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import amounts
 from tests.performance.bodies import amount
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
-from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.lake import lake_contract
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, REQUESTS
 from warehouse.exact import plain
@@ -353,7 +353,7 @@ def _seal(
         "contract": lake_contract(),
         "parts": {},
     }
-    sealed_json.write(layout.manifest(manifest.snapshot_id), content)
+    night_folders.write(layout.manifest(manifest.snapshot_id), content)
 
 
 def _decide(layout: Layout, manifest: Manifest, state: str) -> None:

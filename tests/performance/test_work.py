@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.flatten import balances
-from pipelines.records import split
+from pipelines.flatten import accounts as balances
+from pipelines.records import fast_reader
 from tests.performance import whole_command
 from tests.performance.bodies import Scale, write_portfolios
 from tests.performance.designs import DESIGNS, FLOOR, OURS, Landed, whole_night
@@ -114,7 +114,7 @@ def is_free(narrow: Counted, wide: Counted, rows: int) -> bool:
 @pytest.fixture
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each portfolio is a batch, so that twice as many are twice as many batches."""
-    monkeypatch.setattr(split, "BATCH_BYTES", 1)
+    monkeypatch.setattr(fast_reader, "BATCH_BYTES", 1)
 
 
 @pytest.mark.usefixtures("one_each")

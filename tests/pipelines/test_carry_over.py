@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines import night
-from pipelines.flatten import carry_over
+from pipelines.flatten import listings
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
@@ -69,7 +69,7 @@ def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
         for number in range(1, 10)
     ]
     assert seen == [[("X", START.date())]] * 7 + [None] * 2
-    assert carry_over.BELIEVED_AFTER == 7 * DAY
+    assert listings.BELIEVED_AFTER == 7 * DAY
 
 
 def test_nights_that_were_not_taken_make_no_week(layout: Layout) -> None:

@@ -18,10 +18,9 @@ from duckdb import DuckDBPyConnection
 
 from pipelines.flatten.control_totals.holdings import write_holdings
 from warehouse.contract.book import BOOK
-from warehouse.contract.decisions import DECISIONS
-from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.model import Kind, Table
-from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, SNAPSHOTS
+from warehouse.contract.ops import CONTROL_TOTALS, DECISIONS, NIGHTLY, SNAPSHOTS
 from warehouse.database.publish import Book, Contents, Published, publish
 from warehouse.sql.catalog import macros
 from warehouse.storage.layout import Layout

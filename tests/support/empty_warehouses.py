@@ -13,13 +13,13 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.support import books
-from warehouse.database import ddl, work_copy
+from warehouse.database import ddl, load
 from warehouse.database.firm import ddl as ddl_of_firm
 from warehouse.database.firm import publish as firm
 from warehouse.storage.layout import Layout
 
 Make = Callable[[Layout, Path, str], DuckDBPyConnection]
-make_empty: Make = work_copy.empty
+make_empty: Make = load.empty
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,15 +32,15 @@ def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
             template = folder / version()  # a test may change the schema
             if not template.exists():
                 with contextlib.closing(make(layout, template, memory)) as connection:
-                    work_copy.complete(connection)
-            work_copy.remove(file)
+                    load.complete(connection)
+            load.remove_copy(file)
             shutil.copyfile(template, file)
-            return work_copy.connect(layout, file, memory)
+            return load.connect(layout, file, memory)
 
         return copy
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(work_copy, "empty", copying(make_empty, ddl.schema_version))
+        patched.setattr(load, "empty", copying(make_empty, ddl.schema_version))
         patched.setattr(firm, "_empty", copying(firm._empty, ddl_of_firm.schema_version))
         patched.setattr(books, "copies", tmp_path_factory.mktemp("books"))
         yield

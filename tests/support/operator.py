@@ -19,7 +19,7 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox, sandbox
 from tests.support.shared import once
 from warehouse.contract import states
@@ -163,7 +163,7 @@ def take(keeper: Keeper, day: date, hour: int = 2) -> str:
     """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
     keeper.sandbox.clock.night(day, hour)
     book = keeper.nightbook
-    manifest = tonight.take(book.settings(api=True), book.now, "0", pause=book.pause)
+    manifest = pull.take(book.settings(api=True), book.now, "0", pause=book.pause)
     night.finish(
         LakeManifests(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
     )

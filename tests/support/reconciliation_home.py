@@ -11,7 +11,7 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from tests.support.books import Amount, Night, night, published_once
-from warehouse.database import verification
+from warehouse.database import new_version
 from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import books_by_date
 from warehouse.reconcile import service
@@ -70,7 +70,7 @@ class Desk:
         def show_newest(
             connection: DuckDBPyConnection, _: object, window: NativeWindow, __: object
         ) -> tuple[()]:
-            verification.show_book(connection, max(books_by_date(connection)), window)
+            new_version.show_book(connection, max(books_by_date(connection)), window)
             return ()
 
         self.versions += 1

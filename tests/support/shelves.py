@@ -14,11 +14,9 @@ from obstore.store import MemoryStore
 
 from pipelines.lake import placement
 from pipelines.landing import snapshots
-from pipelines.maintenance.verify_shelf import verify_shelf
-from pipelines.shelf.address import StoreAddress
-from pipelines.shelf.fetching import fetch
-from pipelines.shelf.merging import Tell
-from pipelines.shelf.object_store import ObjectStore
+from pipelines.maintenance.verify import verify_shelf
+from pipelines.shelf.arrival import Tell, fetch
+from pipelines.shelf.object_store import ObjectStore, StoreAddress
 from pipelines.shelf.shelving import Shelver, ShelvingResult
 from warehouse.storage.layout import Layout
 

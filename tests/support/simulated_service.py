@@ -19,10 +19,9 @@ import httpx
 from starlette.types import ASGIApp
 
 from pipelines.edge.client import EdgeClient
-from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEYS
+from pipelines.sandbox.server import DEMO_KEYS, application
 from pipelines.sandbox.world.world import Calendar, LivingWorld
 
 STILL = 0.0004  # real seconds without any step, after which nobody is taken to be at work

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from assets.cli import main
-from assets.graph import run_alerts
+from assets.graph import sensors
 from assets.graph.partitions import PARTITION
 from assets.monitoring import due
 from assets.monitoring.alerts import Alert, send_alerts
@@ -24,7 +24,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from tests.support.operator import Receiver
@@ -95,11 +95,11 @@ class Month:
         settings = book.settings(api=True)
         try:
             connect = book.connect or EdgeClient
-            manifest = tonight.take(settings, book.now, "0", pause=book.pause, connect=connect)
+            manifest = pull.take(settings, book.now, "0", pause=book.pause, connect=connect)
         except EdgeError as error:
-            tags = {PARTITION: day.isoformat(), run_alerts.SCHEDULED: "nightly_schedule"}
+            tags = {PARTITION: day.isoformat(), sensors.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)
-            alert = run_alerts.failure_alert(book, run, (), str(error))
+            alert = sensors.failure_alert(book, run, (), str(error))
             return [alert] if alert else []
         folder = book.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
         night.finish(LakeManifests(book.layout), folder, book.now())
@@ -180,7 +180,7 @@ def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
     """Only the schedule and cron come back by themselves: another run's failure is a failure."""
     month = Month(tmp_path, [])
     run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
-    alert = run_alerts.failure_alert(month.nightbook, run, (), "It is down.")
+    alert = sensors.failure_alert(month.nightbook, run, (), "It is down.")
     assert alert is not None
     assert alert.cause == "failed:r"
 

@@ -12,8 +12,7 @@ from tests.support.demo import MORNING, take_demo
 from warehouse.query.formats import Answer, as_table, text
 from warehouse.query.read import run
 from warehouse.report.build import LATEST
-from warehouse.sql.dictionary.questions import QUESTIONS, Question
-from warehouse.sql.dictionary.render import FILE
+from warehouse.sql.dictionary.render import FILE, QUESTIONS, Question
 from warehouse.storage.layout import Layout
 
 pytestmark = pytest.mark.torture

@@ -198,7 +198,7 @@ def test_memory_stays_small_whatever_is_sent(fault: str, words: list[str], tmp_p
 
 SANDBOX = """
 import sys, threading
-from pipelines.sandbox.application import application
+from pipelines.sandbox.server import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.server import DEMO_KEYS, serve, unix_ms
 from tests.system.test_data_faults import WORLD

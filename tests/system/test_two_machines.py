@@ -28,8 +28,7 @@ from assets.publishing import publish
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from pipelines.shelf.address import StoreAddress
-from pipelines.shelf.object_store import open_store
+from pipelines.shelf.object_store import StoreAddress, open_store
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from tests.crash import nights
 from tests.support.shelves import Calls, Killed

@@ -33,7 +33,7 @@ print("pandas" in sys.modules)
 
 OFFLINE = """
 import sys
-import assets.commands.decide, assets.commands.rebuild, assets.commands.reconcile
+import assets.commands.nights, assets.commands.nights, assets.commands.reconcile
 print("httpx" in sys.modules)
 import pipelines.edge.client
 print("httpx" in sys.modules, "rich" in sys.modules)

@@ -9,8 +9,7 @@ from typing import Final
 
 from warehouse.contract.book import BOOK, PORTFOLIO_ID, SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
-from warehouse.contract.ops import BUILD, OPS
-from warehouse.contract.ops_columns import day, flag, moment, ops_table, text
+from warehouse.contract.ops import BUILD, OPS, day, flag, moment, ops_table, text
 
 SOURCE: Final = Column(
     name="source",

@@ -1,18 +1,83 @@
-"""The tables of the lake: those of the book with their snapshot in every row, and all field ids.
+"""The tables of the lake, and the control totals of holdings."""
 
-A file stands for itself in any engine: a table format that registers it reads the night from its
-rows, and knows a column by its id, whatever its name is or becomes.
-"""
-
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.holdings import HOLDINGS
-from warehouse.contract.model import Table
-from warehouse.contract.ops import NIGHTLY
-from warehouse.contract.ops_columns import SNAPSHOT_ID
+from warehouse.contract.model import Column, Kind, Table
+from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
+
+_EXACT = (
+    "Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it."
+)
+_sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
+_DATE = day("snapshot_date", "Business date of the book.")
+_ASSET = (
+    text("asset_id", "Asset held; assets are never added to each other."),
+    flag("is_custom_asset", "Whether the asset is one the organization defined itself."),
+)
+SUMS = {
+    "free": "Free, of the kinds that the document knows; 0 when none is stated.",
+    "locked": "Locked, of the kinds that the document knows; 0 when none is stated.",
+    "other": "All that the document does not know, such as a new kind; 0 when there is none.",
+    "total": "Free, locked and other together.",
+}
+_SUMS = tuple(
+    column
+    for name, meaning in SUMS.items()
+    for column in (_sum(name=name, meaning=meaning), text(f"{name}_text", "The same, exact."))
+)
+_PORTFOLIOS = count("portfolios", "Portfolios that list the asset.")
+_ACCOUNTS = count("accounts", "Accounts of the asset, also empty ones.")
+_VENUES = count("venues", "Venues that keep one of those accounts.")
+
+HOLDINGS: tuple[Table, ...] = (
+    Table(
+        "holdings",
+        f"What each portfolio holds of each asset, over all venues and accounts. {_EXACT}",
+        key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
+        columns=(
+            _DATE,
+            text("portfolio_id", "Portfolio that holds the asset."),
+            *_ASSET,
+            *_SUMS,
+            _ACCOUNTS,
+            _VENUES,
+            text(
+                "portfolio_name",
+                "The portfolio's name for people; NULL where the API states none.",
+                nullable=True,
+            ),
+        ),
+    ),
+    Table(
+        "holdings_by_venue",
+        f"What lies at each venue of each asset, over all portfolios. {_EXACT}",
+        key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
+        columns=(
+            _DATE,
+            text("venue_id", "Venue that keeps the asset."),
+            *_ASSET,
+            *_SUMS,
+            _PORTFOLIOS,
+            _ACCOUNTS,
+            text(
+                "venue_name",
+                "The venue's name for people; NULL where the list of venues does not have it.",
+                nullable=True,
+            ),
+        ),
+    ),
+    Table(
+        "holdings_by_asset",
+        f"What there is of each asset, over all portfolios, venues and accounts. {_EXACT}",
+        key=("snapshot_date", "asset_id", "is_custom_asset"),
+        columns=(_DATE, *_ASSET, *_SUMS, _PORTFOLIOS, _ACCOUNTS, _VENUES),
+    ),
+)
+
 
 # By table, the columns in the order in which they were born: the first has the id 1. A new column
 # comes last, wherever it stands in its table; one that goes stays here, so that no id is used
@@ -67,3 +132,24 @@ def field_ids(table: str) -> Mapping[str, int]:
 # What of a snapshot lies staged until it is its date's book.
 BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
 LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))
+
+
+RULES = 4
+"""Raised whenever the same landed bytes become other rows of the same columns.
+
+1 was every lake whose manifests have no digest; since 3 an instrument that a venue names twice, and
+not alike, is the same in any order of the list; since 4 every row names its snapshot, and every
+column has its id.
+"""
+
+
+def lake_contract() -> str:
+    """Return the digest of the lake: of its columns, and of the rules of their rows."""
+    lines = [f"rules {RULES}"]
+    lines += [
+        f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable} "
+        f"{field_ids(table.name)[column.name]}"
+        for table in LAKE
+        for column in table.columns
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

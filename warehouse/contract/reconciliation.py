@@ -2,7 +2,7 @@
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
-from warehouse.contract.ops_columns import count, day, flag, moment, ops_table, ordinal, text
+from warehouse.contract.ops import count, day, flag, moment, ops_table, ordinal, text
 
 _NAMES = tuple(
     text(name, f"{meaning}; NULL where the ledger's level has none.", nullable=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.lake import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED

@@ -18,8 +18,7 @@ from typing import Self
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.holdings import HOLDINGS
-from warehouse.contract.lake import BOOK_FILES
+from warehouse.contract.lake import BOOK_FILES, HOLDINGS
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.ddl import (

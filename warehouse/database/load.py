@@ -1,10 +1,4 @@
-"""Rows into a warehouse that is being built: days of the book, the nights' own tables, totals.
-
-Parquet is read as it is: columns by name, types as declared, no cast. The file is private until it
-is published, so that nothing here needs to be one transaction.
-"""
-
-# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+"""Load nights into a working copy of the database."""
 
 import contextlib
 from bisect import bisect
@@ -14,23 +8,125 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.decisions import DECIDED
 from warehouse.contract.lake import lake_table
 from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, REQUESTS, SNAPSHOTS
+from warehouse.contract.ops import CONTROL_TOTALS, DECIDED, GAPS, NIGHTLY, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
-from warehouse.database import work_copy
-from warehouse.database.ddl import stored_as
+from warehouse.database.ddl import newest_book, stored_as, structure, surface
 from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
 from warehouse.progress import Say, Tally, silent
-from warehouse.storage.layout import digest_of
+from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
+
+# What DuckDB may take before it spills to disk; the next only where it cannot go on.
+MEMORY = ("512MB", "2GB", "8GB")
+# Rows of a night that get a group of their own; fewer share one, for each takes whole blocks.
+SMALLEST_GROUP = ROW_GROUP // 3
+_VECTOR = 2048  # a group has a multiple of it
+
+
+def group_for(rows: int) -> int:
+    """Return how large the groups of rows are to be, for nights whose longest table has so many."""
+    # Rows lie in groups, and a checkpoint presses neighbours together that fit into fewer groups.
+    # With groups of the usual size 50,000 rows a night cost the pressing of 150,000, and now and
+    # then of 400,000 (measured). A night that nearly fills a group has one of its own, which stays
+    # as it is.
+    return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
+
+
+def last(
+    layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
+) -> DuckDBPyConnection | None:
+    """Open the copy of the last version; None where it cannot be built upon.
+
+    `schema` is the version of today's, `rows` are those of the longest table of the night to come.
+    """
+    with contextlib.suppress(duckdb.Error):
+        connection = connect(layout, file, memory, group_for(rows))
+        if _is_of(connection, schema):
+            return connection
+        connection.close()
+    return None
+
+
+def remove_copy(file: Path) -> None:
+    """Take the file away, and the log that an unclean end left beside it."""
+    file.unlink(missing_ok=True)
+    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
+
+
+def empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
+    """Open an empty warehouse in the place of whatever is there."""
+    remove_copy(file)
+    connection = connect(layout, file, memory)
+    run_all(connection, (*structure(), *newest_book(None, None), *surface()))
+    return connection
+
+
+def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
+    """Run statements, one after another."""
+    for statement in statements:
+        connection.execute(statement)
+
+
+def save(connection: DuckDBPyConnection) -> None:
+    """Commit what was put in so far: many nights are too much for one transaction."""
+    connection.execute("commit")
+    connection.execute("begin")
+
+
+def complete(connection: DuckDBPyConnection) -> None:
+    """Commit the rest and see all of it in the file, without writing it to a log first."""
+    # A commit of more than the threshold is written into the file itself, not to the log and then
+    # into the file: everything is larger than a kilobyte.
+    connection.execute("set checkpoint_threshold = '1KB'")
+    connection.execute("commit")
+    connection.execute("checkpoint")
+
+
+def _is_of(connection: DuckDBPyConnection, schema: str) -> bool:
+    with contextlib.suppress(duckdb.Error):
+        rows = connection.execute("select schema_version from ops.build").fetchall()
+        return bool(rows == [(schema,)])
+    return False
+
+
+def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
+    """Open the file to be built in a transaction, within its home and so much memory."""
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": memory,
+            "threads": "2",
+            "temp_directory": str(layout.work / "duckdb"),
+            **STORAGE_SETTINGS,
+        },
+    )
+    try:
+        connection.execute(
+            f"attach {literal(str(file))} as draft "
+            f"(storage_version {literal(STORAGE_VERSION)}, row_group_size {group})"
+        )
+        connection.execute("use draft")
+        connection.execute("set TimeZone = 'UTC'")
+        # Always within a transaction: each commit waits for the disk, and a night is one.
+        connection.execute("begin")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
 
 # Nights in one insert. DuckDB compresses full row groups once and writes them once, so nights
 # that go in together share groups instead of being pressed again with each that follows.
@@ -131,7 +227,7 @@ def add_books(
     loaded = Tally(say, len(ordered), "nights loaded")
     for start in range(0, len(ordered), TOGETHER):
         if start:
-            work_copy.save(connection)
+            save(connection)
         some = ordered[start : start + TOGETHER]
         for table in BOOK:
             source, into = files_of_days(connection, table, some), place(table)

@@ -7,7 +7,7 @@ from datetime import date
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.model import quote_identifier
 from warehouse.database.load import TOGETHER, Book, files_of_days
 from warehouse.database.materialized_views import amounts_of, materialized_as, materialized_views

@@ -14,9 +14,8 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.decisions import DECISIONS
-from warehouse.contract.ops import BUILD
-from warehouse.database import work_copy
+from warehouse.contract.ops import BUILD, DECISIONS
+from warehouse.database import load
 from warehouse.database.control_totals import forget_totals
 from warehouse.database.ddl import schema_version
 from warehouse.database.lake_nights import NativeWindow, divide, is_windowed, move_window
@@ -34,8 +33,13 @@ from warehouse.database.load import (
     remove_days,
 )
 from warehouse.database.materialization import followers, materialize_holdings, remove_rows
-from warehouse.database.new_version import build_upon_last, new_version
-from warehouse.database.verification import NotPublished, compare_again, verify
+from warehouse.database.new_version import (
+    NotPublished,
+    build_upon_last,
+    compare_again,
+    new_version,
+    verify,
+)
 from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import Say, silent
 from warehouse.sql.checks import CheckResult
@@ -124,7 +128,7 @@ def publish(
 
 
 def _last(layout: Layout, contents: Contents, file: Path, memory: str) -> DuckDBPyConnection | None:
-    upon = work_copy.last(layout, file, memory, schema_version(), longest(contents))
+    upon = load.last(layout, file, memory, schema_version(), longest(contents))
     if upon is not None and is_windowed(upon) is (contents.native_nights is None):
         upon.close()  # where a window was set or taken away, the file is made anew, and small
         return None
@@ -132,7 +136,7 @@ def _last(layout: Layout, contents: Contents, file: Path, memory: str) -> DuckDB
 
 
 def _empty(layout: Layout, contents: Contents, file: Path, memory: str) -> DuckDBPyConnection:
-    connection = work_copy.empty(layout, file, memory)
+    connection = load.empty(layout, file, memory)
     if contents.native_nights is not None:
         divide(connection)
     return connection
@@ -169,7 +173,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         fill_reconciliation(connection, contents)
         checks = verify(connection, books, window, build.say)
         _note_build(connection, max(wanted, default=None), build)
-        work_copy.complete(connection)
+        load.complete(connection)
     return BuildResult(loaded, removed, checks)
 
 

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.contract.model import quote_identifier
-from warehouse.export import csv_files, workbook
+from warehouse.export import staged_tables, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import Say, Tally, silent
 from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
@@ -92,7 +92,7 @@ def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
 
 # The endings of the files of each format, and what writes them.
 _WRITERS = {
-    "csv": {"people.csv": csv_files.for_people, "machines.csv": csv_files.for_machines},
+    "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},
 }
 

@@ -1,16 +1,15 @@
-"""The long sheets of the positions workbook: their columns, and the rows that fill them."""
+"""The sheets of the positions workbook."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warehouse.contract.firm import SOURCE
+from warehouse.contract.firm import NIGHTS, SOURCE
 from warehouse.contract.model import literal, quote_identifier
-from warehouse.export.lookup_columns import LOOKUP_KEY, lookup_columns
 from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
-from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
-from warehouse.query.lookup_key import key_of_columns
+from warehouse.query.origins import key_of_columns
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, pieces
 from warehouse.spreadsheet.writing.layout import (
     WIDEST,
@@ -22,6 +21,27 @@ from warehouse.spreadsheet.writing.layout import (
 )
 from warehouse.spreadsheet.writing.rows import Rows, RowsXml, Styles
 from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
+
+LOOKUP_KEY = "lookup_key"
+
+
+def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
+    """Yield what lookups from another workbook go by: last, for older lookups count columns."""
+    yield SheetColumn(
+        LOOKUP_KEY,
+        "Key",
+        "lookup_key: the same text for the same position in every workbook of nightbook, for "
+        "XLOOKUP, VLOOKUP and MATCH.",
+        SheetColumnKind.TEXT,
+        width=21,
+        is_printed=False,
+    )
+    if "venue_id" in exhibit.key:
+        words = "venue_name: what people call the venue, as the reconciliation shows it."
+        yield SheetColumn(
+            VENUE_NAME, "Venue name", words, SheetColumnKind.TEXT, width=24, is_printed=False
+        )
+
 
 TOTAL = "total_text"
 _TITLES = {
@@ -276,5 +296,36 @@ def long_texts(shortened: Mapping[str, str]) -> TextTable:
             ("Piece", "Pieces follow each other without a gap.", 8),
             ("Text", f"One piece of the text. {LONG_TEXTS} are cut nowhere else.", 120),
         )
+    )
+    return TextTable.of(columns, rows)
+
+
+SOURCES = "Sources"
+_HEADS = {
+    "source": "Source",
+    "is_in_book": "In these figures",
+    "state": "State",
+    "snapshot_id": "Snapshot",
+    "as_of": "Last book",
+    "reason": "Why not",
+}
+
+
+def source_sheet(source: OpenBook) -> TextTable:
+    """Return a row for each organisation of the firm, with what its night came to."""
+    query = "select * from ops.nights where snapshot_date = ? order by source"
+    rows = [
+        {name: plain_text(row[name]) for name in _HEADS}
+        for row in records(source.connection, query, source.day)
+    ]
+    columns = tuple(
+        SheetColumn(
+            name,
+            head,
+            f"{name}: {NIGHTS.column(name).meaning}",
+            SheetColumnKind.TEXT,
+            width=width_of(head, (row[name] for row in rows)),
+        )
+        for name, head in _HEADS.items()
     )
     return TextTable.of(columns, rows)

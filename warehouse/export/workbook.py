@@ -1,32 +1,91 @@
-"""The positions workbook: a summary, four tables, the evidence, and texts too long for a cell."""
+"""The positions workbook, and the proof of its sums."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from warehouse.export.proof import prove
+from warehouse.exact import EXACT, plain
 from warehouse.export.sheets import (
+    FLAG,
+    SOURCES,
+    TOTAL,
     TextTable,
     evidence,
     fill_sheet,
     filled_texts,
     long_texts,
     shown_columns,
+    source_sheet,
+    yes,
 )
-from warehouse.export.source_sheet import SOURCES, source_sheet
 from warehouse.export.staged_tables import texts_over
 from warehouse.export.summary import Figures, summary
 from warehouse.export.totals import ExpectedTotals, promise, totals
-from warehouse.query.book import EXHIBITS, OpenBook
-from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts
+from warehouse.query.book import EXHIBITS, NotExported, OpenBook
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
-from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, TableSheet, parts
+from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
+from warehouse.spreadsheet.writing.readback import SumColumns, add_up
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
+
+
+def prove(
+    file: IO[bytes],
+    promised: ExpectedTotals,
+    sheets: Iterable[tuple[int, TableSheet]],
+    shortened: Mapping[str, str],
+) -> None:
+    """Add up the sheets of an exhibit, given with their numbers, as a reader will find them.
+
+    Raises `NotExported` where a row or a digit is not what DuckDB counted.
+    """
+    # Texts that no cell holds stand there shortened: the sums are compared by the shortened text.
+    whole = {short: text for text, short in shortened.items()}
+    rows, sums = 0, dict[tuple[str, str], Decimal]()
+    for number, sheet in sheets:
+        cells = SumColumns(
+            f"xl/worksheets/sheet{number}.xml",
+            sheet.letter("asset_id", SheetColumnKind.TEXT),
+            sheet.letter(FLAG, SheetColumnKind.TEXT),
+            sheet.letter(TOTAL, SheetColumnKind.EXACT),
+        )
+        try:
+            read_back = add_up(file, cells, whole, EXACT)
+        except ValueError as error:
+            raise _mismatch_error(promised, str(error)) from None
+        rows += read_back.rows
+        for key, total in read_back.sums.items():
+            sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
+    expected = {
+        (_inside(shortened.get(asset, asset)), yes(is_custom)): total
+        for (asset, is_custom), total in promised.sums.items()
+    }
+    stated = {key: plain(total) for key, total in sums.items()}
+    if rows != promised.rows or stated != expected:
+        differences = sorted(set(stated.items()) ^ set(expected.items()))[:3]
+        raise _mismatch_error(
+            promised, f"{rows} rows instead of {promised.rows}; totals: {differences}"
+        )
+
+
+def _inside(text: str) -> str:
+    """Return a text with the escapes that a cell of it has."""
+    return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
+
+
+def _mismatch_error(promised: ExpectedTotals, difference: str) -> NotExported:
+    return NotExported(
+        f"The finished workbook was read again and sheet {promised.exhibit.title} is not what the "
+        f"warehouse holds: {difference}. It was thrown away and the one before it stands. This is "
+        "a fault of the program or of the disk: run it again."
+    )
+
 
 EVIDENCE = "Evidence"
 FIRST = 2  # the number of the first long sheet: the summary stands before it

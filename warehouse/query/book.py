@@ -18,9 +18,8 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.firm import SOURCE
-from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.model import and_more, literal, quote_identifier
 from warehouse.contract.states import ACCEPTED, HELD
-from warehouse.contract.wording import and_more
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.firm_state import has_sources, shared_portfolios
 

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TWIN, TypedAnswer, to_pandas, to_polars, to_texts

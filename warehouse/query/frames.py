@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.exact import EXACT, exact, plain
 from warehouse.query.exact_amount import (
     AMOUNT_PATTERN,

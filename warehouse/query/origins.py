@@ -1,12 +1,7 @@
-"""Which columns of an answer are made of amounts, and whether SQL kept them exact on the way.
-
-DuckDB rounds some amounts without a word: `avg`, `/` and `median` calculate with floats, and `sum`
-leaves out the amounts that are NULL because DECIMAL(38,18) cannot hold them. The types of an
-answer do not show that, so this module reads the syntax tree of the question. Where it cannot
-follow a column, it assumes the worst.
-"""
+"""The origin of a figure: the rows and responses behind a key."""
 
 import functools
+import hashlib
 import itertools
 import json
 import operator
@@ -16,6 +11,8 @@ from enum import Flag, auto
 from typing import Any
 
 from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal
 
 Node = Mapping[str, Any]
 
@@ -259,3 +256,39 @@ def _rows(node: Node) -> list[Iterable[Node]]:
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
     items = (node.get("query_node") or select).get("select_list") or []
     return [items if items and not any(map(_has_star, items)) else itertools.repeat(_ANY)]
+
+
+LETTERS = 16
+CUSTOM_MARK = "\x1f"
+_ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM_MARK)} else '' end"
+_PARTS = {
+    "source": ("source", "source"),
+    "portfolio_id": ("portfolio", "portfolio_id"),
+    "asset_id": ("asset", _ASSET),
+    "venue_id": ("venue", "venue_id"),
+    "account_name": ("account", "account_name"),
+}
+
+
+def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
+    """Return the SQL of the key of fields, each given with its SQL, in the order of dimensions."""
+    # Each part has its length before it, so that no two keys give the same text.
+    cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
+    return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {LETTERS}))"
+
+
+def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
+    """Return the key of fields, each given with its text: the same as the SQL makes."""
+    cells = [
+        cell
+        for field, text in parts
+        for cell in (field, str(len(text.encode("utf-8", "surrogatepass"))), text)
+    ]
+    digest = hashlib.sha256("\x1e".join(cells).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"K-{digest[:LETTERS].upper()}"
+
+
+def key_of_columns(key: Iterable[str]) -> str:
+    """Return the SQL of the key of a published table by the columns of its own key."""
+    names = set(key)
+    return lookup_key(part for column, part in _PARTS.items() if column in names)

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import EXACT, exact
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, display_asset

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import total
 from warehouse.reconcile import book
 from warehouse.reconcile.book import open_book

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from msgspec import structs
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile import book
 from warehouse.reconcile.book import KnownNames, Reference

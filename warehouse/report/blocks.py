@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.report import wording
 from warehouse.report.answers import QueryRows, Record
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from warehouse.contract.lake import field_ids, lake_table
 from warehouse.contract.model import Kind, Table
-from warehouse.contract.ops_columns import SNAPSHOT_ID
+from warehouse.contract.ops import SNAPSHOT_ID
 from warehouse.storage.layout import written_aside
 
 TYPES: dict[Kind, pa.DataType] = {

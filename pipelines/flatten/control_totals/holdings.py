@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from pipelines.records import amounts
 from warehouse.contract.book import KNOWN_BALANCES
-from warehouse.contract.holdings import HOLDINGS, SUMS
+from warehouse.contract.lake import HOLDINGS, SUMS
 from warehouse.contract.model import Table
 from warehouse.exact import EXACT, fit_decimal, plain
 from warehouse.storage.parquet import WrittenFile, conform, write

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pipelines.records.nesting import is_too_deep
+from pipelines.records.json_text import is_too_deep
 
 Raw = msgspec.Raw
 

@@ -25,10 +25,14 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from pipelines.lake.iceberg.address import DATABASE, OF_POSTGRESQL, OF_PYICEBERG
-from pipelines.lake.iceberg.errors import Conflict, NoCatalog
-from pipelines.shelf.address import StoreAddress
-from pipelines.shelf.object_store import LEAST_SECRET, SECRET
+from pipelines.lake.iceberg.address import (
+    DATABASE,
+    OF_POSTGRESQL,
+    OF_PYICEBERG,
+    Conflict,
+    NoCatalog,
+)
+from pipelines.shelf.object_store import LEAST_SECRET, SECRET, StoreAddress
 
 NAME = "nightbook"
 LONGEST = 500

@@ -1,12 +1,8 @@
-"""Registering nights: their files as they lie on the shelf, all tables of a date in one commit.
-
-What a reader may believe is said by the table `nights`, committed with the rest or after it: a
-night counts when its last row there says `accepted`. So nobody who loads the tables one by one sees
-half a night, and a night that is superseded or rejected needs no row deleted.
-"""
+"""Registration of nights in Iceberg tables, and the expiry of their snapshots."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
 from hashlib import sha256
@@ -15,18 +11,18 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, EqualTo
-from pyiceberg.table.update.snapshot import ManageSnapshots
+from msgspec import structs
+from pyiceberg.expressions import AlwaysTrue, EqualTo, In
+from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
 
 from pipelines.lake.iceberg.catalog import commit_together
 from pipelines.lake.iceberg.tables import NIGHTS, identifier, prepare
-from pipelines.landing import sealed_json
+from pipelines.landing import night_folders
 from pipelines.shelf.night_manifest import ADVICE, Document, NightManifest, Role
-from pipelines.shelf.object_keys import generation_of
-from pipelines.shelf.object_store import ObjectStore
+from pipelines.shelf.object_store import ObjectStore, generation_of
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from warehouse.contract.lake import LAKE
-from warehouse.contract.states import ACCEPTED
+from warehouse.contract.states import ACCEPTED, PRUNED
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.parquet import TYPES
 
@@ -137,7 +133,7 @@ def _changes(
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
     """Return by table where the file of a night lies, for those that have rows."""
-    lake = sealed_json.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
+    lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
         file.name: f"{store.address.url}/{file.key}"
@@ -217,3 +213,44 @@ def set_tags(transaction: Any, tags: Iterable[str]) -> None:
         manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
     # Its public `commit` would commit the transaction of this one table.
     manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
+
+
+def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[str]:
+    """Let no table point at the files of these nights, in one commit; returns which it knew.
+
+    The gate says `pruned` of them from then on. Raises `Conflict`: then nothing may be deleted.
+    """
+    rows = rows_of(catalog, namespace)
+    last = last_rows(rows)
+    going = [last[name] for name in snapshot_ids if name in last and last[name].state != PRUNED]
+    if not going:
+        return []
+    pruned = [
+        structs.replace(row, sequence=row.sequence + 1, state=PRUNED, files="") for row in going
+    ]
+    tags = {f"{TAG}{row.snapshot_id}" for row in going}
+    transactions = []
+    for table in LAKE:
+        transaction = catalog.load_table(identifier(namespace, table.name)).transaction()
+        drop_rows(transaction, In("snapshot_id", [row.snapshot_id for row in going]))
+        _forget(transaction, tags)
+        transactions.append(transaction)
+    gate = gate_transaction(catalog, namespace, [*rows, *pruned], ())
+    commit_together(catalog, [*transactions, gate])
+    return [row.snapshot_id for row in going]
+
+
+def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
+    """Remove some tags, move the others to the table as it is now, and drop all older snapshots."""
+    there = [name for name in transaction.table_metadata.refs if name != "main"]
+    manage = ManageSnapshots(transaction)
+    for name in tags & set(there):
+        manage.remove_tag(name)
+    manage._commit_if_ref_updates_exist()  # noqa: SLF001 - its public one commits this table alone
+    set_tags(transaction, [name for name in there if name not in tags])
+    current = transaction.table_metadata.current_snapshot_id
+    numbers = [snapshot.snapshot_id for snapshot in transaction.table_metadata.snapshots]
+    expiry = ExpireSnapshots(transaction).by_ids(
+        [number for number in numbers if number != current]
+    )
+    transaction._stage(*expiry._commit())  # noqa: SLF001 - the same

@@ -22,11 +22,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from pipelines.lake.iceberg.errors import ForeignTable
+from pipelines.lake.iceberg.address import ForeignTable
 from warehouse.contract.book import SNAPSHOT_DATE, moment, ordinal, text
 from warehouse.contract.lake import LAKE, field_ids
 from warehouse.contract.model import Kind, Table
-from warehouse.contract.ops_columns import SNAPSHOT_ID
+from warehouse.contract.ops import SNAPSHOT_ID
 
 TYPES = {
     Kind.TEXT: StringType(),

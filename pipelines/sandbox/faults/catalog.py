@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.errors import RefusalError, SandboxResponse
-from pipelines.sandbox.faults.answers import ANSWER_FAULTS
-from pipelines.sandbox.faults.bodies import BODY_FAULTS
+from pipelines.sandbox.faults.answers import ANSWER_FAULTS, BODY_FAULTS
 from pipelines.sandbox.faults.records import RECORD_FAULTS
-from pipelines.sandbox.faults.scope import Fault, Rehearsal
 from pipelines.sandbox.faults.wire import REFUSED, WIRE_FAULTS
-from pipelines.sandbox.faults.worlds import WORLD_FAULTS
+from pipelines.sandbox.faults.worlds import WORLD_FAULTS, Fault, Rehearsal
+from pipelines.sandbox.specification import RefusalError, SandboxResponse
 from pipelines.sandbox.world.world import Record, World
 
 _TWISTS = {**ANSWER_FAULTS, **BODY_FAULTS}

@@ -7,7 +7,7 @@ is left as it is.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipelines.sandbox.faults.scope import Fault, target
+from pipelines.sandbox.faults.worlds import Fault, target
 from pipelines.sandbox.specification import RESOURCES
 from pipelines.sandbox.world.world import Record
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.sandbox.faults.scope import Fault, Rehearsal
+from pipelines.sandbox.faults.worlds import Fault, Rehearsal
 from pipelines.sandbox.specification import PREFIX
 
 _LONGEST_HEAD = 256 * 1024

@@ -11,8 +11,17 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Literal
 
-from pipelines.sandbox.world.assets import ACCOUNT_NAMES, ASSETS, CUSTOM_ASSETS, Asset
-from pipelines.sandbox.world.randomness import amount, draw, identity, instant, pick
+from pipelines.sandbox.world.assets import (
+    ACCOUNT_NAMES,
+    ASSETS,
+    CUSTOM_ASSETS,
+    Asset,
+    amount,
+    draw,
+    identity,
+    instant,
+    pick,
+)
 from pipelines.sandbox.world.venues import turn
 
 Record = dict[str, Any]

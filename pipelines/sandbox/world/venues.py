@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from pipelines.sandbox.world.randomness import amount, draw, instant
+from pipelines.sandbox.world.assets import amount, draw, instant
 
 Record = dict[str, Any]
 

@@ -20,11 +20,10 @@ import pytest
 
 from assets.cli import main
 from assets.commands import api
-from assets.commands.command_line import COMMANDS, command_line
-from assets.commands.reconcile_steps import RECONCILE
+from assets.commands.command_line import COMMANDS, RECONCILE, command_line
 from assets.console.declaration import Invocation, Trait, TypedCommand
 from assets.console.terminal import TerminalProgress
-from assets.graph.preview import cell, preview
+from assets.graph.tables import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper, Sandbox
 from warehouse.progress import BYTES, Progress

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from assets.commands.command_line import COMMANDS
-from assets.commands.reconcile_steps import RECONCILE
-from assets.console.color import RED, choose_color, paint
+from assets.commands.command_line import COMMANDS, RECONCILE
 from assets.console.declaration import FORMATS
+from assets.console.terminal import RED, choose_color, paint
 from tests.support.operator_home import Keeper
 from tests.support.shared import some_daily
 from warehouse.reconcile import service

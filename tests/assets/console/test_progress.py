@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from assets.console.json_log import JsonLog
-from assets.console.progress import progress_reporter
-from assets.console.terminal import TerminalProgress
+from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.nightbook import INFO, TOLD, Nightbook
 from assets.publishing import publish
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.flatten import flatten
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights

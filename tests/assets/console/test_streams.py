@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assets.cli import main
-from assets.console.streams import SafeStream
+from assets.console.terminal import SafeStream
 from pipelines.landing import snapshots
 from tests.support.operator_home import FIRST, Keeper
 

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
-from assets.graph.published.views import _spec
+from assets.graph.warehouse import _views_spec
 from assets.nightbook import Nightbook
 from warehouse.sql.catalog import ops_views, views
 from warehouse.sql.header import read
@@ -62,7 +62,7 @@ def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
     long_names = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
     shown = types_of(dg.AssetKey(["views", name]))
     assert {column: long_names.get(kind, kind) for column, kind in shown.items()} == promised, (
-        "what a view computes is named in COMPUTED of assets/graph/published/views.py"
+        "what a view computes is named in COMPUTED of assets/graph/warehouse.py"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
     """Column by column, the lineage of a view leads over tables that have it to the API."""
     for column, deps in columns_of(dg.AssetKey(["views", name])).items():
         assert deps or column in OF_ROWS, (
-            f"{column} is made of nothing: name it in COMPUTED of assets/graph/published/views.py"
+            f"{column} is made of nothing: name it in COMPUTED of assets/graph/warehouse.py"
         )
         parents = GRAPH.get(dg.AssetKey(["views", name])).parent_keys
         assert {dep.asset_key for dep in deps} <= parents
@@ -87,7 +87,7 @@ def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
     lines = ("Shares.", "", "snapshot_date: A.", "asset_id: B.", "total: C.", "total_text: D.")
     sql = "select * from holdings_by_asset inner join holdings using (snapshot_date, asset_id)"
     file.write_text("".join(f"-- {line}\n" for line in (*lines, "example: from shares")) + sql)
-    spec = _spec(read(file), "main", dg.AssetKey("warehouse"))
+    spec = _views_spec(read(file), "main", dg.AssetKey("warehouse"))
     columns = spec.metadata["dagster/column_schema"].columns
     assert [column.type for column in columns] == ["DATE", "VARCHAR", "DECIMAL(38,18)", "VARCHAR"]
     lineage = spec.metadata["dagster/column_lineage"].deps_by_column

@@ -8,9 +8,9 @@ import pytest
 
 from assets.definitions import assemble
 from assets.graph import checks
-from assets.graph.published.warehouse import DECISION, WAREHOUSE
+from assets.graph.warehouse import DECISION, WAREHOUSE
 from assets.nightbook import Nightbook
-from pipelines.landing import sealed_json
+from pipelines.landing import night_folders
 from pipelines.landing.snapshots import landed_snapshots
 from tests.support.operator_home import FIRST, THIRD, Keeper, Said
 from tests.support.shared import some_daily
@@ -154,9 +154,9 @@ def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
     layout = clicked.layout
     snapshot_id = _snapshot(layout, FIRST)
     before = clicked.history()
-    content = sealed_json.read(layout.manifest(snapshot_id))
+    content = night_folders.read(layout.manifest(snapshot_id))
     content["tables"]["venues"]["sha256"] = "0" * 64
-    sealed_json.write(layout.manifest(snapshot_id), content)
+    night_folders.write(layout.manifest(snapshot_id), content)
     assert launched(clicked, str(FIRST), SELECTIONS["lake/venues"]).success
     run = launched(clicked, str(FIRST), SELECTIONS["warehouse"])
     assert run.success, words(run)

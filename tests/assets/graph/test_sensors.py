@@ -9,10 +9,9 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
-from assets.graph.schedule import LOGGED
-from assets.graph.sensors import AFTER_A_RUN, BETWEEN, sensors
+from assets.graph.sensors import AFTER_A_RUN, BETWEEN, LOGGED, sensors
 from assets.home.demo import MARK
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from tests.support.operator import Receiver, Watched, ended
 from tests.support.operator_home import SECOND, THIRD, Keeper
 
@@ -130,7 +129,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
     keeper = watched().keeper
     keeper.sandbox.show()
     keeper.sandbox.clock.night(THIRD)
-    tonight.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
+    pull.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
     keeper.sandbox.clock.night(THIRD, hour=3, minute=44)
     watching(keeper)
     assert receiver.titles == []

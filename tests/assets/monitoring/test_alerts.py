@@ -15,7 +15,7 @@ import pytest
 from assets.console.errors import helping_command
 from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
-from assets.monitoring.night_conditions import night_alerts
+from assets.monitoring.conditions import night_alerts
 from pipelines.landing import snapshots
 from pipelines.landing.lock import the_puller
 from tests.support.operator import Receiver, Watched, take

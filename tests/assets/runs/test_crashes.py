@@ -14,9 +14,9 @@ import pytest
 
 from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
+from pipelines.flatten.columns import Part
 from pipelines.flatten.flatten import flatten_portfolios
-from pipelines.flatten.part import Part
-from pipelines.landing import leftovers, snapshots
+from pipelines.landing import lock, snapshots
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
 from pipelines.landing.manifest import Manifest, load_manifest
 from tests.support.operator_home import THIRD, Keeper, amounts_of
@@ -178,7 +178,7 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
     with the_puller(layout, f"taking the snapshot of {FIRST_DAY}", now):
         assert copied("rebuild").code == 0
         assert half.is_dir()
-    leftovers.sweep(layout)
+    lock.sweep(layout)
     assert not half.exists()
 
 

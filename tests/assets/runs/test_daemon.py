@@ -16,7 +16,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets.commands.install import UNITS
 from assets.definitions import assemble
-from assets.graph.schedule import LOGGED, NIGHTLY
+from assets.graph.sensors import LOGGED, NIGHTLY
 from assets.home.instance import DIED, make_instance
 from assets.nightbook import Nightbook
 from tests.support.operator import DEAD, Receiver

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.graph.published.warehouse import ACCEPTED, WAREHOUSE
+from assets.graph.warehouse import ACCEPTED, WAREHOUSE
 from assets.home.instance import open_instance
 from assets.runs import dead_runs
 from tests.support.operator import Receiver, Watched

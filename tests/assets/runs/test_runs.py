@@ -9,7 +9,7 @@ import pytest
 
 from assets import definitions
 from assets.definitions import assemble
-from assets.graph.schedule import LOGGED, NIGHTLY
+from assets.graph.sensors import LOGGED, NIGHTLY
 from assets.home.instance import DIED, PROCESS
 from tests.support.operator import Receiver, Watched, ended
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.lake import guards, measures
+from pipelines.lake import guards
+from pipelines.lake import guards as measures
 from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import read_manifest
 from pipelines.lake.slices import Slice

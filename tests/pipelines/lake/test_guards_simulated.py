@@ -14,7 +14,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from pipelines.lake import guards, measures, slices
+from pipelines.lake import guards, slices
+from pipelines.lake import guards as measures
 from pipelines.lake.facts import Facts
 
 FEW = 12

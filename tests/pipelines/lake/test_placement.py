@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pipelines import night
-from pipelines.flatten import record_batches
+from pipelines.flatten import columns
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, sealed_json, snapshots
-from pipelines.landing.owner import machine_name
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing import night_folders as sealed_json
+from pipelines.landing.lock import machine_name
 from pipelines.landing.snapshots import NotToBeDecided, NoWhy
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
@@ -363,7 +364,7 @@ def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that loses an amount is found out, and the night is held."""
-    from_rows = record_batches.rows
+    from_rows = columns.rows
 
     def losing(*arguments: Any) -> Any:
         tables = from_rows(*arguments)
@@ -371,7 +372,7 @@ def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
             name: batch.slice(1) if name == "balances" else batch for name, batch in tables.items()
         }
 
-    monkeypatch.setattr(record_batches, "rows", losing)
+    monkeypatch.setattr(columns, "rows", losing)
     snapshot = nights.take(layout, book())
     assert snapshot.state == HELD
     assert snapshot.decision

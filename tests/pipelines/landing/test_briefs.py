@@ -12,7 +12,7 @@ from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.briefs import Briefs
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
 from tests.performance.past import Past, add_night
 from warehouse.contract import states

@@ -12,10 +12,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines.landing import leftovers, night_folders, sealed_json, snapshots, zone
+from pipelines.landing import lock, night_folders, snapshots, zone
+from pipelines.landing import night_folders as sealed_json
+from pipelines.landing.lock import machine_name
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.notices import AnswerNotice
-from pipelines.landing.owner import machine_name
 from pipelines.landing.snapshots import GUARDS, Decision, Snapshot
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
@@ -129,7 +130,7 @@ def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
     kept.parent.mkdir(parents=True)
     kept.touch()
     left.touch()
-    assert leftovers.sweep(layout) == [left]
+    assert lock.sweep(layout) == [left]
     assert kept.is_file()
 
 

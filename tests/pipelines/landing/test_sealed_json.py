@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipelines.landing import sealed_json
+from pipelines.landing import night_folders
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 LEAVES = st.none() | st.booleans() | NUMBERS | TEXT
 TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner))
-CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != sealed_json.SEAL), TREES, max_size=5)
+CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != night_folders.SEAL), TREES, max_size=5)
 
 
 @pytest.mark.torture
@@ -26,8 +26,10 @@ def test_what_was_written_is_what_is_read(
 ) -> None:
     """Whatever JSON can hold comes back, by the fast reader or by the other."""
     path = tmp_path_factory.getbasetemp() / "proved.json"
-    sealed_json.write(path, content)
-    assert json.dumps(sealed_json.read(path), sort_keys=True) == json.dumps(content, sort_keys=True)
+    night_folders.write(path, content)
+    assert json.dumps(night_folders.read(path), sort_keys=True) == json.dumps(
+        content, sort_keys=True
+    )
 
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
@@ -36,7 +38,7 @@ def test_a_number_that_json_lacks_is_refused_before_anything_is_written(
 ) -> None:
     """It would be written as null, and the night that the file is of be read as damaged."""
     with pytest.raises(ValueError, match="not JSON compliant"):
-        sealed_json.write(tmp_path / "manifest.json", {"share": [float(number)]})
+        night_folders.write(tmp_path / "manifest.json", {"share": [float(number)]})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -44,8 +46,8 @@ def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None
     """Python reads `NaN`, which no writer of ours can have written."""
     path = tmp_path / "manifest.json"
     path.write_text('{"share": NaN, "sha256": "0"}', encoding="utf-8")
-    with pytest.raises(sealed_json.Damaged, match="nothing readable"):
-        sealed_json.read(path)
+    with pytest.raises(night_folders.Damaged, match="nothing readable"):
+        night_folders.read(path)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -55,14 +57,14 @@ def test_a_changed_byte_is_found_or_says_the_same(
 ) -> None:
     """No bit of such a file can change what it says without being noticed."""
     path = tmp_path_factory.getbasetemp() / "proved.json"
-    content = {key: value for key, value in content.items() if key != sealed_json.SEAL}
-    sealed_json.write(path, content)
+    content = {key: value for key, value in content.items() if key != night_folders.SEAL}
+    night_folders.write(path, content)
     text = bytearray(path.read_bytes())
     text[data.draw(st.integers(0, len(text) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(text)
     try:
-        found = sealed_json.read(path)
-    except sealed_json.Damaged:
+        found = night_folders.read(path)
+    except night_folders.Damaged:
         return
     assert found == content
 
@@ -70,7 +72,7 @@ def test_a_changed_byte_is_found_or_says_the_same(
 def test_the_fast_reader_proves_what_is_ours(tmp_path: Path) -> None:
     """A manifest as it is written is not read a second time."""
     path = tmp_path / "manifest.json"
-    sealed_json.write(
+    night_folders.write(
         path, {"b": ["é", 1, None], "a": {"2": True, "10": False}, "text": "a\n\t\"'\\"}
     )
-    assert sealed_json._fast_read(path.read_bytes()) == sealed_json.read(path)
+    assert night_folders._fast_read(path.read_bytes()) == night_folders.read(path)

@@ -16,7 +16,8 @@ import pytest
 
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import leftovers, night_folders, sealed_json, snapshots
+from pipelines.landing import lock, night_folders, snapshots
+from pipelines.landing import night_folders as sealed_json
 from pipelines.landing import zone as landing
 from pipelines.landing.manifest import Manifest, RequestRecord, Window, load_manifest
 from pipelines.maintenance.verify import SURPLUS, verify_landing
@@ -250,9 +251,9 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"left")
-    leftovers.sweep(layout)
+    lock.sweep(layout)
     assert {path for path in layout.home.rglob("*") if path.is_file()} == kept
-    assert leftovers.sweep(layout) == []
+    assert lock.sweep(layout) == []
 
 
 def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
@@ -321,7 +322,7 @@ def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> No
     assert snapshots.landed_snapshots(layout) == [book, later]
     surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
     assert surplus == files
-    assert leftovers.sweep(layout) == []
+    assert lock.sweep(layout) == []
 
 
 def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:

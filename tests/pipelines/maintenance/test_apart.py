@@ -14,16 +14,15 @@ import pyarrow as pa
 import pytest
 
 from assets.cli import main
-from assets.publishing import rebuild
+from assets.publishing import publish
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
-from pipelines.maintenance import apart
-from pipelines.maintenance.apart import COLUMN, FlattenedNight, NightTask
-from pipelines.maintenance.upgrade import make, unmade
+from pipelines.maintenance import upgrade
+from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, make, unmade
 from tests.pipelines.test_carry_over import book
 from tests.support import nights
 from warehouse.contract.states import HELD
@@ -73,7 +72,7 @@ def files(layout: Layout) -> dict[str, str]:
 def answers(landed: list[NightTask]) -> list[FlattenedNight]:
     """What a worker answers that is given all these nights at once."""
     texts = pa.array([msgspec.json.encode(night).decode() for night in landed])
-    [batch] = apart.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
+    [batch] = upgrade.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
     return [msgspec.json.decode(text, type=FlattenedNight) for text in batch.column(0).to_pylist()]
 
 
@@ -83,16 +82,16 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
 ) -> None:
     """Every file of the lake is as a night makes it: carried over, or landed only meanwhile."""
     before = files(layout)
-    with apart.landed_apart([layout]) as landed:
+    with upgrade.landed_apart([layout]) as landed:
         lost = answers(landed)
         flattened = {answer.folder: answer for answer in answers(landed[::-1])}
         assert files(layout) == before
         assert all(Path(answer.staged_in).is_dir() for answer in lost)
         assert [bool(each.failed or each.empty) for each in lost] == [0, 1, 1, 1, 1, 0]
         del flattened[landed[1].folder]
-        rebuild._forget_lake(layout)
+        publish._forget_lake(layout)
         made = unmade(LakeManifests(layout))
-        assert make(layout, made, nights.STARTED, finish=apart.finish_apart(flattened)) == ()
+        assert make(layout, made, nights.STARTED, finish=upgrade.finish_apart(flattened)) == ()
         placement.settle(layout)
     assert files(layout) == before
     assert list(layout.work.iterdir()) == []
@@ -100,19 +99,19 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
 
 def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> None:
     """It says on which machine, and what to do; nothing is staged."""
-    with apart.landed_apart([layout]) as [landed, *_]:
+    with upgrade.landed_apart([layout]) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
         blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
         unlike, unseeing = answers([other, blind])
         assert list(Path(landed.staged_in).iterdir()) == []
-    assert apart.program() in unlike.problem
+    assert upgrade.program() in unlike.problem
     assert "install the same there" in unlike.problem
     assert "does not see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
 
 
 def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:
     """The file, what it holds and what to do are the words of the same error."""
-    with apart.landed_apart([layout]) as [landed, *_]:
+    with upgrade.landed_apart([layout]) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
         answer = manifest.answers[0]
         (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")

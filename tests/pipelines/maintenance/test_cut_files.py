@@ -10,7 +10,7 @@ import pytest
 
 from assets.cli import main
 from pipelines.landing import night_folders as named
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.maintenance.verify import CHANGED, MISSING
 from tests.crash import nights
 from tests.crash.scenarios import books, lake

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from assets.publishing import publish
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.lake import lake_manifest, placement
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest

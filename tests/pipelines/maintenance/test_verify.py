@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 from assets.publishing import publish
-from assets.publishing.rebuild import rebuild
+from assets.publishing.publish import rebuild
 from pipelines.lake import placement
 from pipelines.landing import snapshots
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.night_folders import Damaged
 from pipelines.maintenance.verify import CHANGED, MISSING, SURPLUS, Damage, verify
 from tests.crash import nights
 from warehouse.contract import states

@@ -10,7 +10,7 @@ from pipelines import night
 from pipelines.flatten import flatten
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing.manifest import STILL, Window
-from pipelines.pull import consistency
+from pipelines.pull import recorder
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, Night
 from tests.support import nights
@@ -101,7 +101,7 @@ def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pull
         pause=waited.append,
     )
     [pause] = waited
-    assert consistency.CONFIRM_AFTER - 5 < pause <= consistency.CONFIRM_AFTER
+    assert recorder.CONFIRM_AFTER - 5 < pause <= recorder.CONFIRM_AFTER
     assert manifest.window.second_count == len(KNOWN)
     assert manifest.window.second_after in range(6)
 

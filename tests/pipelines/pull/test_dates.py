@@ -11,7 +11,7 @@ from pipelines import night, settings
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.night import NeverLanded
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from pipelines.settings import Settings
@@ -37,7 +37,7 @@ def taken(home: Path, off: timedelta, true: datetime = START, **simulated: objec
     """Take a night on a machine whose clock is off, from a server whose clock is not."""
     simulation = Simulation(time=Time(true), **simulated)  # type: ignore[arg-type] # its own fields
     with simulation.time.running():
-        return tonight.take(
+        return pull.take(
             chosen(home),
             lambda: simulation.time.now() + off,
             "0",

@@ -11,7 +11,7 @@ from pipelines import settings
 from pipelines.edge.errors import DeadlinePassed, EdgeError, Misread, ServerFailed, Unreachable
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.manifest import Manifest
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from tests.support.simulated_service import START, Simulation
@@ -31,7 +31,7 @@ def taken(home: Path, simulation: Simulation, events: list[Event] | None = None)
         "NIGHTBOOK_HOME": str(home),
     }
     with simulation.time.running():
-        return tonight.take(
+        return pull.take(
             settings.read(access, api=True),
             simulation.time.now,
             "0",

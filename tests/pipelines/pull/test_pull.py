@@ -19,10 +19,9 @@ from pipelines.flatten import flatten
 from pipelines.landing import zone
 from pipelines.landing.manifest import Manifest, Window
 from pipelines.pull import pull, recorder
-from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
 from pipelines.sandbox.world.world import Calendar, LivingWorld, World
 from tests.support import clocks, nights
 from tests.support.shared import some_daily

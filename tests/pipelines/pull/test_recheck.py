@@ -11,7 +11,8 @@ from pipelines import night, settings
 from pipelines.edge import errors
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, sealed_json
+from pipelines.landing import night_folders
+from pipelines.landing import night_folders as sealed_json
 from pipelines.landing import zone as landing
 from pipelines.landing.manifest import (
     DELETED,
@@ -26,9 +27,8 @@ from pipelines.landing.manifest import (
     Window,
     load_manifest,
 )
-from pipelines.pull import consistency, tonight
-from pipelines.sandbox.application import application
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
+from pipelines.pull import pull, recorder
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, PREFIX, Night
 from tests.support import nights
@@ -171,16 +171,14 @@ def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> N
     assert manifest.window.missing == {}
     assert manifest.window.second_count == len(KNOWN)
     [pause] = waited
-    assert 0 < pause <= consistency.CONFIRM_AFTER
+    assert 0 < pause <= recorder.CONFIRM_AFTER
 
 
 FATES = {
-    "access-lost": dict.fromkeys(sorted(KNOWN)[: consistency.MOST_ASKED], REFUSED),
+    "access-lost": dict.fromkeys(sorted(KNOWN)[: recorder.MOST_ASKED], REFUSED),
     "portfolio-vanished": {LARGEST: DELETED},
     "data-ten,path=/portfolios": None,
-    "portfolios-empty,path=/portfolios": dict.fromkeys(
-        sorted(KNOWN)[: consistency.MOST_ASKED], THERE
-    ),
+    "portfolios-empty,path=/portfolios": dict.fromkeys(sorted(KNOWN)[: recorder.MOST_ASKED], THERE),
 }
 
 
@@ -209,12 +207,12 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
 
 def test_what_held_no_money_is_not_asked_for() -> None:
     """An empty portfolio may go; with money among them all are asked for, money first, but ten."""
-    assert consistency.to_ask({"a": False, "b": False}, ["a"]) == []
-    assert consistency.to_ask({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
-    assert consistency.to_ask({"a": False}, []) == ["a"]
-    assert consistency.to_ask({}, []) == []
+    assert recorder.to_ask({"a": False, "b": False}, ["a"]) == []
+    assert recorder.to_ask({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
+    assert recorder.to_ask({"a": False}, []) == ["a"]
+    assert recorder.to_ask({}, []) == []
     many = {f"p{number:02}": number % 2 == 1 for number in range(30)}
-    assert consistency.to_ask(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
+    assert recorder.to_ask(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
 
 
 @pytest.mark.parametrize(
@@ -229,15 +227,15 @@ def test_what_held_no_money_is_not_asked_for() -> None:
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
     """Only what the document has a code for is told as known."""
-    assert consistency.fate(error) == fate
+    assert recorder.fate(error) == fate
 
 
 def test_differences_are_told_in_one_sentence() -> None:
     """New, gone and changed with their ids, the first three of each."""
     first = {one: (one, None) for one in "abcdef"}
     last = {"a": ("a", None), "b": ("x", None)} | {one: (one, None) for one in "ghijk"}
-    assert consistency.difference("venues", first, first) == ""
-    assert consistency.difference("venues", first, last) == (
+    assert recorder.difference("venues", first, first) == ""
+    assert recorder.difference("venues", first, last) == (
         "venues: 5 new (g, h, i and 2 more), 4 gone (c, d, e and 1 more), 1 changed (b)"
     )
 
@@ -315,7 +313,7 @@ def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
             "NIGHTBOOK_HOME": str(tmp_path),
         }
         chosen = settings.read(variables, api=True)
-        manifest = tonight.take(chosen, lambda: datetime.now(UTC), "0", started=started)
+        manifest = pull.take(chosen, lambda: datetime.now(UTC), "0", started=started)
     assert str(manifest.snapshot_date) == "2026-11-20"
     assert manifest.started_at == "2026-11-20T23:59:59+00:00"
     assert night.landed_on(Layout(tmp_path), started.date()) is not None

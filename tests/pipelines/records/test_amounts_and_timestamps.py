@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.records import amounts, json_text, timestamps
-from pipelines.records.nesting import DEEPEST, is_too_deep
+from pipelines.records.json_text import DEEPEST, is_too_deep
 from tests.support import oracle, strategies
 from warehouse.exact import exact_sum, fit_decimal, plain
 
@@ -168,10 +168,10 @@ def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
 @given(strategies.ANYTHING.filter(lambda text: "ud800" not in text))
 def test_json_prints_as_it_was_read(text: str) -> None:
     """Numbers keep their digits, repeated keys stay, and what is printed reads as the same."""
-    printed = json_text.text_of(json_text.read(text.encode()))
+    printed = json_text.text_of(json_text.read_json(text.encode()))
     plain = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str)
     assert plain.decode(printed) == plain.decode(text)
-    assert json_text.text_of(json_text.read(printed.encode())) == printed
+    assert json_text.text_of(json_text.read_json(printed.encode())) == printed
 
 
 def test_json_prints_however_deep_it_is() -> None:
@@ -179,7 +179,7 @@ def test_json_prints_however_deep_it_is() -> None:
     deep = "[" * 400 + '{"a":1}' + "]" * 400
 
     def called(depth: int) -> str:
-        return called(depth - 1) if depth else json_text.text_of(json_text.read(deep.encode()))
+        return called(depth - 1) if depth else json_text.text_of(json_text.read_json(deep.encode()))
 
     assert called(300) == deep
 
@@ -201,8 +201,11 @@ def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
 def test_canonical_text_forgets_order_and_nothing_else(one: str, other: str) -> None:
     """Keys and arrays in any order print the same; another digit does not."""
     first, second = (
-        json_text.text_of(json_text.read(text.encode()), canonical=True) for text in (one, other)
+        json_text.text_of(json_text.read_json(text.encode()), canonical=True)
+        for text in (one, other)
     )
     assert first == second
-    changed = json_text.text_of(json_text.read(one.replace("3", "3.0").encode()), canonical=True)
+    changed = json_text.text_of(
+        json_text.read_json(one.replace("3", "3.0").encode()), canonical=True
+    )
     assert changed != first

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from pipelines.flatten import record_batches
+from pipelines.flatten import columns
 from tests.pipelines.records.test_issues import INSTRUMENT, VENUE, holding, portfolio
 from tests.pipelines.records.test_laws import tolerant_only
 from tests.support import nights
@@ -264,7 +264,7 @@ def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> 
     ]
     position = {"assetId": "BTC", "isCustomAsset": False, "accounts": accounts}
     book = nights.Book([portfolio(positions=[position])])
-    with mock.patch.object(record_batches, "_tolerant_rows", side_effect=AssertionError):
+    with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
         rows, parts = nights.staged(layout, nights.land(layout, book))
     assert [row["account_name"] for row in rows["balances"]] == [one["name"] for one in accounts]
     assert not nights.differing(parts)

@@ -10,8 +10,7 @@ import pytest
 
 from pipelines.flatten.control_totals import reference
 from pipelines.records import tolerant_reader
-from pipelines.records.issues import Notes
-from pipelines.records.nesting import DEEPEST
+from pipelines.records.json_text import DEEPEST, Notes
 from pipelines.records.schema import PORTFOLIO
 from tests.pipelines.records.test_laws import tolerant_only
 from tests.support import nights

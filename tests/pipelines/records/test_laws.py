@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pipelines.edge.errors import Misread
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.flatten import record_batches
+from pipelines.flatten import columns
 from pipelines.records import fast_reader
 from tests.support import nights, oracle, strategies
 from warehouse.contract.book import BOOK
@@ -45,7 +45,7 @@ def home() -> Iterator[Layout]:
 def tolerant_only() -> Any:
     """Nothing is plain: the tolerant reader takes every batch."""
     refusal = fast_reader.NotPlain("a test wants care")
-    return mock.patch.object(record_batches, "_plain_rows", side_effect=refusal)
+    return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
 
 
 def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
@@ -113,7 +113,7 @@ def test_the_tolerant_reader_gives_what_the_fast_one_gives(book: nights.Book) ->
     """For documents as described both readers write byte-identical Parquet and equal notes."""
     with home() as layout:
         manifest = nights.land(layout, book)
-        with mock.patch.object(record_batches, "_tolerant_rows", side_effect=AssertionError):
+        with mock.patch.object(columns, "_tolerant_rows", side_effect=AssertionError):
             _, fast = nights.staged(layout, manifest)
         with tolerant_only():
             _, tolerant = nights.staged(layout, manifest)

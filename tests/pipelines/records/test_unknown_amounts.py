@@ -6,9 +6,9 @@ from unittest import mock
 import duckdb
 import pytest
 
-from pipelines.records import unknown_amounts
-from pipelines.records.json_text import read
-from pipelines.records.unknown_amounts import leaves
+from pipelines.records import tolerant_reader
+from pipelines.records.json_text import read_json
+from pipelines.records.tolerant_reader import leaves
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
@@ -129,7 +129,7 @@ def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout,
 
 def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout: Layout) -> None:
     """The count of the JSON finds it by a route of its own."""
-    with mock.patch.object(unknown_amounts.Leaf, "amount", None):
+    with mock.patch.object(tolerant_reader.Leaf, "amount", None):
         _, parts = nights.staged(layout, nights.land(layout, book({"invented": {"free": "4"}})))
     told = {(one["measure"], one["bucket"]) for one in nights.differing(parts)}
     assert told == {("rows", ""), ("sum", "invented")}
@@ -138,6 +138,6 @@ def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout:
 def test_two_places_never_have_one_name() -> None:
     """A name with a dot or a quotation mark is quoted, so that no row takes another's key."""
     text = b'{"a.b":"1","a":{"b":"2","":"3"},"\\"a.b\\"":"4","a.":{"":"5"},"":{"b":"6"}}'
-    states = [leaf.state for leaf in leaves(read(text))]
+    states = [leaf.state for leaf in leaves(read_json(text))]
     assert states == ['"a.b"', "a.b", 'a.""', '"\\"a.b\\""', '"a.".""', '"".b']
     assert len(set(states)) == len(states)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import application
 from pipelines.sandbox.world.world import LivingWorld
 
 NOW = 1_795_000_000_000

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller, digest, payload
+from pipelines.sandbox.server import application
 from pipelines.sandbox.world.world import LivingWorld
 
 PREFIX = "/edge/v1beta"

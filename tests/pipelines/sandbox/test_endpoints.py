@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.errors import DECLARED_CODES, UNDECLARED_CODES
-from pipelines.sandbox.specification import OPERATIONS
+from pipelines.sandbox.server import application
+from pipelines.sandbox.specification import DECLARED_CODES, OPERATIONS, UNDECLARED_CODES
 
 Ask = Callable[..., Any]
 UNSUPPORTED = (400, "PARAMETER_UNSUPPORTED")

@@ -4,8 +4,7 @@ from datetime import date
 
 import pytest
 
-from pipelines.sandbox.faults.answers import ANSWER_FAULTS
-from pipelines.sandbox.faults.bodies import BODY_FAULTS
+from pipelines.sandbox.faults.answers import ANSWER_FAULTS, BODY_FAULTS
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
 from pipelines.sandbox.faults.records import RECORD_FAULTS
 from pipelines.sandbox.faults.wire import WIRE_FAULTS

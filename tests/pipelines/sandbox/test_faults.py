@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from assets.cli import main
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.faults.answers import ANSWER_FAULTS
-from pipelines.sandbox.faults.bodies import BODY_FAULTS
+from pipelines.sandbox.faults.answers import ANSWER_FAULTS, BODY_FAULTS
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
 from pipelines.sandbox.faults.records import RECORD_FAULTS
-from pipelines.sandbox.faults.scope import Fault
-from pipelines.sandbox.faults.worlds import HOSTILE_IDS, WORLD_FAULTS
+from pipelines.sandbox.faults.worlds import HOSTILE_IDS, WORLD_FAULTS, Fault
 from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import application
 from pipelines.sandbox.world.world import Calendar, LivingWorld
 
 Ask = Callable[..., Any]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import application
 from pipelines.sandbox.specification import OPERATIONS, RESOURCES
 from pipelines.sandbox.world.world import LivingWorld
 

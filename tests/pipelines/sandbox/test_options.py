@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.options import Choices, parse_choices
+from pipelines.sandbox.server import application
 from pipelines.sandbox.world.world import World
 
 Ask = Callable[..., Any]

@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, RunningServer, serve, unix_ms
+from pipelines.sandbox.server import (
+    DEMO_KEY,
+    DEMO_KEYS,
+    DEMO_SECRET,
+    RunningServer,
+    application,
+    serve,
+    unix_ms,
+)
 from pipelines.sandbox.world.world import LivingWorld, World
 
 Sign = Callable[..., str]

@@ -7,11 +7,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.faults.wire import WIRE_FAULTS
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, RunningServer, serve, unix_ms
+from pipelines.sandbox.server import (
+    DEMO_KEY,
+    DEMO_KEYS,
+    DEMO_SECRET,
+    RunningServer,
+    application,
+    serve,
+    unix_ms,
+)
 from pipelines.sandbox.world.world import World
 
 Sign = Callable[..., str]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sandbox.specification import RESOURCES, FieldSpec
-from pipelines.sandbox.world.randomness import amount
+from pipelines.sandbox.world.assets import amount
 from pipelines.sandbox.world.world import LivingWorld, World
 
 FIRST = date(2026, 11, 20)

@@ -10,13 +10,10 @@ import pytest
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason, lesson_id
-from pipelines.maintenance.prune import prune
-from pipelines.maintenance.prune_shelf import ShelfPruneResult, prune_shelf
-from pipelines.maintenance.verify import verify
-from pipelines.maintenance.verify_shelf import verify_shelf
-from pipelines.shelf.local_record import RECORD, waiting_nights
+from pipelines.maintenance.prune import ShelfPruneResult, prune, prune_shelf
+from pipelines.maintenance.verify import verify, verify_shelf
 from pipelines.shelf.object_store import ObjectStore
-from pipelines.shelf.shelf_list import newest_manifests, read_night
+from pipelines.shelf.shelf_list import RECORD, newest_manifests, read_night, waiting_nights
 from pipelines.shelf.shelving import Shelver
 from tests.support.shelves import NOW, Calls, Killed, MemoryShelf, files, shelve, take
 from warehouse.contract.states import ACCEPTED, PRUNED, REJECTED

@@ -9,19 +9,21 @@ from unittest import mock
 
 import pytest
 
-from pipelines.landing import sealed_json, snapshots
-from pipelines.landing.sealed_json import Damaged
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
-from pipelines.maintenance.verify import BodiesAway, require_landing, verify_landing
-from pipelines.maintenance.verify_shelf import verify_shelf
+from pipelines.maintenance.verify import BodiesAway, require_landing, verify_landing, verify_shelf
 from pipelines.shelf import shelf_list, shelving
-from pipelines.shelf.address import StoreAddress
-from pipelines.shelf.fetching import fetch
-from pipelines.shelf.merging import FollowedNight
+from pipelines.shelf.arrival import FollowedNight, fetch
 from pipelines.shelf.night_manifest import decode
-from pipelines.shelf.object_keys import LATEST, manifest_key
-from pipelines.shelf.object_store import ObjectStore, StoreFailed
-from pipelines.shelf.probe import BreaksItsWord
+from pipelines.shelf.object_store import (
+    LATEST,
+    BreaksItsWord,
+    ObjectStore,
+    StoreAddress,
+    StoreFailed,
+    manifest_key,
+)
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from tests.crash import nights
 from tests.support.shelves import (
@@ -191,7 +193,7 @@ def test_a_shelf_of_the_first_format_goes_on(home: Path, tmp_path: Path) -> None
     shelf, key = memory.reached(), manifest_key(SECOND, 1)
     first = shelf.get(key)
     assert first is not None
-    assert "format" not in sealed_json.parse(first.content, Path(key))
+    assert "format" not in night_folders.parse(first.content, Path(key))
     take(other, shelf)
     reject(home, "this is why")
     reject(other, "that is why")
@@ -270,14 +272,14 @@ def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
     key = shelf_list.newest_manifests(shelf)[FIRST]
     content = shelf.get(key)
     assert content is not None
-    parsed = sealed_json.parse(content.content, Path(key))
+    parsed = night_folders.parse(content.content, Path(key))
     for change in (
         {"snapshot_id": "../../x"},
         {"files": [parsed["files"][0] | {"name": "../x"}]},
         {"strange": 1},
     ):
         with pytest.raises(Damaged):
-            decode(json_bytes(sealed_json.with_seal(parsed | change)), key)
+            decode(json_bytes(night_folders.with_seal(parsed | change)), key)
     with pytest.raises(Damaged):
         decode(content.content.replace(b"accepted", b"rejected"), key)
 

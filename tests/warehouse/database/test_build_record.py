@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.books import Amount, Night, night, published, totals, written
 from warehouse.database.ddl import schema_version
+from warehouse.database.load import MEMORY, connect
 from warehouse.database.publish import NotPublished, publish
 from warehouse.database.versions import seal
-from warehouse.database.work_copy import MEMORY, connect
 from warehouse.sql.checks import CheckResult
 from warehouse.storage.layout import (
     DATABASE,
@@ -182,8 +182,8 @@ def test_a_book_that_needs_more_memory_gets_it(
         tried.append(memory)
         return connect(layout, file, memory)
 
-    monkeypatch.setattr("warehouse.database.work_copy.MEMORY", ("1MB", "2MB", "2GB"))
-    monkeypatch.setattr("warehouse.database.work_copy.connect", counting)
+    monkeypatch.setattr("warehouse.database.load.MEMORY", ("1MB", "2MB", "2GB"))
+    monkeypatch.setattr("warehouse.database.load.connect", counting)
     assert published(layout, [FIRST, SECOND], "a").loaded == (FIRST.day, SECOND.day)
     assert tried == ["1MB", "2MB", "2GB"]
 
@@ -199,6 +199,6 @@ def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
         shutil.rmtree(layout.warehouse / "versions" / ".tmp-a")
         raise NotPublished(("n",), ("it is wrong",))
 
-    monkeypatch.setattr("warehouse.database.verification.run_checks", failing)
+    monkeypatch.setattr("warehouse.database.new_version.run_checks", failing)
     with pytest.raises(NotPublished, match="it is wrong"):
         published(layout, [FIRST], "a")

@@ -16,7 +16,7 @@ from tests.support.books import BUILT_AT, Amount, Night, night, totals, written
 from tests.support.shared import some_daily
 from tests.warehouse.query.test_older_clients import OLDER, asked, printed
 from warehouse.contract.book import BOOK
-from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.ops import OPS
 from warehouse.database.load import FileChanged
 from warehouse.database.publish import Published, publish

@@ -15,7 +15,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing.manifest import Manifest
 from tests.performance.past import Past, add_night
-from warehouse.database import work_copy
+from warehouse.database import load
 from warehouse.storage.layout import DATABASE, Layout
 
 ROWS = 9_876
@@ -66,10 +66,10 @@ def _nightbook(layout: Layout) -> Nightbook:
 def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Publish a staged night; how many row groups of each table that scanned."""
     scanned: dict[str, int] = {}
-    connect = work_copy.connect
+    connect = load.connect
     with monkeypatch.context() as patched:
         patched.setattr(
-            work_copy,
+            load,
             "connect",
             lambda *about: Watched(connect(*about), scanned, layout.home / "profile.json"),
         )
@@ -125,9 +125,9 @@ def test_a_night_is_put_in_with_one_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each commit waits until the disk has all that was copied, so a night has one, at the end."""
-    layout, past, connect = Layout(tmp_path), Past(ROWS), work_copy.connect
+    layout, past, connect = Layout(tmp_path), Past(ROWS), load.connect
     statements: list[str] = []
-    monkeypatch.setattr(work_copy, "connect", lambda *about: Told(connect(*about), statements))
+    monkeypatch.setattr(load, "connect", lambda *about: Told(connect(*about), statements))
     for number in range(3):
         statements.clear()
         manifest = add_night(layout, past, number, staged=True)
@@ -203,4 +203,4 @@ def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
 )
 def test_groups_of_rows_fit_a_night(rows: int, size: int) -> None:
     """A night from a third of a usual group to a whole one has a group of its own size."""
-    assert work_copy.group_for(rows) == size
+    assert load.group_for(rows) == size

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.books import Amount, Night, exact, night, published
-from warehouse.export import csv_files
-from warehouse.export.csv_files import field, harmless
+from warehouse.export import staged_tables
 from warehouse.export.export import FORMATS, Exported, NotExported, export
+from warehouse.export.staged_tables import field, harmless
 from warehouse.storage.layout import Layout
 
 HOSTILE = (
@@ -80,7 +80,7 @@ def named(done: Exported, end: str) -> Path:
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     """A CSV file as Python's own reader sees it."""
-    text = path.read_bytes().decode().removeprefix(csv_files.BYTE_ORDER_MARK)
+    text = path.read_bytes().decode().removeprefix(staged_tables.BYTE_ORDER_MARK)
     csv.field_size_limit(10**7)
     return list(csv.DictReader(io.StringIO(text, newline="")))
 

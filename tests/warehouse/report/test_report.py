@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.books import BUILT_AT, Amount, Night, night, row, written
-from warehouse.contract import wording as counts
+from warehouse.contract import model as counts
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.database.publish import publish
 from warehouse.query.read import run

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.books import Amount, make_macros, night, published
 from warehouse.contract.book import BOOK
-from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.lake import HOLDINGS
 from warehouse.sql.checks import CheckResult, every_check, run_checks
 from warehouse.storage.layout import Layout
 

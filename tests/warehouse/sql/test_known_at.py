@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests.support.books import Amount, Night, night, row, written
-from warehouse.contract.decisions import DECISIONS
+from warehouse.contract.ops import DECISIONS
 from warehouse.database.publish import publish
 from warehouse.storage.layout import Layout
 

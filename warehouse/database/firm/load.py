@@ -15,9 +15,8 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BALANCES, BOOK
 from warehouse.contract.firm import GATE, NIGHTS, OF_SOURCES, of_firm
-from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.model import and_more, count_of, literal, quote_identifier
 from warehouse.contract.ops import NIGHTLY
-from warehouse.contract.wording import and_more, count_of
 from warehouse.database import ddl
 from warehouse.database.firm.ddl import NEWEST, NIGHTLY_VIEWS, rows_of, stored_as
 from warehouse.query.firm_state import Night

@@ -20,7 +20,7 @@ from warehouse.contract.model import literal
 from warehouse.contract.ops import BUILD
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database import ddl as ddl_of_source
-from warehouse.database import work_copy
+from warehouse.database import load
 from warehouse.database.firm import ddl, gate
 from warehouse.database.firm.load import (
     SourceUnreadable,
@@ -105,7 +105,7 @@ def publish_firm(
             layout,
             file,
             fresh=fresh,
-            last=lambda memory: work_copy.last(layout, file, memory, ddl.schema_version()),
+            last=lambda memory: load.last(layout, file, memory, ddl.schema_version()),
             empty=lambda memory: _empty(layout, file, memory),
             build=lambda connection: _build(connection, layout, build, say),
         )
@@ -114,19 +114,19 @@ def publish_firm(
 
 
 def _empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-    work_copy.remove(file)
-    connection = work_copy.connect(layout, file, memory)
-    work_copy.run_all(connection, ddl.structure())
+    load.remove_copy(file)
+    connection = load.connect(layout, file, memory)
+    load.run_all(connection, ddl.structure())
     connection.execute("commit")
     # The columns of views are those that an empty warehouse of one source has.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
-    work_copy.run_all(connection, (*pattern, *ddl_of_source.surface()))
+    load.run_all(connection, (*pattern, *ddl_of_source.surface()))
     connection.execute("use draft")
     connection.execute("begin")
-    work_copy.run_all(connection, ddl.tables_of_views(_PATTERN))
-    work_copy.run_all(connection, ddl.surface(None))
+    load.run_all(connection, ddl.tables_of_views(_PATTERN))
+    load.run_all(connection, ddl.surface(None))
     connection.execute("commit")
     connection.execute(f"detach {_PATTERN}")
     connection.execute("begin")
@@ -153,12 +153,12 @@ def _build(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say
         gate.note_shared_portfolios(connection, build.firm.owners)
         shared = gate.set_aside(connection)
         shared_lately = gate.set_aside_lately(connection, newest)
-        work_copy.run_all(connection, ddl.surface(newest, shared, shared_lately))
+        load.run_all(connection, ddl.surface(newest, shared, shared_lately))
         for table in RECONCILED if build.reconciled is not None else ():
             fill(connection, table, (build.reconciled or {}).get(table.name, ()))
         _note_build(connection, newest, build)
         state = state_of(connection)
-        work_copy.complete(connection)
+        load.complete(connection)
     if kept and kept != layout.database.resolve():
         changes += (f"the last version of this file is damaged: {kept.parent.name} was used",)
     return FirmBook(database=layout.database, newest=newest, state=state, changes=changes)

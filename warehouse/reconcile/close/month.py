@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
 from warehouse.reconcile.model import ClosedDay, Closing, Restatement, RunResult, Signature

@@ -19,7 +19,7 @@ import msgspec
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.month import Month, closings_of
 from warehouse.reconcile.model import (

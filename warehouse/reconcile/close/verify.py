@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.reconcile.book import copy_table
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.month import Month, first_and_last, month_of

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.amounts import (

@@ -14,7 +14,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import exact
 from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.dates import date_of, is_date

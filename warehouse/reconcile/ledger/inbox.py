@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import FilePart, Unused
 from warehouse.reconcile.settings.config import LEDGER, Config

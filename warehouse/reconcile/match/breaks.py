@@ -15,7 +15,7 @@ from itertools import chain, product
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile import book

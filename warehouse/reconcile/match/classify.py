@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.book import copy_table
 from warehouse.reconcile.match import compare

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.exact import EXACT, plain
 from warehouse.reconcile.book import display_names
 from warehouse.reconcile.match import compare

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.model import literal
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of, literal
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_table
 from warehouse.reconcile.model import (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
-from warehouse.contract.wording import and_more
+from warehouse.contract.model import and_more
 from warehouse.reconcile.model import DaySettings, Notice
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import TEMPLATE, Config

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
     Break,
     Notice,

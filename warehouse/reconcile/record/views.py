@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.exact import exact, fit_decimal
 from warehouse.reconcile.model import (
     ACCEPTED,

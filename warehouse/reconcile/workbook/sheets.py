@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from warehouse.query.lookup_key import key_of_names
+from warehouse.query.origins import key_of_names
 from warehouse.reconcile.book import in_name_cell
 from warehouse.reconcile.model import (
     ACCEPTED,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
     ACCEPTED,
     AGE_BANDS,

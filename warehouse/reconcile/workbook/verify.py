@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import python_calamine
 from xlsxwriter.utility import xl_rowcol_to_cell
 
-from warehouse.contract.wording import and_more, count_of
+from warehouse.contract.model import and_more, count_of
 from warehouse.exact import EXACT
 from warehouse.reconcile.book import display_names, in_name_cell
 from warehouse.reconcile.model import (

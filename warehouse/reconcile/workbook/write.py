@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
-from warehouse.query.lookup_key import key_of_names, lookup_key
+from warehouse.query.origins import key_of_names, lookup_key
 from warehouse.reconcile.book import columns, copy_table, display_names, in_name_cell
 from warehouse.reconcile.model import Result, RunResult
 from warehouse.reconcile.record.record import Record

@@ -8,8 +8,7 @@ from decimal import ROUND_DOWN, Decimal, localcontext
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
-from warehouse.contract.model import literal
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of, literal
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import (

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
-from warehouse.contract.model import literal
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of, literal
 from warehouse.report import blocks, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Section, TableColumn, note, sentence_section, with_rows

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
+from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, HELD
-from warehouse.contract.wording import count_of
 from warehouse.query.firm_state import FirmState
 from warehouse.report import blocks, wording
 from warehouse.report.answers import QueryRows, ask, query

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.model import count_of
 from warehouse.contract.states import COMPLETE
-from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
 from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Section, TableColumn, note

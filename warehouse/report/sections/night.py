@@ -9,9 +9,8 @@ from datetime import date, datetime, timedelta
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
-from warehouse.contract.model import literal
+from warehouse.contract.model import count_of, literal
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
-from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, note

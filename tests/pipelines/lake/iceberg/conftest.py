@@ -15,8 +15,7 @@ import pytest
 
 from pipelines.lake import placement
 from pipelines.landing import snapshots
-from pipelines.shelf.address import StoreAddress
-from pipelines.shelf.object_store import ObjectStore, open_store
+from pipelines.shelf.object_store import ObjectStore, StoreAddress, open_store
 from pipelines.shelf.shelving import Shelver
 from tests.support import environments, object_stores, postgres
 from tests.support.nights import STARTED, small, take

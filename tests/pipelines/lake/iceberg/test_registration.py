@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.lake.iceberg.errors import Conflict, ForeignTable
+from pipelines.lake.iceberg.address import Conflict, ForeignTable
 from pipelines.shelf.night_manifest import NightManifest
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from tests.support import iceberg_engines as engines
@@ -174,7 +174,7 @@ def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
     iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """Only then may its files go; every other tag still gives its night."""
-    from pipelines.lake.iceberg.expiry import expire  # noqa: PLC0415 - see `iceberg`
+    from pipelines.lake.iceberg.registration import expire  # noqa: PLC0415 - see `iceberg`
 
     going, *staying = [home.take(str(day), STARTED + timedelta(days=day)) for day in range(4)]
     iceberg.register(each_catalog, "pruning", home.store)

@@ -12,8 +12,7 @@ from tests.support.books import Amount, Night, night, published, row
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.query.formats import text
 from warehouse.query.read import run
-from warehouse.sql.dictionary.questions import QUESTIONS
-from warehouse.sql.dictionary.render import FILE
+from warehouse.sql.dictionary.render import FILE, QUESTIONS
 from warehouse.storage.layout import Layout
 
 LONGEST = 12

@@ -1,27 +1,95 @@
-"""`nightbook accept ID` and `nightbook reject ID`: a person decides on a night, or on a lesson."""
+"""The commands that change past nights: `accept`, `reject`, `rebuild` and `shelve`."""
 
 import re
 from datetime import date
 
-from assets.commands.dry_run import print_changes
-from assets.console.invocation import command_for, full_command
-from assets.console.user import user_name
-from assets.console.version import program_version
-from assets.home.rehearsal import rehearsing
-from assets.home.writer_lock import writing
+from assets.console.invocation import command_for, full_command, program_version, user_name
+from assets.console.rows import print_records
+from assets.home.rehearsal import ROWS, Change, changes, rehearsing, state_changes
+from assets.home.writer_lock import writing, writing_aloud
 from assets.nightbook import Nightbook
-from assets.publishing import decision, publish
-from assets.publishing.open_tables import register_after_deciding
-from assets.publishing.shelf import ask_shelf, shelf_of, shelve_after_deciding
+from assets.publishing import publish, shelf
+from assets.publishing import publish as decision
+from assets.publishing import shelf as open_tables
+from assets.publishing.publish import SPARK, rebuild, rebuild_on_spark
+from assets.publishing.shelf import (
+    ask_shelf,
+    fetch_and_publish,
+    register_after_deciding,
+    shelf_of,
+    shelve_after_deciding,
+)
 from pipelines import night
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
-from warehouse.contract.wording import count_of
+from warehouse.contract.model import count_of, first_lines
+from warehouse.database.publish import Published
 from warehouse.query.printable import printable
 from warehouse.report.build import LATEST, ReportFailed, report
 from warehouse.storage.layout import Layout
+
+
+def shelve(nightbook: Nightbook) -> int:
+    """Shelve what is not on the shelf; each night run does it by itself."""
+    address = shelf.require_shelf(nightbook, "shelve")
+    with writing_aloud(nightbook, "shelving") as heard:
+        nights, registered = shelf.shelve(heard), open_tables.register(heard)
+    if registered:
+        print(f"{count_of(len(registered), 'night')} registered as Iceberg tables.")
+    if nights:
+        print(f"{count_of(len(nights), 'night')} shelved, to {nights[-1]}: {address.url}")
+    else:
+        print(f"Every judged night is on the shelf as it is here: {address.url}")
+    return 0
+
+
+def publish_fetched(nightbook: Nightbook, *, with_landing: bool) -> int:
+    """Make or refresh the warehouse of this home from the shelf."""
+    address = shelf.require_shelf(nightbook, "publish")
+    with writing_aloud(nightbook, "fetching") as heard:
+        fetched = fetch_and_publish(heard, with_landing=with_landing)
+    count = count_of(fetched.result.on_shelf, "night")
+    if fetched.published is None:
+        print(f"{address.url}: {count}, all of them here already.")
+        return 0
+    new = len(fetched.result.fetched)
+    print(f"{address.url}: {count}, {new} of them new or changed.\n  {nightbook.layout.database}")
+    print(f"Questions: {command_for(nightbook.layout)} query 'from holdings_by_asset'")
+    return 0
+
+
+SHOWN = 40
+COLUMNS = ("date", "what", "name", "is_custom_asset", "before", "after")
+NOTHING = "none"
+
+
+def print_changes(before: Layout, after: Layout, form: str | None) -> None:
+    """Print what differs between a home and its rehearsal: states, rows, exact totals."""
+    states, differences = state_changes(before, after), changes(before, after)
+    if form:
+        print_records(form, COLUMNS, [*states, *differences])
+        return
+    print("Nothing was written. What it would change:")
+    for state in states:
+        print(f"  {state.date}  snapshot {state.name}: {state.before or NOTHING} -> {state.after}")
+    lines = list(map(_line, differences))
+    for line in first_lines(lines, SHOWN, "change", "--format csv lists them all"):
+        print(f"  {line}")
+    if not differences:
+        print("  no row and no total of any night")
+
+
+def _line(change: Change) -> str:
+    """Return a change on one line; rows that change in content alone say so."""
+    before, after = change.before or NOTHING, change.after or NOTHING
+    values = "other content" if before == after else f"{before} -> {after}"
+    if change.what == ROWS:
+        return f"{change.date}  rows of {change.name}: {values}"
+    custom = " (custom)" if change.is_custom_asset else ""
+    return printable(f"{change.date}  total of {change.name}{custom}: {values}")
+
 
 _LESSON = re.compile(r"[0-9a-f]{8}")
 
@@ -201,3 +269,36 @@ def _next_command(nightbook: Nightbook, day: date) -> str:
     if day == night.business_date(nightbook.settings(), nightbook.now()):
         return f"Its workbook: {program} export --as-of {day}"
     return f"Its workbook, and the check in Dagster: {program} run --date {day}"
+
+
+def rebuild_nights(
+    nightbook: Nightbook,
+    *,
+    from_landing: bool,
+    engine: str | None = None,
+    dry_run: bool = False,
+    form: str | None = None,
+) -> int:
+    """Make everything again, offline; decisions stay as they were made."""
+    is_all = from_landing or engine is not None  # what Spark flattens is the landing zone
+    if dry_run:
+        with rehearsing(nightbook) as rehearsal:
+            _rebuild(rehearsal, engine, from_landing=is_all)
+            print_changes(nightbook.layout, rehearsal.layout, form)
+        return 0
+    with writing_aloud(nightbook, "rebuilding") as heard:
+        published = _rebuild(heard, engine, from_landing=is_all)
+    source = "the landing zone" if is_all else "the lake"
+    passed = sum(check.is_ok for check in published.checks)
+    nights = count_of(len(published.loaded), "night")
+    print(
+        f"Rebuilt from {source}{' on Spark' * (engine == SPARK)}: {nights}, {passed} of "
+        f"{len(published.checks)} checks passed.\n  {published.database}"
+    )
+    return 0
+
+
+def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) -> Published:
+    if engine == SPARK:
+        return rebuild_on_spark([nightbook])[0]
+    return rebuild(nightbook, from_landing=from_landing)

@@ -1,8 +1,4 @@
-"""Where the accounts of a position stand in the landed bytes: JSON path, bytes and text.
-
-Rows carry no place. The records are taken apart once more by what flattening takes them apart with,
-and nothing is printed anew: every text is cut out of the body whose SHA-256 was checked.
-"""
+"""Accounts and balances: read again from what was landed, and flattened into rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,18 +7,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.edge import models
-from pipelines.flatten.landed_records import LandedAnswer, landed_answers
-from pipelines.flatten.record_batches import COLUMNS
+from pipelines.flatten.columns import COLUMNS, Level
+from pipelines.flatten.listings import LandedAnswer, landed_answers
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
-from pipelines.records.issues import Notes
-from pipelines.records.json_text import Members, read
-from pipelines.records.schema import RecordShape
-from pipelines.records.split import Element, once
-from pipelines.records.tolerant_reader import AnswerPath, TolerantReader, UnusableRecord
-from pipelines.records.unknown_amounts import leaves
+from pipelines.records.fast_reader import Element, once
+from pipelines.records.json_text import Members, Notes, read_json
+from pipelines.records.schema import PORTFOLIO, RecordShape
+from pipelines.records.tolerant_reader import AnswerPath, TolerantReader, UnusableRecord, leaves
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.storage.layout import Layout
 
@@ -173,7 +169,7 @@ def _has_twins(position: Raw, accounts: Raw) -> bool:
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
     around = [whole[:first], b"null" if inner else b"", whole[first + len(inner) :]]
-    members = read(b"".join(around))
+    members = read_json(b"".join(around))
     return not isinstance(members, Members) or members.repeated
 
 
@@ -184,7 +180,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAcc
         return
     for number, raw in enumerate(raws):
         here = place.element(number)
-        members = read(bytes(raw))
+        members = read_json(bytes(raw))
         reader = TolerantReader(cut.record.request_no, Notes(), COLUMNS, schema.PORTFOLIO.name)
         try:
             reader.record(members, _ACCOUNT, here, money=True)
@@ -215,3 +211,92 @@ def _amounts(
             for name in names:
                 raw, here = _MEMBERS.decode(raw)[name], here.member(name)
             yield Stated(bucket, leaf.state), (text, cut.element(raw, here))
+
+
+class AmountField(NamedTuple):
+    """One amount field of a balance: the `free` of `trading`."""
+
+    bucket: str
+    state: str
+    source: str
+
+
+def _parts() -> tuple[AmountField, ...]:
+    shape = PORTFOLIO
+    for name in ("positions", "accounts", "balance"):
+        inner = shape.fields[name].shape
+        if inner is None:
+            raise TypeError(f"{shape.name}.{name} has no shape")
+        shape = inner
+    return tuple(
+        AmountField(bucket.name, state.name, state.source)
+        for bucket in shape.fields.values()
+        if bucket.shape is not None
+        for state in bucket.shape.fields.values()
+    )
+
+
+PARTS = _parts()
+
+
+class Amounts(NamedTuple):
+    """Amounts in long form: the account each belongs to, bucket, state and text."""
+
+    accounts: Any
+    buckets: pa.Array
+    states: pa.Array
+    texts: pa.Array
+
+
+def read_amounts(accounts: Level) -> Amounts:
+    """Return all amounts of a batch, by account and then in the order of section 2.5."""
+    texts = [accounts.columns[part.source] for part in PARTS]
+    # A table of accounts by amount fields: true where an amount stands. Read row by row, the places
+    # of its true cells give account and field of every amount at once, in the order of accounts; no
+    # Python object is made for an amount.
+    valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
+    flat = np.flatnonzero(valid.ravel())
+    account, part = np.divmod(flat, len(PARTS))
+    documented = Amounts(
+        account,
+        pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
+        pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
+        # The columns one below the other: field `part` of an account lies `part` columns further
+        # on.
+        pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
+    )
+    undocumented = accounts.columns.get("Account.other")
+    return documented if undocumented is None else _with(documented, undocumented)
+
+
+def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
+    rows = pc.list_flatten(undocumented)
+    return Amounts(
+        np.concatenate(
+            [
+                documented.accounts,
+                pc.list_parent_indices(undocumented).to_numpy(zero_copy_only=False),
+            ]
+        ),
+        pa.concat_arrays([documented.buckets, pc.struct_field(rows, "bucket")]),
+        pa.concat_arrays([documented.states, pc.struct_field(rows, "state")]),
+        pa.concat_arrays([documented.texts, pc.struct_field(rows, "amount")]),
+    )
+
+
+def count_per_account(accounts: Level) -> pa.Array:
+    """Return how many amounts each account states; NULL where its balance is broken."""
+    listed = accounts.columns.get("Account.balance#")
+    if listed is not None:
+        return listed
+    valid = [
+        accounts.columns[part.source].is_valid().to_numpy(zero_copy_only=False) for part in PARTS
+    ]
+    counts = np.sum(valid, axis=0, dtype=np.int32)
+    return pa.array(counts, pa.int32())
+
+
+def place_of(row: int, amounts: Amounts) -> tuple[int, str]:
+    """Return the account of an amount, and the rest of its path."""
+    bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
+    return int(amounts.accounts[row]), f".balance.{bucket}.{state}"

@@ -1,7 +1,4 @@
-"""The decision on a night, as a person makes it in Dagster: accepted or rejected, and why.
-
-The job `decide_night` makes it, and then all that follows: warehouse, workbook, report, checks.
-"""
+"""The asset that decides whether a night is accepted or held."""
 
 import contextlib
 import dataclasses
@@ -10,11 +7,11 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.graph.published.warehouse import DECISION, decision_metadata
 from assets.graph.step import DECIDE, NightStep, name_snapshot, night_step
+from assets.graph.warehouse import DECISION, decision_metadata
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
-from assets.publishing import decision as deciding
+from assets.publishing import publish as deciding
 from assets.publishing.shelf import ask_shelf
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import NoSuchSnapshot, NotToBeDecided, NoWhy, Snapshot

@@ -1,1 +1,0 @@
-"""What is published of a night: the warehouse and its views, files for people, decisions."""
