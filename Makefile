@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup sides demo run dev test suite check unit torture lakehouse bench mutants lint dictionary pictures lock clean
+.PHONY: help setup sides demo run dev test suite coverage check unit torture lakehouse bench mutants lint dictionary pictures lock clean
 
 # Hundreds of interpreters start during the tests: whoever forbids bytecode has each compile anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,9 +23,9 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@echo "Ready: $(BIN)/nightbook"
 
 # What only tests need, one virtual environment a file of tests/environments; tests skip, saying so, without it.
-# Spark is half a gigabyte and of no use without Java; peers, mutants and the lakehouse belong to their own doors.
+# Spark is half a gigabyte and of no use without Java; peers, mutants, coverage and the lakehouse belong to their own doors.
 ICEBERG    := iceberg duckdb-iceberg spark-iceberg
-LEFT_OUT   := peers mutants lakehouse $(ICEBERG) $(if $(shell command -v java),,spark)
+LEFT_OUT   := peers mutants lakehouse coverage $(ICEBERG) $(if $(shell command -v java),,spark)
 ALL_SIDES  := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
 # Those that only long tests need. The largest is begun first: two are made at a time.
 LONG_SIDES := $(filter clients dg fuzz kubernetes spark,$(ALL_SIDES))
@@ -62,6 +62,12 @@ suite: setup
 	@[ -d .hypothesis ] || $(BIN)/python -m pytest -qq --collect-only > /dev/null || true
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
+coverage: setup sides .side/coverage/ready ## the tests, and the share of the lines that they run
+	@rm -f .coverage .coverage.*
+	@PYTHONPATH="$$(echo .side/coverage/lib/python*/site-packages)" $(BIN)/python -m coverage run -m pytest -n 3 --dist worksteal
+	@PYTHONPATH="$$(echo .side/coverage/lib/python*/site-packages)" $(BIN)/python -m coverage combine --quiet
+	@PYTHONPATH="$$(echo .side/coverage/lib/python*/site-packages)" $(BIN)/python -m coverage report
+
 # Tests that need no night: the house, the client, the sandbox, what is landed, who asks the warehouse.
 UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/test_completeness.py \
         tests/pipelines/edge tests/pipelines/sandbox tests/pipelines/landing tests/pipelines/test_settings.py \
@@ -73,9 +79,10 @@ check: setup ## lint, types and unit tests: under a minute
 unit: setup
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNIT)
 
+# TESTS="tests/pipelines tests/assets" runs a part of them, as each shard of the nightly workflow does.
 torture: setup sides ## the long tests, whole: two hours and more on two cores
 	@$(call make_sides,$(LONG_SIDES))
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture $(TESTS)
 
 # Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
 STORES := lakehouse image iceberg duckdb-iceberg engines $(if $(shell command -v npm),azurite) $(if $(shell command -v java),spark spark-iceberg)
