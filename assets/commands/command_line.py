@@ -267,7 +267,7 @@ _ALL = (
         "publish",
         "make or refresh this home's warehouse from the nights on the shelf",
         option("--with-landing", is_flag=True, help="the bodies as well"),
-        run="nights.publish_fetched",
+        run="nights.publish_shelf",
         traits=WITHOUT_HOME | WRITES,
     ),
     command(

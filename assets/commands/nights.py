@@ -45,7 +45,7 @@ def shelve(nightbook: Nightbook) -> int:
     return 0
 
 
-def publish_fetched(nightbook: Nightbook, *, with_landing: bool) -> int:
+def publish_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
     """Make or refresh the warehouse of this home from the shelf."""
     address = shelf.require_shelf(nightbook, "publish")
     with writing_aloud(nightbook, "fetching") as heard:
