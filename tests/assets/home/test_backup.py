@@ -71,7 +71,7 @@ def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
     said = keeper("backup", str(backup))
     assert (said.code, said.out) == (code, "")
     assert "No backup was written, and one that was there stays as it was" in said.err
-    assert "did not expect" not in said.err
+    assert "unexpected error" not in said.err
     assert "restored" not in said.err
     assert backup.read_bytes() == before
     assert [path.name for path in backup.parent.iterdir()] == [backup.name]

@@ -37,12 +37,12 @@ def die(*_, **__):
 """
 BY_HAND = f"""{START}
 from pipelines import night, settings
-from pipelines.pull import tonight
+from pipelines.pull import pull
 from warehouse.storage.layout import Layout
 from warehouse.progress import Say
 from warehouse.contract.book import BOOK
 chosen = settings.read(variables, api=True)
-manifest = tonight.take(chosen, now, "0")
+manifest = pull.take(chosen, now, "0")
 if sys.argv[2] == "flattened":
     night.stage_portfolios(Layout(chosen.home), manifest)
     night.stage_venues(Layout(chosen.home), manifest)

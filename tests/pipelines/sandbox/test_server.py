@@ -120,9 +120,9 @@ def test_a_server_runs_until_it_is_interrupted() -> None:
     program = (
         # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from pipelines.sandbox import application, server\n"
+        "from pipelines.sandbox import server\n"
         "from pipelines.sandbox.world import world\n"
-        "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
+        "app = server.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
         "try:\n"
         "    with server.serve(app) as served:\n"
         "        print(served.origin, flush=True)\n"
