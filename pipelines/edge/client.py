@@ -5,7 +5,7 @@
             print(portfolio.name, len(portfolio.positions))
 
 `fetch` and `fetch_all` give the exact bytes for those who keep them. One client is shared by
-threads. How an attempt is made is in `exchange`, when another is made in `attempts`.
+threads. One attempt is in `sending.exchange`, the retry policy in `sending.retries`.
 """
 
 import queue
@@ -29,13 +29,11 @@ from pipelines.edge.requests import Call, is_same_id
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.response.strict import require_strict
-from pipelines.edge.sending.attempts import Attempts, Event, Reply
-from pipelines.edge.sending.backoff import Budget, Persistence
-from pipelines.edge.sending.clock import Clock, measured_skew
-from pipelines.edge.sending.exchange import Sender
-from pipelines.edge.sending.limiter import TRIPS_AT, Limiter
-from pipelines.edge.sending.pace import Pacer
-from pipelines.edge.sending.transport import OneShot, checked_origin
+from pipelines.edge.sending.clock import Clock
+from pipelines.edge.sending.exchange import ApiResponse, Sender
+from pipelines.edge.sending.limiter import BREAKER_THRESHOLD, Limiter
+from pipelines.edge.sending.retries import Event, RetryingSender, RetryMode
+from pipelines.edge.sending.transport import OneShotTransport, parse_origin
 from pipelines.edge.signing import Credentials
 
 _HEADERS = {
@@ -45,8 +43,8 @@ _HEADERS = {
     "user-agent": "nightbook",
 }
 # Calls that may go while others rest: enough to tell a venue that fails from a service.
-SPARE = TRIPS_AT
-_Done = tuple[Call, Reply | EdgeError | BaseException]
+SPARE = BREAKER_THRESHOLD
+_Done = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
 _Model = TypeVar("_Model")
 
@@ -92,38 +90,33 @@ class EdgeClient:
         on_event: Callable[[Event], None] | None = None,
         on_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
-        url = checked_origin(origin)
+        url = parse_origin(origin)
         ends = None if deadline is None else monotonic() + deadline
         self._concurrency = concurrency
-        self._clock = Clock(clock)
         self._http = httpx.Client(
-            transport=transport or OneShot(tls=url.scheme == "https"),
+            transport=transport or OneShotTransport(tls=url.scheme == "https"),
             headers=_HEADERS,
             trust_env=False,
             follow_redirects=False,
         )
         # No cookie is kept, so none is ever sent.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._gate = Limiter(concurrency, ends, monotonic)
-        self._wire = Sender(
+        self._limiter = Limiter(concurrency, ends, monotonic, sleep)
+        self._sender = Sender(
             http=self._http,
             origin=url,
             credentials=credentials,
-            clock=self._clock,
+            clock=Clock(clock),
             limits=limits or Limits(),
             monotonic=monotonic,
-            ends=ends,
+            deadline=ends,
             spool_dir=spool_dir,
             on_bytes=on_bytes,
         )
-        doze = sleep or self._gate.stopped.wait  # so that closing the client wakes all
-        pacer, budget = Pacer(monotonic), Budget()
-        self._attempts = Attempts(
-            self._wire, self._gate, pacer, budget, sleep=doze, rng=rng, on_event=on_event
-        )
+        self._retries = RetryingSender(self._sender, self._limiter, rng=rng, on_event=on_event)
 
     def __repr__(self) -> str:
-        return f"EdgeClient({str(self._wire.origin)!r})"
+        return f"EdgeClient({str(self._sender.origin)!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -138,20 +131,20 @@ class EdgeClient:
 
     def seconds_until_deadline(self) -> float | None:
         """Return seconds until the deadline; None without one."""
-        return self._gate.seconds_until_deadline()
+        return self._limiter.seconds_until_deadline()
 
     def close(self) -> None:
         """Send nothing more, wake whoever waits to, and end what is under way."""
-        self._gate.stopped.set()
+        self._limiter.closed.set()
         self._http.close()
 
-    def fetch(self, call: Call) -> Reply:
+    def fetch(self, call: Call) -> ApiResponse:
         """Return the checked answer to a call, whose body the caller closes; raises `EdgeError`."""
-        return self._attempts.fetch(call)
+        return self._retries.fetch(call)
 
     def fetch_all(
-        self, calls: Iterable[Call], persistence: Persistence = Persistence.OPTIONAL
-    ) -> Iterator[tuple[Call, Reply | EdgeError]]:
+        self, calls: Iterable[Call], mode: RetryMode = RetryMode.OPTIONAL
+    ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
         """Yield every call with its answer or its error, as they come, within the bound.
 
         After a refused key nothing more is sent: the remaining calls have that error too. Whoever
@@ -164,7 +157,7 @@ class EdgeClient:
         resting = _WaitingCalls(lambda: done.put(None))
 
         def work(call: Call) -> None:
-            done.put((call, self._outcome(call, resting.note, persistence)))
+            done.put((call, self._outcome(call, resting.note, mode)))
 
         pool = ThreadPoolExecutor(self._concurrency + SPARE, "edge")
         try:
@@ -180,7 +173,7 @@ class EdgeClient:
                     continue
                 call, outcome = ready
                 under_way -= 1
-                if not isinstance(outcome, Reply | EdgeError):
+                if not isinstance(outcome, ApiResponse | EdgeError):
                     raise outcome
                 yield call, outcome
         finally:
@@ -218,22 +211,22 @@ class EdgeClient:
         """
         call = requests.list_venues()
         where = f"GET {call.path}"
-        answer = self._wire.attempt(call, where, self._gate.accept_key)
-        if isinstance(answer, EdgeError):
-            if self._gate.stopped.is_set():
+        response = self._sender.send(call, where, self._limiter.accept_key)
+        if isinstance(response, EdgeError):
+            if self._limiter.closed.is_set():
                 raise Stopped(where)
-            return ServiceCheck(reached=False, status=None, skew_ms=None, error=answer)
-        skew = measured_skew(answer.headers, answer.sent, answer.received)
-        skew_ms = None if skew is None else skew.ahead
-        error = self._attempts.fault(call, where, answer)
-        answer.body.close()
-        return ServiceCheck(reached=True, status=answer.status, skew_ms=skew_ms, error=error)
+            return ServiceCheck(reached=False, status=None, skew_ms=None, error=response)
+        skew_ms = None if response.skew is None else response.skew.ahead
+        result = self._sender.check(call, where, response)
+        response.body.close()
+        error = result if isinstance(result, EdgeError) else None
+        return ServiceCheck(reached=True, status=response.status, skew_ms=skew_ms, error=error)
 
     def _outcome(
-        self, call: Call, rests: Callable[[bool], None], persistence: Persistence
-    ) -> Reply | EdgeError | BaseException:
+        self, call: Call, rests: Callable[[bool], None], mode: RetryMode
+    ) -> ApiResponse | EdgeError | BaseException:
         try:
-            return self._attempts.fetch(call, rests, persistence)
+            return self._retries.fetch(call, rests, mode)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             return error
 
@@ -247,12 +240,12 @@ class EdgeClient:
             raise Misread("another id than the one asked for", f"GET {call.path}")
         return record
 
-    def _decode(self, reply: Reply, model: type[_Model]) -> _Model:
+    def _decode(self, reply: ApiResponse, model: type[_Model]) -> _Model:
         try:
             decoded = decode(reply.envelope.data, model)
             require_strict(raw_records(reply.envelope))
         except Misread as error:
-            defect = self._wire.credentials.scrub(error.found)
+            defect = self._sender.credentials.scrub(error.found)
         else:
             return decoded
         finally:
@@ -283,5 +276,5 @@ def _drop(done: "queue.SimpleQueue[_Done | None]") -> None:
     """Free the bodies nobody will read."""
     while not done.empty():
         ready = done.get()
-        if ready is not None and isinstance(ready[1], Reply):
+        if ready is not None and isinstance(ready[1], ApiResponse):
             ready[1].body.close()

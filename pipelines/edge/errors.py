@@ -303,7 +303,7 @@ class OriginRefused(EdgeError, ValueError):
         return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
 
 
-def problem_of(error: EdgeError | None) -> str:
+def describe_problem(error: EdgeError | None) -> str:
     """Return the state of the API that a failure shows, as a sentence without its full stop."""
     match error:
         case Unreachable() if "connection refused" in error.reason.lower():

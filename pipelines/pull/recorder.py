@@ -10,9 +10,9 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import AccessRefused, EdgeError, IdRefused, KeyRefused, Misread, NotFound
 from pipelines.edge.requests import Call, list_instruments
 from pipelines.edge.response.envelope import raw_records
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.retries import RetryMode
 from pipelines.landing.manifest import (
     BOOK,
     CLOSING,
@@ -191,9 +191,9 @@ class Recorder:
     def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
         by_call = {id(request.call): request for request in asked}
-        persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
+        mode = RetryMode.REQUIRED if required else RetryMode.OPTIONAL
         calls = [request.call for request in by_call.values()]
-        for call, outcome in self._client.fetch_all(calls, persistence):
+        for call, outcome in self._client.fetch_all(calls, mode):
             request = by_call[id(call)]
             if isinstance(outcome, EdgeError):
                 if required or isinstance(outcome, KeyRefused):
@@ -238,7 +238,7 @@ class Recorder:
             replace(asked.record, status=status, attempts=attempts, error=str(error))
         )
 
-    def _keep(self, asked: PlannedRequest, reply: Reply, *, required: bool) -> None:
+    def _keep(self, asked: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
         file = None
         try:
             self._note(asked, reply)
@@ -266,14 +266,14 @@ class Recorder:
             )
         )
 
-    def _note(self, asked: PlannedRequest, reply: Reply) -> None:
+    def _note(self, asked: PlannedRequest, reply: ApiResponse) -> None:
         """Remember what decides on the next calls, and what must be told."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:
             self._by_machine.add(asked.number)
-        skew = reply.told_skew
-        if skew is not None and (self.told is None or skew.doubt < self.told.doubt):
+        skew = reply.measured_skew
+        if skew is not None and (self.told is None or skew.uncertainty < self.told.uncertainty):
             self.told = skew
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
@@ -290,7 +290,7 @@ def _later(moment: str | None, by: timedelta) -> str | None:
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
-def _records(reply: Reply) -> Iterator[msgspec.Raw]:
+def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
     """Yield the records of a list; of a large body, give pages back on the way."""
     spans = reply.envelope.spans
     if spans is None:

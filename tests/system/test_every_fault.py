@@ -150,7 +150,7 @@ try:
         sleep=lambda _: None,
         spool_dir=layout.work,
         deadline=120,
-        on_event=lambda event: heard.append(event.words),
+        on_event=lambda event: heard.append(event.message),
     ) as client:
         requests = Tally(silent, 0, "requests")
         pull.Pull(client, pulling, requests).take(lambda: datetime.now(UTC), origin, "0")

@@ -202,19 +202,19 @@ def test_a_large_honest_body_may_take_its_time() -> None:
     """What comes at the pace of 64 KiB a second is let through; a drip ends with the attempt."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
-    patience = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
+    timeout = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
     now[0] = 29.0
-    assert patience.seconds_for_step(20.0) == 1.0
-    patience.count(10 << 16)
-    assert patience.seconds_for_step(5.0) == 5.0
-    assert patience.seconds_for_step(None) == 11.0
+    assert timeout.seconds_for_step(20.0) == 1.0
+    timeout.count(10 << 16)
+    assert timeout.seconds_for_step(5.0) == 5.0
+    assert timeout.seconds_for_step(None) == 11.0
     now[0] = 40.0
     with pytest.raises(httpcore.ReadTimeout):
-        patience.seconds_for_step(None)
-    patience.count(100 << 16)
-    assert patience.seconds_for_step(None) == 60.0  # the pull's own deadline
+        timeout.seconds_for_step(None)
+    timeout.count(100 << 16)
+    assert timeout.seconds_for_step(None) == 60.0  # the pull's own deadline
     with pytest.raises(TooLarge):
-        patience.count(1 << 25)
+        timeout.count(1 << 25)
 
 
 MEASURE = """

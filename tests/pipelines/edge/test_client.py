@@ -13,8 +13,8 @@ import pytest
 from pipelines.edge.client import EdgeClient, now_ms
 from pipelines.edge.errors import AccessRefused, Misread, OriginRefused
 from pipelines.edge.requests import get_venue, list_instruments, list_venues
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.transport import checked_origin
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.transport import parse_origin
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -191,7 +191,7 @@ def test_an_origin_that_could_leak_the_key_is_refused(
 )
 def test_an_honest_origin_is_taken(origin: str) -> None:
     """Scheme, host and port are enough."""
-    assert checked_origin(origin).host
+    assert parse_origin(origin).host
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -283,7 +283,7 @@ def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
     outcomes = dict(connect(transport=httpx.MockTransport(handler)).fetch_all(calls))
     assert set(outcomes) == set(calls)
     for call, outcome in outcomes.items():
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, ApiResponse):
             assert bytes(outcome.envelope.data) == b'{"id":"' + call.path[-2:].encode() + b'"}'
             assert (outcome.call, outcome.attempts) == (call, 1)
         else:

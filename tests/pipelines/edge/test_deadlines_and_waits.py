@@ -32,8 +32,13 @@ from pipelines.edge.response import scan
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import raw_records, read_envelope
-from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.transport import AttemptTimeout, Connections, OneShot, _Stream
+from pipelines.edge.sending.retries import Event
+from pipelines.edge.sending.transport import (
+    AttemptTimeout,
+    OneShotTransport,
+    OpenConnections,
+    _TimedStream,
+)
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -67,8 +72,8 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
     now = [0.0]
     limits = Limits(attempt=30.0, pace=100)
     inner = Recorder()
-    patience = AttemptTimeout(limits, 40.0, lambda: now[0], 0.0)
-    stream = _Stream(inner, patience, Connections())
+    timeout = AttemptTimeout(limits, 40.0, lambda: now[0], 0.0)
+    stream = _TimedStream(inner, timeout, OpenConnections())
     stream.write(b"a", 5.0)
     stream.write(b"b")
     secured: Any = stream.start_tls("context", "host")  # type: ignore[arg-type]  # only handed on
@@ -88,14 +93,14 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.77"])
 def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
     """By address and port, with the target as it was written."""
-    patience = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
+    timeout = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
     with socket.create_server((host, 0)) as server, ThreadPoolExecutor(1) as pool:
         server.settimeout(5)
         place = f"{host}:{server.getsockname()[1]}"
         request = httpx.Request(
-            "GET", f"http://{place}/a%2Fb?c=d", extensions={"patience": patience}
+            "GET", f"http://{place}/a%2Fb?c=d", extensions={"attempt_timeout": timeout}
         )
-        answer = pool.submit(OneShot(tls=False).handle_request, request)
+        answer = pool.submit(OneShotTransport(tls=False).handle_request, request)
         connection, _ = server.accept()
         with connection:
             head = connection.recv(1 << 16)
@@ -114,13 +119,13 @@ def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
             waiting = held.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
-        patience = AttemptTimeout(Limits(connect=0.1), None, time.monotonic, time.monotonic())
+        timeout = AttemptTimeout(Limits(connect=0.1), None, time.monotonic, time.monotonic())
         url = f"http://127.0.0.1:{full.getsockname()[1]}/"
         with pytest.raises(httpcore.ConnectTimeout):
-            OneShot(tls=False).handle_request(
-                httpx.Request("GET", url, extensions={"patience": patience})
+            OneShotTransport(tls=False).handle_request(
+                httpx.Request("GET", url, extensions={"attempt_timeout": timeout})
             )
-        assert time.monotonic() - patience.started < 5
+        assert time.monotonic() - timeout.started < 5
 
 
 def test_silence_is_a_lost_connection_after_its_time(
@@ -195,9 +200,9 @@ def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
         connect(transport=failing(), on_event=events.append).fetch(list_venues())
     assert len(events) == 4
     for count, event in enumerate(events, 1):
-        assert event.where == "GET /edge/v1beta/venues"
+        assert event.request_line == "GET /edge/v1beta/venues"
         often = f"{count} attempt{'s' if count > 1 else ''}"
-        assert event.words == str(failed.value).replace("5 attempts", often)
+        assert event.message == str(failed.value).replace("5 attempts", often)
 
 
 @pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("locked")])
@@ -371,5 +376,5 @@ def test_what_is_not_sent_is_named(connect: Connect) -> None:
         if edge is down:
             assert unsent.value.args[1] == 10
     [tripped] = [event for event in events if event.kind == "breaker"]
-    assert (tripped.where, tripped.attempt) == ("GET /edge/v1beta/venues", 3)
-    assert "503" in tripped.words
+    assert (tripped.request_line, tripped.attempt) == ("GET /edge/v1beta/venues", 3)
+    assert "503" in tripped.message

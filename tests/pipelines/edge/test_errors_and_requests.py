@@ -41,10 +41,10 @@ from pipelines.edge.requests import (
     raw_call,
 )
 from pipelines.edge.response.excerpt import shorten
-from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.backoff import refusal
-from pipelines.edge.sending.clock import LARGEST_CORRECTION, Clock, Skew, http_date
+from pipelines.edge.response.refusal import classify_error
+from pipelines.edge.sending.clock import MAX_CORRECTION, Clock, Skew, parse_http_date
 from pipelines.edge.sending.limiter import Limiter
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.sending.transport import _port
 
 NOW = 1_800_000_000_000
@@ -195,13 +195,13 @@ def test_a_refusal_keeps_where_how_often_and_the_note(
     status: int, errors: tuple[ApiError, ...] | None, kind: type[Refused]
 ) -> None:
     """Whether the code or the status decided; the entry that decided stands first."""
-    found = refusal("GET /a", status, errors).anew(attempts=4, note="A note.")
+    found = classify_error("GET /a", status, errors).anew(attempts=4, note="A note.")
     assert type(found) is kind
     assert (found.where, found.status, found.attempts, found.note) == (
         *("GET /a", status, 4, "A note."),
     )
     assert set(found.errors) == set(errors or ())
-    plain = refusal("GET /a", status, errors)
+    plain = classify_error("GET /a", status, errors)
     assert (plain.attempts, plain.note) == (1, "")
     if errors and kind is ClockRefused:
         assert found.errors[0].code == "TIMESTAMP_INVALID"
@@ -226,7 +226,7 @@ def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _assert_is_a_quarter_past_two(text: str) -> None:
-    moment = http_date(text)
+    moment = parse_http_date(text)
     assert moment == datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
     assert moment.tzinfo is UTC
 
@@ -234,10 +234,10 @@ def _assert_is_a_quarter_past_two(text: str) -> None:
 def test_a_clock_is_believed_up_to_a_day() -> None:
     """A day to the millisecond is a correction, one more is none; without one nothing is added."""
     clock = Clock(lambda: NOW)
-    assert (clock.now(), clock.machine()) == (NOW, NOW)
-    assert clock.correct(Skew(LARGEST_CORRECTION + 1, 500), None) == (False, False)
-    assert clock.correct(Skew(-LARGEST_CORRECTION, 500), None) == (True, True)
-    assert clock.now() == NOW - LARGEST_CORRECTION
+    assert (clock.offset, clock.machine_time()) == (None, NOW)
+    assert clock.correct(Skew(MAX_CORRECTION + 1, 500), None) == (False, False)
+    assert clock.correct(Skew(-MAX_CORRECTION, 500), None) == (True, True)
+    assert clock.offset == -MAX_CORRECTION
 
 
 def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeClient]) -> None:
@@ -254,7 +254,7 @@ def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeCli
     )
     reply = edge.fetch(list_venues())
     [event] = events
-    assert (event.kind, event.where, event.attempt, event.wait) == (
+    assert (event.kind, event.request_line, event.attempt, event.wait) == (
         *("clock", f"GET {PREFIX}/venues", 1, 0.0),
     )
     assert event.skew_ms == reply.skew_ms == 3_600_500
@@ -279,12 +279,12 @@ def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
     """Nobody sleeps past the deadline, nor longer than a second, nor a negative time."""
     now = [0.0]
     gate = Limiter(2, 10.0, lambda: now[0])
-    assert gate._patience() == 1.0
+    assert gate._recheck_interval() == 1.0
     now[0] = 9.75
-    assert gate._patience() == 0.25
+    assert gate._recheck_interval() == 0.25
     now[0] = 11.0
-    assert gate._patience() == 0.0
-    assert Limiter(2, None, lambda: 0.0)._patience() == 1.0
+    assert gate._recheck_interval() == 0.0
+    assert Limiter(2, None, lambda: 0.0)._recheck_interval() == 1.0
 
 
 @pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])

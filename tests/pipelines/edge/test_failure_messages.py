@@ -28,8 +28,8 @@ from pipelines.edge.requests import list_instruments, list_portfolios, list_venu
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.transport import _HEAD, AttemptTimeout
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.transport import _HEADER_ALLOWANCE, AttemptTimeout
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -175,7 +175,7 @@ def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect
         with pytest.raises(ServerFailed) as failed:
             edge.fetch(list_venues())
         outcomes.append((failed.value.attempts, failed.value.note))
-    used_up = "The retries of this run are used up."
+    used_up = "The retry budget of this run is used up."
     assert outcomes == [(5, "")] * 12 + [(4, used_up), (1, used_up)]
 
 
@@ -255,14 +255,14 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
 def test_an_attempt_counts_all_that_it_has_received() -> None:
     """Pieces are added up, to the byte: the limit itself is let through."""
     limits = Limits(wire=1000, pace=100, attempt=30.0)
-    patience = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
-    patience.count(1000)
-    patience.count(_HEAD)
-    assert patience.received == 1000 + _HEAD
-    assert patience.seconds_for_step(None) == 25.0 + (1000 + _HEAD) / 100
-    assert patience.seconds_for_step(1.0) == 1.0
+    timeout = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
+    timeout.count(1000)
+    timeout.count(_HEADER_ALLOWANCE)
+    assert timeout.received == 1000 + _HEADER_ALLOWANCE
+    assert timeout.seconds_for_step(None) == 25.0 + (1000 + _HEADER_ALLOWANCE) / 100
+    assert timeout.seconds_for_step(1.0) == 1.0
     with pytest.raises(TooLarge) as refused:
-        patience.count(1)
+        timeout.count(1)
     assert refused.value.limit == 1000
 
 
@@ -315,5 +315,5 @@ def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
 
     edge = connect(transport=httpx.MockTransport(answer), concurrency=1, sleep=sleep)
     outcomes = [outcome for _, outcome in edge.fetch_all(map(list_instruments, "ab"))]
-    assert [type(one) for one in outcomes] == [Reply, Reply]
+    assert [type(one) for one in outcomes] == [ApiResponse, ApiResponse]
     assert seen == [True]

@@ -16,7 +16,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ClockRefused, EdgeError, Misread
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response.envelope import raw_records
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from tests.pipelines.edge import test_http_faults, test_tls
 from tests.pipelines.edge.test_http_faults import FAULTS, VENUE, always, http, refused
 

@@ -23,8 +23,8 @@ from pipelines.edge.errors import (
     Unreachable,
 )
 from pipelines.edge.requests import Call, list_instruments, list_venues
-from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.limiter import Limiter
+from pipelines.edge.sending.retries import Event
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -88,7 +88,7 @@ def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
     edge = connect(transport=httpx.MockTransport(service))
     assert kinds(edge) == ["KeyRefused"] * 40
     assert service.count == 1
-    with pytest.raises(KeyRefused, match="had refused the key before"):
+    with pytest.raises(KeyRefused, match="had already refused this key"):
         edge.fetch(list_venues())
     assert service.count == 1
 
@@ -99,7 +99,7 @@ def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeCl
         lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
     )
     outcomes = kinds(connect(transport=httpx.MockTransport(service), concurrency=4))
-    assert outcomes.count("Reply") == 10
+    assert outcomes.count("ApiResponse") == 10
     assert outcomes.count("KeyRefused") == 30
     assert service.count <= 14
 
@@ -124,7 +124,7 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
     """In full flight too: those under way, those in a row and the probes are ten together."""
     service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
     outcomes = kinds(connect(transport=httpx.MockTransport(service)))
-    assert outcomes.count("Reply") == 12
+    assert outcomes.count("ApiResponse") == 12
     assert service.count <= 22
 
 
@@ -134,19 +134,21 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
     waited = list[float]()
 
     def send() -> int:
-        with gate.slot("GET /x", "/x", lambda seconds, _: waited.append(seconds)) as slot:
+        with gate.slot("GET /x", "/x") as slot:
+            if slot.probe_wait:
+                waited.append(slot.probe_wait)
             return slot.number
 
     gate.accept_key()
     early = send()
     for _ in range(7):
         send()
-        assert not gate.note_failure(Unreachable("GET /x", "gone"), "/x")
-    gate.note_success(early, "/y")
-    assert gate.note_failure(Unreachable("GET /x", "gone"), "/x")
+        assert not gate.record_failure(Unreachable("GET /x", "gone"), "/x")
+    gate.record_service_up(early, "/y")
+    assert gate.record_failure(Unreachable("GET /x", "gone"), "/x")
     late = send()
     assert waited == [5.0]
-    gate.note_success(late, "/x")
+    gate.record_service_up(late, "/x")
     send()
     assert waited == [5.0]
 
@@ -156,15 +158,15 @@ def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
     gate, order = Limiter(1, None, time.monotonic), list[str]()
 
     def ask(path: str) -> None:
-        with gate.slot("GET", path, lambda *_: None):
+        with gate.slot("GET", path):
             order.append(path)
 
-    gate.note_failure(Unreachable("GET /bad", "gone"), "/bad")
+    gate.record_failure(Unreachable("GET /bad", "gone"), "/bad")
     threads = [threading.Thread(target=ask, args=(path,)) for path in ("/bad", "/a", "/b")]
-    with gate.slot("GET", "/first", lambda *_: None):
+    with gate.slot("GET", "/first"):
         for waiting, thread in enumerate(threads, 1):
             thread.start()
-            while len(gate._waiting) < waiting:
+            while len(gate._waiting_paths) < waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join(5)
@@ -177,7 +179,7 @@ def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> Non
     service = Counter(
         lambda number: httpx.Response(502) if 10 < number <= 19 else good(), pause=0.005
     )
-    assert kinds(connect(transport=httpx.MockTransport(service))) == ["Reply"] * 40
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["ApiResponse"] * 40
     assert service.count == 40 + 8 + 2  # the calls, what failed, and the probes
 
 
@@ -194,7 +196,7 @@ def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> Non
     events = list[Event]()
     edge = connect(transport=httpx.MockTransport(service), on_event=events.append)
     outcomes = kinds(edge)
-    assert outcomes.count("Reply") >= 38  # two calls may have had all their five attempts
+    assert outcomes.count("ApiResponse") >= 38  # two calls may have had all their five attempts
     assert {event.kind for event in events} == {"pace"}
 
 
@@ -206,7 +208,7 @@ def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> No
     failed = [error for _, error in edge.fetch_all(calls) if isinstance(error, EdgeError)]
     assert failed
     assert all(isinstance(error, ServerFailed) for error in failed)
-    assert "retries of this run are used up" in str(failed[0])
+    assert "retry budget of this run is used up" in str(failed[0])
     assert service.count - len(calls) == 50 + (len(calls) - len(failed)) // 10
 
 

@@ -14,8 +14,9 @@ from pipelines.edge import errors
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ApiError
 from pipelines.edge.requests import list_venues
-from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.backoff import backoff, refusal, retry_after
+from pipelines.edge.response.refusal import classify_error
+from pipelines.edge.sending.clock import parse_retry_after
+from pipelines.edge.sending.retries import Event, backoff
 
 NOW = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
 CODES = {
@@ -37,7 +38,7 @@ def test_the_code_decides_whatever_the_status(
     code: str, kind: type[errors.Refused], status: int
 ) -> None:
     """Each of the nine codes is one kind of error with every status (7)."""
-    error = refusal("GET /x", status, (ApiError(code, "words"),))
+    error = classify_error("GET /x", status, (ApiError(code, "words"),))
     assert type(error) is kind
     assert (error.errors, error.status) == ((ApiError(code, "words"),), status)
     assert code in str(error)
@@ -63,7 +64,7 @@ def test_without_a_known_code_the_status_decides(
     status: int, kind: type[errors.Refused], said: tuple[ApiError, ...] | None
 ) -> None:
     """An error body that is missing, empty or new leaves the status to say what it is."""
-    assert type(refusal("GET /x", status, said)) is kind
+    assert type(classify_error("GET /x", status, said)) is kind
 
 
 def test_of_several_entries_the_most_severe_decides() -> None:
@@ -79,7 +80,7 @@ def test_of_several_entries_the_most_severe_decides() -> None:
     ]
     for first in range(len(order)):
         entries = tuple(ApiError(code, "m") for code in reversed(order[first:]))
-        error = refusal("GET /x", 400, entries)
+        error = classify_error("GET /x", 400, entries)
         assert error.errors[0].code == order[first]
         assert len(error.errors) == len(entries)
 
@@ -112,7 +113,7 @@ def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
 )
 def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
     """Seconds and HTTP dates are understood, and anything else says nothing."""
-    assert retry_after(header, NOW) == seconds
+    assert parse_retry_after(header, NOW) == seconds
 
 
 def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> None:
@@ -148,7 +149,7 @@ def test_a_minute_is_waited_and_no_more(
     transport = httpx.MockTransport(handler)
     edge = connect(transport=transport, sleep=slept.append, monotonic=lambda: 0.0)
     if requests == 1:
-        with pytest.raises(errors.ServerFailed, match="asks to wait 61 seconds"):
+        with pytest.raises(errors.ServerFailed, match="asked for a wait of 61 s"):
             edge.fetch(list_venues())
     else:
         assert edge.fetch(list_venues()).attempts == 2
@@ -158,7 +159,7 @@ def test_a_minute_is_waited_and_no_more(
 
 EVERY = [
     errors.Unreachable("GET /x", "refused", 5, lasting=True),
-    *(refusal("GET /x", 400, (ApiError(code, "m"),)).anew(note="A note.") for code in CODES),
+    *(classify_error("GET /x", 400, (ApiError(code, "m"),)).anew(note="A note.") for code in CODES),
     errors.UnknownRefusal("GET /x", 418),
     errors.Misread("not JSON", "GET /x", 2),
     errors.TooLarge("GET /x", 1 << 20, "on the wire"),
@@ -188,6 +189,6 @@ def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError)
 def test_words_from_outside_are_tamed() -> None:
     """A message of the API cannot move a terminal's cursor, break the line or fill the screen."""
     message = "\x1b[2J\nall \u202egood\x07" + "x" * 10_000
-    words = str(refusal("GET /x", 400, (ApiError("ACCESS_DENIED", message),)))
+    words = str(classify_error("GET /x", 400, (ApiError("ACCESS_DENIED", message),)))
     assert words.isprintable()
     assert len(words) < 600

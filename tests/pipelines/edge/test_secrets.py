@@ -19,7 +19,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import CredentialRefused, EdgeError
 from pipelines.edge.requests import list_venues
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 
 if TYPE_CHECKING:

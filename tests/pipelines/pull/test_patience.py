@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import settings
 from pipelines.edge.errors import DeadlinePassed, EdgeError, Misread, ServerFailed, Unreachable
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from pipelines.landing.manifest import Manifest
 from pipelines.pull import pull
 from pipelines.sandbox.options import Choices
@@ -105,7 +105,7 @@ def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
     simulation = Simulation(reach=lambda _: told(seconds)())
     with pytest.raises((DeadlinePassed, ServerFailed)) as ended:
         taken(tmp_path, simulation)
-    assert f"asks to wait {seconds} seconds" in str(ended.value)
+    assert f"asked for a wait of {seconds} s" in str(ended.value)
     assert simulation.time.seconds < 1
 
 
