@@ -17,7 +17,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import EdgeError, Unreachable
+from pipelines.edge.errors import ConnectionFailed, EdgeError
 from pipelines.edge.requests import PREFIX, Call
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.envelope import read_envelope
@@ -68,7 +68,7 @@ class Prepared:
         for call in calls:
             raw = self.answers.get(call.target)
             if raw is None:
-                yield call, Unreachable(f"GET {call.path}", "refused")
+                yield call, ConnectionFailed(f"GET {call.path}", "refused")
                 continue
             body = Body()
             body.write(raw)

@@ -18,7 +18,7 @@ import pytest
 
 from pipelines import night
 from pipelines.edge.errors import EdgeError
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Limits
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS

@@ -16,21 +16,20 @@ import httpcore
 import httpx
 
 from pipelines.edge.errors import (
+    ClientClosed,
+    ConnectionFailed,
     EdgeError,
-    IdRefused,
-    Misread,
-    RedirectRefused,
+    InvalidId,
+    MalformedResponse,
+    ResponseTooLarge,
     SpoolFailed,
-    Stopped,
-    TooLarge,
-    Unreachable,
+    UnexpectedRedirect,
 )
 from pipelines.edge.requests import Call
-from pipelines.edge.response.body import Body
-from pipelines.edge.response.decode import Limits, decode_body, require_framing
+from pipelines.edge.response.body import Body, Limits, decode_body, require_framing
 from pipelines.edge.response.envelope import Envelope
 from pipelines.edge.response.refusal import MAX_ERROR_BODY, check_response
-from pipelines.edge.response.wholeness import Sign, signs
+from pipelines.edge.response.wholeness import TruncationHint, find_truncation_hints
 from pipelines.edge.sending.clock import Clock, Skew, measure_skew, requested_wait, to_utc
 from pipelines.edge.sending.transport import AttemptTimeout
 from pipelines.edge.signing import Credentials
@@ -82,9 +81,9 @@ class ApiResponse:
 
     `sent_at` and `received_at` are UTC by the corrected clock. `skew_ms` is the correction that the
     request was signed with, in milliseconds (positive if the server is ahead), or None. `size`
-    (bytes) and `sha256` describe the body after content decoding. `signs` are hints that the list
-    is incomplete. `measured_skew` is the skew according to the `Date` header. It is None for lists
-    of instruments, because there are many of them.
+    (bytes) and `sha256` describe the body after content decoding. `truncation_hints` show that the
+    response may be incomplete. `measured_skew` is the skew according to the `Date` header. It is
+    None for lists of instruments, because there are many of them.
     """
 
     call: Call
@@ -97,7 +96,7 @@ class ApiResponse:
     body: Body
     envelope: Envelope
     skew_ms: int | None
-    signs: tuple[Sign, ...] = ()
+    truncation_hints: tuple[TruncationHint, ...] = ()
     measured_skew: Skew | None = None
 
 
@@ -130,21 +129,23 @@ class Sender:
         body = Body(self.spool_dir)
         try:
             response = self._exchange(call, body, on_accepted)
-        except (Misread, TooLarge, SpoolFailed, IdRefused) as error:
-            failure: EdgeError = error.anew(where=request_line)
+        except (MalformedResponse, ResponseTooLarge, SpoolFailed, InvalidId) as error:
+            failure: EdgeError = error.copy_with(request_line=request_line)
         except httpx.InvalidURL:
-            failure = IdRefused(call.target, "results in an invalid URL")
+            failure = InvalidId(call.target, "results in an invalid URL")
         except _NETWORK_ERRORS as error:
-            failure = Unreachable(request_line, self._reason(error), lasting=_is_tls_refusal(error))
+            failure = ConnectionFailed(
+                request_line, self._reason(error), is_permanent=_is_tls_refusal(error)
+            )
         except RuntimeError:  # httpx refuses to send through a closed client
             if not self.http.is_closed:
                 raise
-            failure = Stopped(request_line)
+            failure = ClientClosed(request_line)
         else:
             if not 300 <= response.status < 400:  # noqa: PLR2004 - 3xx
                 return response
             target = self.credentials.scrub(response.headers.get("location", "nowhere"))
-            failure = RedirectRefused(request_line, response.status, target)
+            failure = UnexpectedRedirect(request_line, response.status, target)
         body.close()
         return failure
 
@@ -170,9 +171,9 @@ class Sender:
             body=response.body,
             envelope=envelope,
             skew_ms=response.signed_with,
-            signs=tuple(
-                Sign(scrub(sign.place), sign.words, scrub(sign.example))
-                for sign in signs(envelope, response.headers, resource)
+            truncation_hints=tuple(
+                TruncationHint(scrub(hint.location), hint.code, scrub(hint.example))
+                for hint in find_truncation_hints(envelope, response.headers, resource)
             ),
             measured_skew=None if call.operation == "list_instruments" else response.skew,
         )
@@ -185,7 +186,7 @@ class Sender:
         )
         # httpx normalises some paths, but the path on the wire must be the signed path (5.2.3).
         if request.url.raw_path != target:
-            raise IdRefused(call.path, "would be changed by URL normalisation")
+            raise InvalidId(call.path, "would be changed by URL normalisation")
         # Sign in the slot, just before sending, so that no signature ages in a queue (5.3).
         (correction, signing_offset), sent = self.clock.offsets(), self.clock.machine_time()
         request.headers.update(self.credentials.headers("GET", call.path, sent + signing_offset))
@@ -222,7 +223,7 @@ class Sender:
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
                 _spool(body.write, piece)
-        except (Misread, TooLarge, *_NETWORK_ERRORS):
+        except (MalformedResponse, ResponseTooLarge, *_NETWORK_ERRORS):
             body.close()
             return Body()
         return body

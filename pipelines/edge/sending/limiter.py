@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.edge.errors import (
-    BreakerOpen,
-    DeadlinePassed,
+    AuthenticationFailed,
+    CircuitBreakerOpen,
+    ClientClosed,
+    DeadlineExceeded,
     EdgeError,
-    KeyRefused,
-    Stopped,
     describe_problem,
 )
 
@@ -83,7 +83,7 @@ class Limiter:
         self.closed = threading.Event()
         self._sleep = sleep or self.closed.wait
         self._changed = threading.Condition()  # guards everything below
-        self._key_error: KeyRefused | None = None
+        self._key_error: AuthenticationFailed | None = None
         self._is_key_accepted = False
         self._waiting_paths: list[str] = []
         self._slots_in_use = self._slots_taken = 0
@@ -93,7 +93,7 @@ class Limiter:
         self.failed_probes = 0  # since the start
         self._failing_paths: set[str] = set()  # failed since the last success
         self._last_failure: EdgeError | None = None
-        self._failing_since: datetime | None = None  # UTC, the first failure since the last success
+        self._failing_since: datetime | None = None  # first failure since the last success, UTC
         self._slots_at_failure = self._latest_good_slot = 0
         # Pace. Requests are numbered in the order they are sent, because a request that was sent
         # before the last slowdown says nothing about the new pace.
@@ -115,10 +115,12 @@ class Limiter:
         last_failure: EdgeError | None,
         requested: float | None = None,
     ) -> None:
-        """Wait some seconds. `requested` are the seconds that the API asked us to wait, if any.
+        """Wait some seconds.
 
-        Raises `DeadlinePassed` at once if the wait would last until the deadline, and `Stopped` if
-        the client is closed meanwhile.
+        `requested` is the wait that the API asked for, in seconds. It only appears in the error.
+
+        Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
+        `ClientClosed` if the client is closed meanwhile.
         """
         remaining = self.seconds_until_deadline()
         if remaining is not None and seconds >= remaining:
@@ -126,29 +128,32 @@ class Limiter:
         if seconds > 0:
             self._sleep(seconds)
         if self.closed.is_set():
-            raise Stopped(request_line)
+            raise ClientClosed(request_line)
 
     def require_open(self, request_line: str) -> None:
-        """Raise `KeyRefused`, `Stopped`, `DeadlinePassed` or `BreakerOpen` if sending must stop."""
+        """Raise an error if no more requests may be sent.
+
+        Raises `AuthenticationFailed`, `ClientClosed`, `DeadlineExceeded` or `CircuitBreakerOpen`.
+        """
         with self._changed:
             if self._key_error is not None:
                 note = "The API had already refused this key."
-                raise self._key_error.anew(where=request_line, attempts=0, note=note)
+                raise self._key_error.copy_with(request_line=request_line, attempts=0, note=note)
             if self.closed.is_set():
-                raise Stopped(request_line)
+                raise ClientClosed(request_line)
             remaining = self.seconds_until_deadline()
             if remaining is not None and remaining <= 0:
                 raise self.deadline_error(request_line, self._last_failure)
             gives_up = self._deadline is None and self._probes >= MAX_PROBES
             if self._is_breaker_open() and gives_up and not self._slots_in_use:
-                raise BreakerOpen(request_line, self._failures, _message(self._last_failure))
+                raise CircuitBreakerOpen(request_line, self._failures, _message(self._last_failure))
 
     def deadline_error(
         self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
-    ) -> DeadlinePassed:
-        """Build the error of a call for which no time is left, with the reason first.
+    ) -> DeadlineExceeded:
+        """Build the error of a call for which no time is left, with its cause.
 
-        `requested` are the seconds that the API asked us to wait, if any.
+        `requested` is the wait that the API asked for, in seconds.
         """
         remaining = self.seconds_until_deadline()
         cause = describe_problem(last_failure)
@@ -159,7 +164,7 @@ class Limiter:
             )
         elif cause and self._failing_since is not None:
             cause += f" since {self._failing_since:%H:%M} UTC"
-        return DeadlinePassed(request_line, _message(last_failure), cause)
+        return DeadlineExceeded(request_line, _message(last_failure), cause)
 
     # Slots
 
@@ -228,7 +233,7 @@ class Limiter:
             self._is_key_accepted = True
             self._changed.notify_all()
 
-    def refuse_key(self, error: KeyRefused) -> None:
+    def refuse_key(self, error: AuthenticationFailed) -> None:
         """Record that the API refused the key (5.3), so no more requests are sent."""
         with self._changed:
             self._key_error = self._key_error or error

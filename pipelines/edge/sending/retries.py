@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines.edge.errors import (
-    ClockRefused,
+    ApiResponseError,
+    AuthenticationFailed,
+    ClientClosed,
+    ConnectionFailed,
     EdgeError,
-    KeyRefused,
-    Misread,
-    Refused,
-    ServerFailed,
-    Stopped,
-    Unreachable,
+    MalformedResponse,
+    ServerError,
+    TimestampRefused,
 )
 from pipelines.edge.requests import Call, list_venues
 from pipelines.edge.response.refusal import TOO_MANY_REQUESTS, is_transient
@@ -83,18 +83,18 @@ class FailedAttempt:
     @property
     def is_rate_limited(self) -> bool:
         """True if the server refused the request because of a rate limit (status 429)."""
-        return isinstance(self.error, ServerFailed) and self.error.status == TOO_MANY_REQUESTS
+        return isinstance(self.error, ServerError) and self.error.status == TOO_MANY_REQUESTS
 
     @property
     def is_throttled(self) -> bool:
         """True if the server is up and asks the client to wait, which is not a failure."""
-        asks_to_wait = isinstance(self.error, ServerFailed) and self.requested_wait is not None
+        asks_to_wait = isinstance(self.error, ServerError) and self.requested_wait is not None
         return asks_to_wait or self.is_rate_limited
 
     @property
     def is_service_failure(self) -> bool:
         """True if the service failed, rather than throttled or refused the request."""
-        is_failure = isinstance(self.error, Unreachable | Misread | ServerFailed)
+        is_failure = isinstance(self.error, ConnectionFailed | MalformedResponse | ServerError)
         return is_failure and not self.is_throttled
 
 
@@ -135,7 +135,7 @@ class _CallState:
             self.failures = self.malformed = 0
             self.failed_probes, self.final_error = failed_probes, None
         self.failures += 1
-        self.malformed += isinstance(error, Misread)
+        self.malformed += isinstance(error, MalformedResponse)
 
 
 class RetryingSender:
@@ -163,9 +163,10 @@ class RetryingSender:
     ) -> ApiResponse:
         """Return the checked response to a call, after as many attempts as `mode` allows.
 
-        Raises the `EdgeError` of the last attempt, or the one that ended the retries: `KeyRefused`,
-        `DeadlinePassed`, `BreakerOpen` or `Stopped`. `on_waiting` gets True when the call starts to
-        wait for its next attempt, and False when the wait ends.
+        Raises the `EdgeError` of the last attempt, or the error that ended the retries
+        (`AuthenticationFailed`, `DeadlineExceeded`, `CircuitBreakerOpen` or `ClientClosed`).
+        `on_waiting` gets True when the call starts to wait for its next attempt, and False when the
+        wait ends.
         """
         if self._limiter.seconds_until_deadline() is None:
             mode = RetryMode.BRIEF
@@ -225,11 +226,11 @@ class RetryingSender:
         response = self._sender.send(call, request_line, limiter.accept_key)
         if isinstance(response, EdgeError):
             if limiter.closed.is_set():  # closing the client broke the connection
-                raise Stopped(request_line)
+                raise ClientClosed(request_line)
             failed = FailedAttempt(response, request_number)
         else:
             result = self._sender.check(call, request_line, response)
-            response.body.give_back()
+            response.body.release_pages()
             if not isinstance(result, EdgeError):
                 limiter.record_success(slot_number, call.path, request_number)
                 return self._sender.success(call, response, result, state.attempts)
@@ -242,20 +243,20 @@ class RetryingSender:
     def _record_failure(self, failed: FailedAttempt, state: _CallState, slot_number: int) -> None:
         """Record whether the service is up, and report an outage."""
         error, path = failed.error, state.call.path
-        if isinstance(error, KeyRefused):
+        if isinstance(error, AuthenticationFailed):
             self._limiter.refuse_key(error)
         elif failed.is_service_failure:
             failed_at = to_utc(self._sender.clock.corrected_time())
             if self._limiter.record_failure(error, path, failed_at):
                 self._report("breaker", state, str(error))
-        elif isinstance(error, Refused) and not failed.is_throttled:
+        elif isinstance(error, ApiResponseError) and not failed.is_throttled:
             self._limiter.record_service_up(slot_number, path)
 
     # After a failed attempt
 
     def _wait_before_retry(self, state: _CallState, failed: FailedAttempt) -> float:
         """Return the seconds that the call waits before its next attempt, or raise its error."""
-        if isinstance(failed.error, ClockRefused):
+        if isinstance(failed.error, TimestampRefused):
             return self._correct_clock(state, failed)
         if failed.is_throttled:
             return self._throttle(state, failed)
@@ -265,20 +266,20 @@ class RetryingSender:
         remaining = self._limiter.seconds_until_deadline()
         if remaining is not None and wait >= remaining:
             raise self._limiter.deadline_error(state.request_line, failed.error)
-        message = str(failed.error.anew(attempts=state.attempts))
+        message = str(failed.error.copy_with(attempts=state.attempts))
         self._report("retry", state, message, wait=wait)
         return wait
 
     def _require_retry(self, state: _CallState, failed: FailedAttempt) -> None:
         """Raise the error of the call if it must not be retried."""
-        final = failed.error.anew(attempts=state.attempts)
+        final = failed.error.copy_with(attempts=state.attempts)
         if not is_transient(failed.error):
             raise final
         if state.mode is RetryMode.REQUIRED:
             return
         if not state.is_exhausted:
             if not self._limiter.take_retry():
-                raise final.anew(note="The retry budget of this run is used up.")
+                raise final.copy_with(note="The retry budget of this run is used up.")
             return
         if state.mode is RetryMode.BRIEF or self._limiter.is_up_since(state.last_slot):
             raise final
@@ -296,7 +297,7 @@ class RetryingSender:
         wait = self._limiter.throttle_wait(failed.request_number, requested)
         remaining = self._limiter.seconds_until_deadline()
         note = "" if requested is None else f"The server asked for a wait of {requested:.0f} s."
-        final = failed.error.anew(attempts=state.attempts, note=note)
+        final = failed.error.copy_with(attempts=state.attempts, note=note)
         state.throttles += 1
         if remaining is None:
             if wait > MAX_REQUESTED_WAIT or state.throttles >= MAX_ATTEMPTS:
@@ -329,7 +330,7 @@ class RetryingSender:
             self._report("clock", state, message, skew_ms=skew)
         if correction.can_retry:
             return 0.0
-        raise failed.error.anew(attempts=state.attempts, note=_clock_note(failed))
+        raise failed.error.copy_with(attempts=state.attempts, note=_clock_note(failed))
 
     def _report(
         self,

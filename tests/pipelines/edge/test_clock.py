@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
+from pipelines.edge.errors import ResourceNotFound, ServerError, TimestampRefused
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.sending.clock import Clock, Skew, measure_skew, parse_http_date
 from pipelines.edge.sending.retries import Event
@@ -119,7 +119,7 @@ def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -
     """Above 24 h nothing is corrected: one request, and words that say how far it is."""
     service = Service()
     with pytest.raises(
-        ClockRefused, match=r"\+172800\.5 s off, too much.*Set this machine's clock"
+        TimestampRefused, match=r"\+172800\.5 s off, too much.*Set this machine's clock"
     ):
         connected(connect, service, -48 * HOUR).fetch(list_venues())
     assert len(service.sent) == 1
@@ -130,10 +130,10 @@ def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClien
     service = Service(now=NOW)
     service.now = NOW + 5 * HOUR  # its Date says otherwise
     edge = connected(connect, service, 0)
-    with pytest.raises(ClockRefused, match="corrected by"):
+    with pytest.raises(TimestampRefused, match="corrected by"):
         edge.fetch(list_venues())
     assert len(service.sent) == 2
-    with pytest.raises(ClockRefused):
+    with pytest.raises(TimestampRefused):
         edge.fetch(list_venues())
     assert len(service.sent) == 3
 
@@ -145,7 +145,7 @@ def test_a_date_of_another_time_corrects_nothing(
     """Without a Date of its own the answer cannot say what the time is."""
     service = Service(NOW, **({"Age": "5"} if shape == "an age" else {}))
     service.date = {"no date": None, "garbage": "soon"}.get(shape, service.date)
-    with pytest.raises(ClockRefused, match="no usable date"):
+    with pytest.raises(TimestampRefused, match="no usable date"):
         connected(connect, service, -45_000).fetch(list_venues())
     assert len(service.sent) == 1
 
@@ -175,7 +175,7 @@ def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
     header: str, text: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """Whatever a header says, a request ends with an error of the API, so no night is lost."""
-    for status, error in [(503, ServerFailed), (404, NotFound)]:
+    for status, error in [(503, ServerError), (404, ResourceNotFound)]:
         answer = httpx.Response(status, headers={header: text})
         edge = connect(transport=httpx.MockTransport(lambda _, answer=answer: answer))
         with pytest.raises(error):
@@ -251,7 +251,7 @@ def test_the_check_measures_the_clock_even_of_a_good_answer(
         service = Service()
         check = connected(connect, service, off).check()
         assert (check.reached, check.skew_ms) == (True, -off + 500)
-        assert isinstance(check.error, ClockRefused) is refused
+        assert isinstance(check.error, TimestampRefused) is refused
         assert len(service.sent) == 1
     check = connect("http://127.0.0.1:1").check()
     assert (check.reached, check.status, check.skew_ms) == (False, None, None)

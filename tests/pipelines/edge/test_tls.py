@@ -12,9 +12,9 @@ import httpcore
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import Unreachable
+from pipelines.edge.errors import ConnectionFailed
 from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Limits
 from pipelines.edge.sending.transport import (
     _READ_SIZE,
     _TLS_RECORD_SIZE,
@@ -113,7 +113,7 @@ def test_a_certificate_nobody_trusts_is_refused_at_once(
     """Fault 24: one connection, no request, and words about the certificate."""
     server = serve(lambda _n, _r: [OK])
     secured(server, tmp_path)
-    with pytest.raises(Unreachable, match=r"after 1 attempt .*(?i:certificate)"):
+    with pytest.raises(ConnectionFailed, match=r"after 1 attempt .*(?i:certificate)"):
         connect(server.origin).fetch(list_venues())
     assert (server.connections, server.requests) == (1, [])
 
@@ -129,7 +129,7 @@ def test_no_certificate_of_the_environment_is_trusted(
     secured(server, tmp_path)
     (tmp_path / "trusted.pem").write_text(CERTIFICATE)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
-    with pytest.raises(Unreachable, match=r"(?i:certificate)"):
+    with pytest.raises(ConnectionFailed, match=r"(?i:certificate)"):
         connect(server.origin).fetch(list_venues())
     assert server.requests == []
 
@@ -141,7 +141,7 @@ def test_plain_http_where_tls_was_expected_is_refused_at_once(
     server = serve(lambda _n, _r: [OK])
     server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
     server.scheme = "https"
-    with pytest.raises(Unreachable, match="after 1 attempt "):
+    with pytest.raises(ConnectionFailed, match="after 1 attempt "):
         connect(server.origin).fetch(list_venues())
     assert server.connections == 1
 
