@@ -196,7 +196,7 @@ class EdgeClient:
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:
-        """Return one portfolio (4.2)."""
+        """Return the portfolio with an ID (4.2)."""
         call = requests.get_portfolio(portfolio_id, integrations=integrations)
         return self._record(call, portfolio_id, Portfolio)
 
@@ -205,7 +205,7 @@ class EdgeClient:
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
-        """Return one venue (4.4)."""
+        """Return the venue with an ID (4.4)."""
         call = requests.get_venue(venue_id, instruments=instruments)
         return self._record(call, venue_id, Venue)
 

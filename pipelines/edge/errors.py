@@ -55,7 +55,7 @@ def _describe_last(failure: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Base class: a call did not return a usable response.
+    """Base class of all errors of a call that did not return a usable response.
 
     `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` counts the requests that
     were sent for the call.

@@ -1,7 +1,7 @@
 """Rules that tell from the name and the value of a member whether a response is complete.
 
 The API document has neither pages (4.6) nor partial responses, so their names are not known in
-advance. The rules judge a member by the words in its name. A name without such words is no hint.
+advance. The rules judge a member by the words in its name.
 """
 
 import re
@@ -13,10 +13,10 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """What a hint shows about the response.
+    """The meaning of a hint for the whole response.
 
-    `COMPLETE` outweighs `PAGE`, which is the position of a page and proves nothing alone. It never
-    outweighs `INCOMPLETE`.
+    `PAGE` is the position of a page, which alone shows neither. It counts only if no hint is
+    `COMPLETE`. A hint that is `INCOMPLETE` always counts.
     """
 
     COMPLETE = "complete"
@@ -26,7 +26,7 @@ class Evidence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """The meaning of a member or header.
+    """The result of judging a member or header.
 
     `code` is stored in the manifests of nights, and lessons that a person taught are found by it.
     So it never changes. `message` is shown to people, and may be reworded.

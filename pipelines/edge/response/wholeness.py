@@ -1,8 +1,8 @@
 """Hints that a response is one page of several, or incomplete for another reason.
 
-The API document describes neither (4.6), so the hints may be anywhere: in `meta`, in other members
-of the envelope or in the headers. A hint that there is nothing more is proof of completeness. This
-module does not send or read anything.
+The API document describes neither (4.6), so the hints may be in `meta`, in other members of the
+envelope or in the headers. Some hints prove that the response is complete, for example `hasMore:
+false`. This module does not send or receive anything.
 """
 
 import re

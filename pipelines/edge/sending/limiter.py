@@ -1,6 +1,6 @@
 """Limits that all calls of a client share: slots, pace, circuit breaker, retry budget, deadline.
 
-An attempt takes a slot first and is signed afterwards, so a signature never ages in a queue (5.3).
+An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (5.3).
 All limits are checked while the slot is held. If they were checked before the queue, a whole queue
 could pass the checks just before an outage, and would then be sent into the outage.
 """
@@ -118,7 +118,6 @@ class Limiter:
         """Wait some seconds.
 
         `requested` is the wait that the API asked for, in seconds. It only appears in the error.
-
         Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
         `ClientClosed` if the client is closed meanwhile.
         """
@@ -206,7 +205,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must let another path go first, which has not failed."""
+        """Return whether a failing path must wait, because a path that has not failed waits too."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -280,7 +279,7 @@ class Limiter:
     # Retry budget and pace
 
     def take_retry(self) -> bool:
-        """Take one retry from the budget. Return False if the budget is empty."""
+        """Use up one retry of the budget. Return False if the budget is empty."""
         with self._changed:
             if self._retries_left < 1:
                 return False
@@ -313,7 +312,7 @@ class Limiter:
                     return self._sent
 
     def record_success(self, slot_number: int, path: str, request_number: int) -> None:
-        """Record a success: the service is up, the retry budget grows and the rate rises."""
+        """Record a success. The service is up, the retry budget grows and the rate rises."""
         with self._changed:
             self.record_service_up(slot_number, path)
             self._retries_left += RETRIES_PER_SUCCESS

@@ -220,7 +220,7 @@ class RetryingSender:
         return result if result.is_service_failure or result.is_throttled else None
 
     def _attempt(self, state: _CallState, slot_number: int) -> ApiResponse | FailedAttempt:
-        """Make one attempt, and record the result in the limiter while the slot is still held."""
+        """Make an attempt, and record the result in the limiter while the slot is still held."""
         call, request_line, limiter = state.call, state.request_line, self._limiter
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
