@@ -16,15 +16,9 @@ MORE_THAN_ORIGIN = (
     "contains more than an origin. Give only scheme, host and port, without user name, path or "
     "query (paths are signed, 5.2)."
 )
-PLAIN_HTTP = (
-    "uses plain http to a different machine. Plain http is allowed only to this machine. Use https."
-)
-NOT_VISIBLE_ASCII = (
-    "contains a space or a character that is not visible ASCII. Copy the value again."
-)
-INVISIBLE = (
-    "contains a line break or an invisible character. Copy the value again, without anything else."
-)
+PLAIN_HTTP = "uses plain http, which is allowed only to this machine. Use https."
+NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
+INVISIBLE = "contains a line break or an invisible character. Copy it again, and nothing else."
 MAX_SECRET_SIZE = 64 * 1024  # bytes
 
 # Control and format characters, surrogates, line and paragraph separators. Nobody sees them, so if
@@ -87,9 +81,7 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
     try:
         status = path.expanduser().stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_SIZE:
-            errors.append(
-                f"{name} is not a small regular file. Put only the secret into a text file."
-            )
+            errors.append(f"{name} is not a small text file. Put only the secret into it.")
             return ""
         secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
     except (OSError, RuntimeError, ValueError) as error:

@@ -29,12 +29,11 @@ class Hint:
     """The result of judging a member or header.
 
     `code` is stored in the manifests of nights, and lessons that a person taught are found by it.
-    So it never changes. `message` is shown to people, and may be reworded.
+    So it never changes, even if its wording is poor. `describe` has the wording for people.
     """
 
     evidence: Evidence
     code: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +52,27 @@ class Member:
     in_page: bool = False
 
 
-COMPLETE = Hint(Evidence.COMPLETE, "is whole", "shows that the response is complete")
-MORE = Hint(Evidence.INCOMPLETE, "says that there is more", "indicates more records")
-BEFORE = Hint(
-    Evidence.INCOMPLETE, "says that something stands before it", "indicates a previous page"
-)
-LATER = Hint(
-    Evidence.INCOMPLETE,
-    "says that it is not the first page",
-    "shows that this is not the first page",
-)
-SEVERAL = Hint(Evidence.INCOMPLETE, "says that there are several pages", "shows several pages")
-OTHER_COUNT = Hint(
-    Evidence.INCOMPLETE,
-    "says another number of records than came",
-    "has a different number of records than the response",
-)
-LEFT_OUT = Hint(
-    Evidence.INCOMPLETE,
-    "says that something is left out",
-    "indicates that something is missing",
-)
-IN_PAGE = Hint(
-    Evidence.PAGE,
-    "names a page, and nothing says that it is the only one",
-    "names a page, and nothing shows that it is the only page",
-)
-MORE_RECORDS = Hint(
-    Evidence.INCOMPLETE, "holds records beside `data`", "contains records outside of `data`"
-)
-TOO_DEEP = Hint(
-    Evidence.INCOMPLETE,
-    "is nested too deeply to be understood",
-    "is nested too deeply to be checked",
-)
+COMPLETE = Hint(Evidence.COMPLETE, "is whole")
+MORE = Hint(Evidence.INCOMPLETE, "says that there is more")
+BEFORE = Hint(Evidence.INCOMPLETE, "says that something stands before it")
+LATER = Hint(Evidence.INCOMPLETE, "says that it is not the first page")
+SEVERAL = Hint(Evidence.INCOMPLETE, "says that there are several pages")
+OTHER_COUNT = Hint(Evidence.INCOMPLETE, "says another number of records than came")
+LEFT_OUT = Hint(Evidence.INCOMPLETE, "says that something is left out")
+IN_PAGE = Hint(Evidence.PAGE, "names a page, and nothing says that it is the only one")
+MORE_RECORDS = Hint(Evidence.INCOMPLETE, "holds records beside `data`")
+TOO_DEEP = Hint(Evidence.INCOMPLETE, "is nested too deeply to be understood")
 _MESSAGES = {
-    hint.code: hint.message
-    for hint in (
-        *(COMPLETE, MORE, BEFORE, LATER, SEVERAL, OTHER_COUNT, LEFT_OUT, IN_PAGE, MORE_RECORDS),
-        TOO_DEEP,
-    )
+    COMPLETE.code: "shows that the response is complete",
+    MORE.code: "indicates more records",
+    BEFORE.code: "indicates a previous page",
+    LATER.code: "shows that this is not the first page",
+    SEVERAL.code: "shows several pages",
+    OTHER_COUNT.code: "has a different number of records than the response",
+    LEFT_OUT.code: "indicates that something is missing",
+    IN_PAGE.code: "names a page, and nothing shows that it is the only page",
+    MORE_RECORDS.code: "contains records outside of `data`",
+    TOO_DEEP.code: "is nested too deeply to be checked",
 }
 
 

@@ -6,7 +6,7 @@ false`. This module does not send or receive anything.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ _STANDARD_HEADERS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class TruncationHint:
     """A member or header which shows that a response is incomplete.
 
@@ -99,12 +99,8 @@ def find_truncation_hints(
         if item.hint.evidence in counted
     }
     # For each location and code, keep the first example.
-    by_code = {(hint.location, hint.code): hint for hint in sorted(hints, key=_order, reverse=True)}
-    return tuple(sorted(by_code.values(), key=_order)[:MAX_HINTS])
-
-
-def _order(hint: TruncationHint) -> tuple[str, str, str]:
-    return hint.location, hint.code, hint.example
+    first_hints = {(hint.location, hint.code): hint for hint in sorted(hints, reverse=True)}
+    return tuple(sorted(first_hints.values())[:MAX_HINTS])
 
 
 def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
@@ -145,27 +141,22 @@ class _Reader:
     def read_headers(self, headers: Mapping[str, str]) -> Iterator[_LocatedHint]:
         """Yield the hints in the headers."""
         for name, text in headers.items():
-            lower_name, example = name.lower(), text[:_MAX_EXAMPLE]
-            location = f"header {_quote_key(lower_name)}"
-            for hint in self._judge_header(lower_name, text):
-                yield _LocatedHint(location, hint, example)
+            location = f"header {_quote_key(name.lower())}"
+            for hint in self._judge_header(name.lower(), text):
+                if hint is not None:
+                    yield _LocatedHint(location, hint, text[:_MAX_EXAMPLE])
 
-    def _judge_header(self, name: str, text: str) -> Iterator[Hint]:
+    def _judge_header(self, name: str, text: str) -> Iterable[Hint | None]:
         if name == "link":
-            yield from _judge_link_header(text)
-            return
-        hint: Hint | None = None
+            return _judge_link_header(text)
         if name == "content-range":
-            hint = self._judge_content_range(text)
-        elif name == "warning":
-            hint = LEFT_OUT
-        elif not _STANDARD_HEADERS.fullmatch(name):
-            words = split_name(name)
-            hint = self._judge(
-                words, _parse_header_value(text), is_related=not is_unrelated(words), in_page=False
-            )
-        if hint is not None:
-            yield hint
+            return [self._judge_content_range(text)]
+        if name == "warning":
+            return [LEFT_OUT]
+        if _STANDARD_HEADERS.fullmatch(name):
+            return []
+        words, value = split_name(name), _parse_header_value(text)
+        return [self._judge(words, value, is_related=not is_unrelated(words), in_page=False)]
 
     def _read_value(
         self, value: Any, location: str, *, is_related: bool, in_page: bool

@@ -21,7 +21,7 @@ ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
         ({"NIGHTBOOK_API_URL": ""}, "NIGHTBOOK_API_URL is not set"),
         (
             {"NIGHTBOOK_API_URL": "http://api.example.com"},
-            "Plain http is allowed only to this machine",
+            "plain http, which is allowed only to this machine",
         ),
         ({"NIGHTBOOK_API_KEY": ""}, "NIGHTBOOK_API_KEY is not set"),
         ({"NIGHTBOOK_API_SECRET": ""}, "NIGHTBOOK_API_SECRET_FILE is not set"),
