@@ -13,8 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pipelines.edge.access import Access, read_access
-from pipelines.edge.letters import is_visible_ascii
+from pipelines.edge.access import Access, is_visible_ascii, read_access
 from pipelines.lake.iceberg.address import CatalogAddress, is_catalog_option, read_catalog
 from pipelines.schedule import is_schedule
 from pipelines.shelf.object_store import OPTIONS as STORE_OPTIONS

@@ -23,7 +23,12 @@ from assets.nightbook import Nightbook
 from assets.publishing import shelf
 from assets.publishing import shelf as open_tables
 from pipelines.edge.client import EdgeClient, ServiceCheck
-from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
+from pipelines.edge.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    InvalidCredential,
+    TimestampRefused,
+)
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
@@ -200,7 +205,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
         return
     try:
         credentials = Credentials(access.key, access.secret)
-    except CredentialRefused as error:
+    except InvalidCredential as error:
         yield _wrong("key", str(error))
         return
     with EdgeClient(
@@ -217,9 +222,9 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
 
 def _key(check: ServiceCheck) -> Finding:
     error = check.error
-    if isinstance(error, ClockRefused):
+    if isinstance(error, TimestampRefused):
         return _wrong("key", "not known yet: the clock was refused before the key was looked at")
-    if isinstance(error, KeyRefused | AccessRefused):
+    if isinstance(error, AuthenticationFailed | AccessDenied):
         return _wrong("key", str(error))
     if error is not None:
         return _wrong("answer", str(error))
@@ -230,7 +235,9 @@ def _clock(check: ServiceCheck) -> Finding:
     skew = check.skew_ms
     if skew is None:
         message = "the answer told no time, so this machine's clock could not be compared"
-        return Finding("clock", is_well=not isinstance(check.error, ClockRefused), message=message)
+        return Finding(
+            "clock", is_well=not isinstance(check.error, TimestampRefused), message=message
+        )
     if abs(skew) < WORRYING_SKEW_MS:
         return _well("clock", f"{skew:+d} ms to the API's, give or take 1 s")
     side = "behind" if skew > 0 else "ahead of"

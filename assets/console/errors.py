@@ -9,12 +9,12 @@ from pathlib import Path
 from assets.console.declaration import FAILED
 from assets.nightbook import Nightbook
 from pipelines.edge.errors import (
-    AccessRefused,
-    ClockRefused,
-    CredentialRefused,
-    KeyRefused,
-    OriginRefused,
-    RedirectRefused,
+    AccessDenied,
+    AuthenticationFailed,
+    InvalidCredential,
+    InvalidOrigin,
+    TimestampRefused,
+    UnexpectedRedirect,
 )
 from pipelines.landing.lock import PullUnderWay, name_of
 from pipelines.settings import SettingsWrong
@@ -23,8 +23,8 @@ from warehouse.query.printable import printable_lines
 BUSY = "status"
 """The command after an error that only says that another run is taking the night."""
 _OF_SETTINGS = (
-    *(AccessRefused, ClockRefused, CredentialRefused, KeyRefused, OriginRefused),
-    *(RedirectRefused, SettingsWrong),
+    *(AccessDenied, TimestampRefused, InvalidCredential, AuthenticationFailed, InvalidOrigin),
+    *(UnexpectedRedirect, SettingsWrong),
 )
 OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"

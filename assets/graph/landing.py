@@ -19,7 +19,7 @@ from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import publish
 from pipelines import night
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
 from pipelines.pull import pull as tonight
@@ -162,7 +162,7 @@ def _warnings(tell: Tell) -> Callable[[Event], None]:
 
 def _in_short(event: Event) -> str:
     """Say what happened and what comes next; what to do is said if the last attempt fails."""
-    happened = event.words.partition(". ")[0]
+    happened = event.message.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}; again in {event.wait:.1f} s"
     if event.kind == "pace":
@@ -170,7 +170,7 @@ def _in_short(event: Event) -> str:
     if event.kind == "breaker":
         probe = f"; one is tried in {event.wait:.0f} s" if event.wait else ""
         return f"{happened}; other requests wait until one gets through{probe}"
-    return event.words
+    return event.message
 
 
 def _metadata(

@@ -1,84 +1,135 @@
-"""Where the API is and how to sign for it, as the settings say it."""
+"""Settings of the API: its origin, the key and the secret. Does not import httpx."""
 
+import ipaddress
 import stat
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from pipelines.edge.letters import has_unseen, is_visible_ascii
-from pipelines.edge.origin import problem_of_origin
+NOT_AN_ORIGIN = (
+    "is not a valid origin. Give scheme, host and an optional port, for example "
+    "https://api.example.com."
+)
+MORE_THAN_ORIGIN = (
+    "contains more than an origin. Give only scheme, host and port, without user name, path or "
+    "query (paths are signed, 5.2)."
+)
+PLAIN_HTTP = "uses plain http, which is allowed only to this machine. Use https."
+NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
+INVISIBLE = "contains a line break or an invisible character. Copy it again, and nothing else."
+MAX_SECRET_SIZE = 64 * 1024  # bytes
 
-UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
-INVISIBLE = "holds a line end, or a letter that cannot be seen: copy it again, alone."
-LONGEST_SECRET = 64 * 1024
+# Control and format characters, surrogates, line and paragraph separators. Nobody sees them, so if
+# they are pasted with a secret, they become part of it unnoticed (5.2.6).
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the API is and how to sign for it; its repr shows neither key nor secret."""
+    """The address of the API and the credentials. The `repr` shows neither key nor secret."""
 
     url: str
     key: str = field(repr=False)
     secret: str = field(repr=False)
 
 
-def read_access(variables: Mapping[str, str], complaints: list[str]) -> Access:
-    """Return what the settings say; complains, in words, of what is missing or wrong."""
+def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
+    """Read the settings of the API. Add a message to `errors` for each missing or invalid one."""
     url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
     key = variables.get("NIGHTBOOK_API_KEY", "").strip()
     if not url:
-        complaints.append(
-            "NIGHTBOOK_API_URL is not set: give the origin of the API, such as "
-            "https://api.example.com (or start `nightbook sandbox` and use what it prints)."
+        errors.append(
+            "NIGHTBOOK_API_URL is not set. Give the origin of the API, for example "
+            "https://api.example.com (or start `nightbook sandbox` and use the address it prints)."
         )
-    elif problem := problem_of_origin(url):
-        complaints.append(f"NIGHTBOOK_API_URL {problem}")
+    elif problem := find_origin_problem(url):
+        errors.append(f"NIGHTBOOK_API_URL {problem}")
     if not key:
-        complaints.append(
-            "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
+        errors.append(
+            "NIGHTBOOK_API_KEY is not set. Generate an API key for your organization on the "
             "service's web platform (5)."
         )
     elif not is_visible_ascii(key):
-        complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
-    return Access(url, key, _secret(variables, complaints))
+        errors.append(f"NIGHTBOOK_API_KEY {NOT_VISIBLE_ASCII}")
+    return Access(url, key, _read_secret(variables, errors))
 
 
-def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
-    plain = variables.get("NIGHTBOOK_API_SECRET", "").strip()
+def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
+    secret = variables.get("NIGHTBOOK_API_SECRET", "").strip()
     file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
-    if plain and file:
-        complaints.append(
-            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set: keep one of them."
+    if secret and file:
+        errors.append(
+            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set. Keep one of them."
         )
     elif file:
-        return _secret_from(Path(file), complaints)
-    elif has_unseen(plain):
-        complaints.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
-    elif not plain:
-        complaints.append(
-            "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set: the secret is shown "
-            "once, when the API key is generated (5); put it in a file only you can read."
+        return _read_secret_file(Path(file), errors)
+    elif has_invisible(secret):
+        errors.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
+    elif not secret:
+        errors.append(
+            "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set. The secret is shown "
+            "once, when the API key is generated (5). Put it in a file that only you can read."
         )
-    return plain
+    return secret
 
 
-def _secret_from(path: Path, complaints: list[str]) -> str:
-    """Read the secret in a file, whose name may be the secret itself and is not repeated."""
-    name = "The file that NIGHTBOOK_API_SECRET_FILE names"
+def _read_secret_file(path: Path, errors: list[str]) -> str:
+    """Read the secret in a file. The messages never contain the path, which may be the secret."""
+    name = "The file in NIGHTBOOK_API_SECRET_FILE"
     try:
         status = path.expanduser().stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_SECRET:
-            complaints.append(f"{name} is no small plain file: put the secret alone into one.")
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SECRET_SIZE:
+            errors.append(f"{name} is not a small text file. Put only the secret into it.")
             return ""
         secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
     except (OSError, RuntimeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        complaints.append(f"{name} cannot be read: {why}.")
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        errors.append(f"{name} cannot be read: {reason}.")
         return ""
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        complaints.append(f"{name} can be read by others: chmod 600 it.")
+        errors.append(f"{name} can be read by other users. Run chmod 600 on it.")
     if not secret:
-        complaints.append(f"{name} is empty.")
-    elif has_unseen(secret):
-        complaints.append(f"{name} {INVISIBLE}")
+        errors.append(f"{name} is empty.")
+    elif has_invisible(secret):
+        errors.append(f"{name} {INVISIBLE}")
     return secret
+
+
+def find_origin_problem(url: str) -> str | None:
+    """Return why a request with the key must not be sent to this address, None if it may be.
+
+    The result starts with a verb and ends with a full stop. It does not contain the address, which
+    may include a password.
+    """
+    url = url.strip().rstrip("/")
+    # Search the string and not its parts, because an empty query or fragment leaves no part.
+    if set(url.partition("://")[2]) & set("@/?#"):
+        return MORE_THAN_ORIGIN
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname if parts.port != 0 else None  # raises ValueError for an invalid port
+    except ValueError:
+        return NOT_AN_ORIGIN
+    if not is_visible_ascii(url) or parts.scheme not in ("http", "https") or not host:
+        return NOT_AN_ORIGIN
+    return PLAIN_HTTP if parts.scheme == "http" and not is_loopback(host) else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or IP address is this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def has_invisible(text: str) -> bool:
+    """Return whether a string contains a line break or another invisible character."""
+    return any(unicodedata.category(char) in _INVISIBLE_CATEGORIES for char in text)
+
+
+def is_visible_ascii(text: str) -> bool:
+    """Return whether an HTTP header can carry a string unchanged: ASCII, no spaces or controls."""
+    return text.isascii() and text.isprintable() and " " not in text

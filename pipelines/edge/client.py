@@ -1,11 +1,11 @@
-"""The API as a typed Python client: calls in, checked answers out, whatever the network does.
+"""A typed client of the API. Calls return checked responses or raise `EdgeError`.
 
     with EdgeClient("https://api.example.com", Credentials(key, secret)) as edge:
         for portfolio in edge.portfolios(integrations=True):
             print(portfolio.name, len(portfolio.positions))
 
-`fetch` and `fetch_all` give the exact bytes for those who keep them. One client is shared by
-threads. How an attempt is made is in `exchange`, when another is made in `attempts`.
+`fetch` and `fetch_all` return the exact bytes. Threads may share a client. `sending.exchange` makes
+one attempt, and `sending.retries` decides whether another one follows.
 """
 
 import queue
@@ -23,19 +23,16 @@ from typing import Self, TypeVar
 import httpx
 
 from pipelines.edge import requests
-from pipelines.edge.errors import EdgeError, Misread, Stopped
+from pipelines.edge.errors import ClientClosed, EdgeError, MalformedResponse
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 from pipelines.edge.requests import Call, is_same_id
-from pipelines.edge.response.decode import Limits
-from pipelines.edge.response.envelope import raw_records
-from pipelines.edge.response.strict import require_strict
-from pipelines.edge.sending.attempts import Attempts, Event, Reply
-from pipelines.edge.sending.backoff import Budget, Persistence
-from pipelines.edge.sending.clock import Clock, measured_skew
-from pipelines.edge.sending.exchange import Sender
-from pipelines.edge.sending.limiter import TRIPS_AT, Limiter
-from pipelines.edge.sending.pace import Pacer
-from pipelines.edge.sending.transport import OneShot, checked_origin
+from pipelines.edge.response.body import Limits
+from pipelines.edge.response.envelope import raw_records, require_strict
+from pipelines.edge.sending.clock import Clock
+from pipelines.edge.sending.exchange import ApiResponse, Sender
+from pipelines.edge.sending.limiter import BREAKER_THRESHOLD, Limiter
+from pipelines.edge.sending.retries import Event, RetryingSender, RetryMode
+from pipelines.edge.sending.transport import OneShotTransport, parse_origin
 from pipelines.edge.signing import Credentials
 
 _HEADERS = {
@@ -44,20 +41,25 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
-# Calls that may go while others rest: enough to tell a venue that fails from a service.
-SPARE = TRIPS_AT
-_Done = tuple[Call, Reply | EdgeError | BaseException]
+# While some calls wait for their next attempt, as many others may start in their place, up to this
+# number. That is enough to find out whether one venue fails or the whole service.
+MAX_REPLACEMENTS = BREAKER_THRESHOLD
+_Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
 _Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCheck:
-    """What a single request to the service found out, for a doctor."""
+    """The result of a single request that tests the service.
+
+    `skew_ms` is how far the server's clock is ahead of this machine's, in milliseconds. It is None
+    if the response has no usable date. `error` is None after a success.
+    """
 
     reached: bool
     status: int | None
-    skew_ms: int | None  # how far the server's clock is ahead of ours, where its answer told
+    skew_ms: int | None
     error: EdgeError | None
 
 
@@ -67,12 +69,13 @@ def now_ms() -> int:
 
 
 class EdgeClient:
-    """The five operations of the API over one shared, guarded connection policy.
+    """A client for the five operations of the API (4). Thread-safe.
 
-    `origin` is scheme, host and port. `deadline` is seconds for everything this client does,
-    counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a slower
-    pace, of a corrected clock and of a tripped breaker, `on_bytes` of each piece of a body, from
-    any thread. Raises `OriginRefused` where the origin would leak the key.
+    `origin` is scheme, host and port. `concurrency` is the number of requests at the same time.
+    `deadline` is the number of seconds from now for everything that this client does. `clock`
+    returns Unix milliseconds. `on_event` gets retries, slowdowns, clock corrections and outages.
+    `on_bytes` gets the size of each piece of a body. Both are called from any thread. Raises
+    `InvalidOrigin` if the origin is invalid or would leak the key.
     """
 
     def __init__(
@@ -92,38 +95,33 @@ class EdgeClient:
         on_event: Callable[[Event], None] | None = None,
         on_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
-        url = checked_origin(origin)
-        ends = None if deadline is None else monotonic() + deadline
+        url = parse_origin(origin)
+        deadline_time = None if deadline is None else monotonic() + deadline
         self._concurrency = concurrency
-        self._clock = Clock(clock)
         self._http = httpx.Client(
-            transport=transport or OneShot(tls=url.scheme == "https"),
+            transport=transport or OneShotTransport(tls=url.scheme == "https"),
             headers=_HEADERS,
             trust_env=False,
             follow_redirects=False,
         )
-        # No cookie is kept, so none is ever sent.
+        # Store no cookies, so the client never sends any.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._gate = Limiter(concurrency, ends, monotonic)
-        self._wire = Sender(
+        self._limiter = Limiter(concurrency, deadline_time, monotonic, sleep)
+        self._sender = Sender(
             http=self._http,
             origin=url,
             credentials=credentials,
-            clock=self._clock,
+            clock=Clock(clock),
             limits=limits or Limits(),
             monotonic=monotonic,
-            ends=ends,
+            deadline=deadline_time,
             spool_dir=spool_dir,
             on_bytes=on_bytes,
         )
-        doze = sleep or self._gate.stopped.wait  # so that closing the client wakes all
-        pacer, budget = Pacer(monotonic), Budget()
-        self._attempts = Attempts(
-            self._wire, self._gate, pacer, budget, sleep=doze, rng=rng, on_event=on_event
-        )
+        self._retries = RetryingSender(self._sender, self._limiter, rng=rng, on_event=on_event)
 
     def __repr__(self) -> str:
-        return f"EdgeClient({str(self._wire.origin)!r})"
+        return f"EdgeClient({str(self._sender.origin)!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -137,151 +135,155 @@ class EdgeClient:
         self.close()
 
     def seconds_until_deadline(self) -> float | None:
-        """Return seconds until the deadline; None without one."""
-        return self._gate.seconds_until_deadline()
+        """Return the seconds until the deadline, None without a deadline."""
+        return self._limiter.seconds_until_deadline()
 
     def close(self) -> None:
-        """Send nothing more, wake whoever waits to, and end what is under way."""
-        self._gate.stopped.set()
+        """Stop sending, wake all waiting calls and interrupt the requests under way."""
+        self._limiter.closed.set()
         self._http.close()
 
-    def fetch(self, call: Call) -> Reply:
-        """Return the checked answer to a call, whose body the caller closes; raises `EdgeError`."""
-        return self._attempts.fetch(call)
+    def fetch(self, call: Call) -> ApiResponse:
+        """Return the checked response to a call. The caller closes its body.
+
+        Raises `EdgeError` if the call fails after all its retries.
+        """
+        return self._retries.fetch(call)
 
     def fetch_all(
-        self, calls: Iterable[Call], persistence: Persistence = Persistence.OPTIONAL
-    ) -> Iterator[tuple[Call, Reply | EdgeError]]:
-        """Yield every call with its answer or its error, as they come, within the bound.
+        self, calls: Iterable[Call], mode: RetryMode = RetryMode.OPTIONAL
+    ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
+        """Yield every call with its response or its error, in the order in which they finish.
 
-        After a refused key nothing more is sent: the remaining calls have that error too. Whoever
-        stops reading early closes the client. At most `concurrency` answers wait to be read; while
-        a call rests between two attempts another one goes, so that one that fails keeps up nobody.
+        After a refused key, nothing more is sent, and the remaining calls get the same error. If
+        the caller stops reading early, the client is closed. At most `concurrency` calls run or
+        wait to be read, but while a call waits for its next attempt, another call starts. So a
+        failing call does not delay the others.
         """
-        waiting = iter(calls)
-        done: queue.SimpleQueue[_Done | None] = queue.SimpleQueue()
-        under_way = 0
-        resting = _WaitingCalls(lambda: done.put(None))
+        remaining = iter(calls)
+        finished: queue.SimpleQueue[_Finished | None] = queue.SimpleQueue()
+        started = 0  # calls that are not yielded yet
+        waiting = _WaitingCalls(lambda: finished.put(None))
 
-        def work(call: Call) -> None:
-            done.put((call, self._outcome(call, resting.note, persistence)))
+        def run(call: Call) -> None:
+            finished.put((call, self._fetch_or_error(call, waiting.count, mode)))
 
-        pool = ThreadPoolExecutor(self._concurrency + SPARE, "edge")
+        pool = ThreadPoolExecutor(self._concurrency + MAX_REPLACEMENTS, "edge")
         try:
             while True:
-                while (under_way - resting.count) < self._concurrency and (
-                    call := next(waiting, None)
+                while (started - waiting.replaceable) < self._concurrency and (
+                    call := next(remaining, None)
                 ) is not None:
-                    under_way += 1  # first, for Ctrl-C comes at any instant
-                    pool.submit(work, call)
-                if not under_way:
+                    started += 1  # before `submit`, because Ctrl-C can come at any time
+                    pool.submit(run, call)
+                if not started:
                     return
-                if (ready := done.get()) is None:
+                if (item := finished.get()) is None:  # a call started to wait
                     continue
-                call, outcome = ready
-                under_way -= 1
-                if not isinstance(outcome, Reply | EdgeError):
-                    raise outcome
-                yield call, outcome
+                call, result = item
+                started -= 1
+                if not isinstance(result, ApiResponse | EdgeError):
+                    raise result
+                yield call, result
         finally:
-            if under_way:
-                self.close()  # a service that hangs would be waited for, half a minute
+            if started:
+                self.close()  # otherwise the pool waits up to half a minute for a hanging service
             pool.shutdown(wait=True, cancel_futures=True)
-            _drop(done)
+            _close_bodies(finished)
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
-        """Return the portfolios the key may see, or those of `ids` among them (4.1)."""
+        """Return the portfolios that the key may see, or only those with the given IDs (4.1)."""
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:
-        """Return one portfolio (4.2)."""
+        """Return the portfolio with an ID (4.2)."""
         call = requests.get_portfolio(portfolio_id, integrations=integrations)
         return self._record(call, portfolio_id, Portfolio)
 
     def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
-        """Return the venues, or those of `ids` (4.3)."""
+        """Return all venues, or only those with the given IDs (4.3)."""
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
-        """Return one venue (4.4)."""
+        """Return the venue with an ID (4.4)."""
         call = requests.get_venue(venue_id, instruments=instruments)
         return self._record(call, venue_id, Venue)
 
     def instruments(self, venue_id: str, kind: str | None = None) -> list[Instrument]:
-        """Return the instruments of a venue, of one type or of both (4.5)."""
+        """Return the instruments of a venue (4.5). `kind` is `spot`, `future`, or None for both."""
         return self._records(requests.list_instruments(venue_id, kind), Instrument)
 
     def check(self) -> ServiceCheck:
-        """Send one signed `GET /venues`, never twice, and say what it found out.
+        """Send one signed `GET /venues` without retries, and return the result.
 
-        Raises `Stopped` if the client is closed. Every other error is in the result.
+        Raises `ClientClosed` if the client is closed. Every other error is in the result.
         """
         call = requests.list_venues()
-        where = f"GET {call.path}"
-        answer = self._wire.attempt(call, where, self._gate.accept_key)
-        if isinstance(answer, EdgeError):
-            if self._gate.stopped.is_set():
-                raise Stopped(where)
-            return ServiceCheck(reached=False, status=None, skew_ms=None, error=answer)
-        skew = measured_skew(answer.headers, answer.sent, answer.received)
-        skew_ms = None if skew is None else skew.ahead
-        error = self._attempts.fault(call, where, answer)
-        answer.body.close()
-        return ServiceCheck(reached=True, status=answer.status, skew_ms=skew_ms, error=error)
+        request_line = f"GET {call.path}"
+        response = self._sender.send(call, request_line, self._limiter.accept_key)
+        if isinstance(response, EdgeError):
+            if self._limiter.closed.is_set():
+                raise ClientClosed(request_line)
+            return ServiceCheck(reached=False, status=None, skew_ms=None, error=response)
+        skew_ms = None if response.skew is None else response.skew.ahead
+        result = self._sender.check(call, request_line, response)
+        response.body.close()
+        error = result if isinstance(result, EdgeError) else None
+        return ServiceCheck(reached=True, status=response.status, skew_ms=skew_ms, error=error)
 
-    def _outcome(
-        self, call: Call, rests: Callable[[bool], None], persistence: Persistence
-    ) -> Reply | EdgeError | BaseException:
+    def _fetch_or_error(
+        self, call: Call, on_waiting: Callable[[bool], None], mode: RetryMode
+    ) -> ApiResponse | EdgeError | BaseException:
         try:
-            return self._attempts.fetch(call, rests, persistence)
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            return self._retries.fetch(call, on_waiting, mode)
+        except BaseException as error:  # noqa: BLE001 - `fetch_all` raises it in the caller's thread
             return error
 
     def _records(self, call: Call, model: type[_Model]) -> list[_Model]:
-        reply = self.fetch(call)
-        return self._decode(reply, list[model])  # type: ignore[valid-type]  # a type made at run time
+        return self._decode(self.fetch(call), list[model])  # type: ignore[valid-type]  # built at run time
 
-    def _record(self, call: Call, asked: str, model: type[_Resource]) -> _Resource:
+    def _record(self, call: Call, requested_id: str, model: type[_Resource]) -> _Resource:
         record = self._decode(self.fetch(call), model)
-        if not is_same_id(record.id, asked):
-            raise Misread("another id than the one asked for", f"GET {call.path}")
+        if not is_same_id(requested_id, record.id):
+            defect = "the ID differs from the requested ID"
+            raise MalformedResponse(defect, f"GET {call.path}")
         return record
 
-    def _decode(self, reply: Reply, model: type[_Model]) -> _Model:
+    def _decode(self, response: ApiResponse, model: type[_Model]) -> _Model:
         try:
-            decoded = decode(reply.envelope.data, model)
-            require_strict(raw_records(reply.envelope))
-        except Misread as error:
-            defect = self._wire.credentials.scrub(error.found)
+            decoded = decode(response.envelope.data, model)
+            require_strict(raw_records(response.envelope))
+        except MalformedResponse as error:
+            defect = self._sender.credentials.scrub(error.defect)
         else:
             return decoded
         finally:
-            reply.body.close()
-        raise Misread(defect, f"GET {reply.call.path}", reply.attempts)
+            response.body.close()
+        raise MalformedResponse(defect, f"GET {response.call.path}", response.attempts)
 
 
 class _WaitingCalls:
-    """How many calls wait between two attempts; `wake` is called when one more does."""
+    """Counts the calls that wait for their next attempt. Calls `on_more` when the count rises."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake, self._lock, self._count = wake, threading.Lock(), 0
+    def __init__(self, on_more: Callable[[], None]) -> None:
+        self._on_more, self._lock, self._count = on_more, threading.Lock(), 0
 
     @property
-    def count(self) -> int:
-        """Those for which another may go."""
-        return min(self._count, SPARE)
+    def replaceable(self) -> int:
+        """The number of calls that may start in place of waiting calls."""
+        return min(self._count, MAX_REPLACEMENTS)
 
-    def note(self, begins: bool) -> None:  # noqa: FBT001 - one event with two ends
-        """Count one more, or one less."""
+    def count(self, is_waiting: bool) -> None:  # noqa: FBT001 - the callback of `RetryingSender.fetch`
+        """Count a call that starts or ends to wait."""
         with self._lock:
-            self._count += 1 if begins else -1
-        if begins:
-            self._wake()
+            self._count += 1 if is_waiting else -1
+        if is_waiting:
+            self._on_more()
 
 
-def _drop(done: "queue.SimpleQueue[_Done | None]") -> None:
-    """Free the bodies nobody will read."""
-    while not done.empty():
-        ready = done.get()
-        if ready is not None and isinstance(ready[1], Reply):
-            ready[1].body.close()
+def _close_bodies(finished: "queue.SimpleQueue[_Finished | None]") -> None:
+    """Close the bodies of responses that nobody has read."""
+    while not finished.empty():
+        item = finished.get()
+        if item is not None and isinstance(item[1], ApiResponse):
+            item[1].body.close()

@@ -1,28 +1,29 @@
-"""What can go wrong between us and the API, grouped by what the reader should do about it.
+"""Errors of the API client, grouped by the action that they require.
 
     EdgeError
-    ├── Unreachable          wait, or mend the network, the address or the certificate
-    ├── Refused              the API said no, in its own code and words
-    │   ├── ClockRefused     set this machine's clock              (TIMESTAMP_INVALID)
-    │   ├── KeyRefused       get a working key and secret          (AUTHENTICATION_FAILED)
-    │   ├── AccessRefused    ask for access to this resource       (ACCESS_DENIED, 400 and 401)
-    │   ├── RequestRefused   mend our request: a defect of ours    (PARAMETER_*, METHOD_UNSUPPORTED)
-    │   ├── NotFound         the resource is gone, or never was    (RESOURCE_NOT_FOUND)
-    │   ├── ServerFailed     wait; the service itself is in trouble (INTERNAL_SERVER_ERROR, 5xx)
-    │   └── UnknownRefusal   ask the API's owner: the answer is not in the document
-    ├── Misread              ask the API's owner: the answer breaks the document
-    ├── TooLarge             raise the limit if the answer is honest
-    ├── RedirectRefused      set the address the service really has
-    ├── DeadlinePassed       give the pull more time, or find what was slow
-    ├── BreakerOpen          the service is down: run again when it is back
-    ├── Stopped              nothing: the client was closed by its user
-    ├── SpoolFailed          make room on the disk
-    ├── IdRefused            an id that no request can carry exactly; nothing was sent
-    ├── CredentialRefused    a key or secret that no header can carry; nothing was sent
-    └── OriginRefused        an address that would show the key to others; nothing was sent
+    ├── ConnectionFailed          wait, or fix the network, the address or the certificate
+    ├── ApiResponseError          the API answered with an error
+    │   ├── TimestampRefused      set this machine's clock             (TIMESTAMP_INVALID)
+    │   ├── AuthenticationFailed  get a working key and secret         (AUTHENTICATION_FAILED)
+    │   ├── AccessDenied          ask for access to this resource      (ACCESS_DENIED, 400 and 401)
+    │   ├── InvalidRequest        fix our request                      (PARAMETER_*,
+    │   │                                                               METHOD_UNSUPPORTED)
+    │   ├── ResourceNotFound      check the ID of the resource         (RESOURCE_NOT_FOUND)
+    │   ├── ServerError           wait, because the service fails      (INTERNAL_SERVER_ERROR, 5xx)
+    │   └── UndocumentedError     ask the owner of the API
+    ├── MalformedResponse         ask the owner of the API
+    ├── ResponseTooLarge          raise the limit if the response is genuine
+    ├── UnexpectedRedirect        set the new address of the service
+    ├── DeadlineExceeded          give the pull more time, or find the slow part
+    ├── CircuitBreakerOpen        the service is down, so run again when it is back
+    ├── ClientClosed              create a new client
+    ├── SpoolFailed               make room on the disk
+    ├── InvalidId                 correct the ID; nothing was sent
+    ├── InvalidCredential         correct the key or the secret; nothing was sent
+    └── InvalidOrigin             correct the address of the API; nothing was sent
 
-Every error is made from facts (they are its `args`, so it survives pickling) and writes its own
-sentence. None of them ever holds a key, a secret, a signature or a request's headers.
+An error is built from its fields, which are also its `args`, so errors can be pickled. No error
+contains a key, a secret, a signature or the headers of a request.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -30,7 +31,7 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class ApiError:
+class ErrorEntry:
     """One entry of an error body: the API's code and its message (7)."""
 
     code: str
@@ -38,62 +39,66 @@ class ApiError:
 
 
 def quote_text(text: str, length: int = 200) -> str:
-    """Quote a text from outside: short, on one line, with nothing a terminal would act on."""
-    cut = text if len(text) <= length else text[:length] + "…"
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
-    return f"'{plain}'"
+    """Quote a string from outside on one line, cut to a length, with control characters escaped."""
+    shown = text if len(text) <= length else text[:length] + "…"
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return f"'{escaped}'"
 
 
-def _times(attempts: int) -> str:
+def _count_attempts(attempts: int) -> str:
     return "after 1 attempt" if attempts == 1 else f"after {attempts} attempts"
 
 
-def _last(text: str) -> str:
-    return f" The last thing seen was: {text}" if text else ""
+def _describe_last(failure: str) -> str:
+    return f" The last failure was: {failure}" if failure else ""
 
 
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Anything that keeps an answer of the API from us; the fields of each kind are its facts."""
+    """Base class of all errors of a call that did not return a usable response.
+
+    `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` counts the requests that
+    were sent for the call.
+    """
 
     def __post_init__(self) -> None:
-        self.args = tuple(getattr(self, fact.name) for fact in fields(self) if not fact.kw_only)
+        self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
-    def anew(self, **facts: Any) -> Self:
-        """Return the same error with some facts changed, where it has them, and no traceback."""
-        # The frames of a traceback would hold the request, and with it the key.
-        names = {fact.name for fact in fields(self)}
-        return replace(self, **{name: fact for name, fact in facts.items() if name in names})
+    def copy_with(self, **changes: Any) -> Self:
+        """Return a copy without traceback, with changed fields. Ignore fields it does not have."""
+        # The frames of a traceback contain the request, and the request contains the key.
+        names = {item.name for item in fields(self)}
+        return replace(self, **{name: value for name, value in changes.items() if name in names})
 
 
 @dataclass(eq=False, repr=False)
-class Unreachable(EdgeError):
-    """No answer came: connection refused or lost, time-out, name not found, TLS failure.
+class ConnectionFailed(EdgeError):
+    """No response: connection refused or lost, timeout, unknown host name or TLS failure.
 
-    A `lasting` failure cannot be helped by trying again: a certificate that is not trusted.
+    `is_permanent` is True if a retry cannot help, for example if the certificate is not trusted.
     """
 
-    where: str
+    request_line: str
     reason: str
     attempts: int = 1
-    lasting: bool = field(default=False, kw_only=True)
+    is_permanent: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: no answer {_times(self.attempts)} ({self.reason}). An answer of the "
-            "API was expected; nothing was read. Check the address (NIGHTBOOK_API_URL), the "
-            "network and the certificate of the service, then run again."
+            f"{self.request_line}: no response {_count_attempts(self.attempts)} ({self.reason}). "
+            "Nothing was read. Check the address (NIGHTBOOK_API_URL), the network and the "
+            "certificate of the service, then run again."
         )
 
 
 @dataclass(eq=False, repr=False)
-class Refused(EdgeError):
-    """The API answered with an error (7); the class below says which kind."""
+class ApiResponseError(EdgeError):
+    """The API answered with an error (7). Each subclass is one kind of error."""
 
     advice = "Nothing was read."
-    where: str
+    request_line: str
     status: int
-    errors: tuple[ApiError, ...] = ()
+    errors: tuple[ErrorEntry, ...] = ()
     attempts: int = 1
     note: str = ""
 
@@ -103,168 +108,169 @@ class Refused(EdgeError):
         )
         more_count = len(self.errors) - 3
         more = f" and {more_count} more" if more_count > 0 else ""
-        answer = f"with {entries}{more}" if entries else "without an error code"
+        result = f"with {entries}{more}" if entries else "without an error code"
         note = f" {self.note}" if self.note else ""
         return (
-            f"{self.where}: the API answered {self.status} {answer} "
-            f"{_times(self.attempts)}.{note} {self.advice}"
+            f"{self.request_line}: the API answered {self.status} {result} "
+            f"{_count_attempts(self.attempts)}.{note} {self.advice}"
         )
 
 
-class ClockRefused(Refused):
-    """The timestamp was outside the 30-second window and one correction did not help (5.3)."""
+class TimestampRefused(ApiResponseError):
+    """The timestamp was outside the 30-second window, even after a clock correction (5.3)."""
 
     advice = "Nothing was read. Set this machine's clock (is NTP running?), then run again."
 
 
-class KeyRefused(Refused):
-    """The API does not know the key, or the signature does not fit it (5.3); every call stops."""
+class AuthenticationFailed(ApiResponseError):
+    """The API does not know the key, or the signature does not match it (5.3). All calls stop."""
 
     advice = (
         "Nothing more was sent, so that the key is not locked. Check NIGHTBOOK_API_KEY and "
-        "NIGHTBOOK_API_SECRET, which are made together on the service's web platform."
+        "NIGHTBOOK_API_SECRET, which are generated together on the service's web platform."
     )
 
 
-class AccessRefused(Refused):
-    """The key is good but may not read this resource (7: ACCESS_DENIED with 400 and with 401)."""
+class AccessDenied(ApiResponseError):
+    """The key is valid but may not read this resource (7: ACCESS_DENIED with 400 and with 401)."""
 
     advice = "Nothing was read. Ask the owner of the key for access to this resource."
 
 
-class RequestRefused(Refused):
-    """The API does not accept a parameter or the method: the request itself is wrong (7)."""
+class InvalidRequest(ApiResponseError):
+    """The API does not accept a parameter or the method, so the request itself is wrong (7)."""
 
-    advice = "Nothing was read. Mend the request: sending it again cannot help."
-
-
-class NotFound(Refused):
-    """The path names no existing resource (7: RESOURCE_NOT_FOUND, whatever the status)."""
-
-    advice = "Nothing was read. The resource is gone, or was never there: check its id."
+    advice = "Nothing was read. Correct the request, because sending it again cannot help."
 
 
-class ServerFailed(Refused):
-    """The service failed or is overloaded, and trying again was given up."""
+class ResourceNotFound(ApiResponseError):
+    """The path does not name an existing resource (7: RESOURCE_NOT_FOUND with any status)."""
 
-    advice = "Nothing was read. The service is in trouble: wait, then run again."
+    advice = "Nothing was read. The resource was deleted or never existed. Check its ID."
 
 
-class UnknownRefusal(Refused):
-    """The answer is an error that the document does not describe."""
+class ServerError(ApiResponseError):
+    """The service failed or is overloaded, and there are no more retries."""
 
-    advice = "Nothing was read. The document has no such answer: ask the owner of the API."
+    advice = "Nothing was read. The service is failing or overloaded. Wait, then run again."
+
+
+class UndocumentedError(ApiResponseError):
+    """An error response that is not in the API document."""
+
+    advice = "Nothing was read. The API document has no such response. Ask the owner of the API."
 
 
 @dataclass(eq=False, repr=False)
-class Misread(EdgeError):
-    """The answer came, but breaks the document: not strict JSON, not the envelope, not its kind."""
+class MalformedResponse(EdgeError):
+    """A response that is not strict JSON in the documented envelope, or not of the right kind."""
 
-    found: str
-    where: str = "the body"
+    defect: str
+    request_line: str = "the body"
     attempts: int = 1
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the answer cannot be taken as true {_times(self.attempts)}: "
-            f"{self.found}. Strict JSON in the documented envelope was expected; nothing of it "
-            "was used. Ask the owner of the API, or whoever runs the proxy in between."
+            f"{self.request_line}: the response is malformed {_count_attempts(self.attempts)}: "
+            f"{self.defect}. Strict JSON in the documented envelope was expected. Nothing of the "
+            "response was used. Ask the owner of the API or of the proxy in between."
         )
 
 
 @dataclass(eq=False, repr=False)
-class TooLarge(EdgeError):
-    """The answer is larger than the limit, on the wire or after decompression (bytes)."""
+class ResponseTooLarge(EdgeError):
+    """The response exceeds a limit in bytes. `stage` is `on the wire` or `after decompression`."""
 
-    where: str
+    request_line: str
     limit: int
     stage: str
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the answer is larger than {self.limit:,} bytes {self.stage}. It was "
-            "dropped and nothing of it was kept. If the book really is that large, raise the limit."
+            f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
+            "Nothing of it was kept. If the book really is that large, raise the limit."
         )
 
 
 @dataclass(eq=False, repr=False)
-class RedirectRefused(EdgeError):
-    """The answer is a redirect: following it would hand the key to another address."""
+class UnexpectedRedirect(EdgeError):
+    """The response is a redirect, which would send the key to a different address."""
 
-    where: str
+    request_line: str
     status: int
     target: str
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the answer is {self.status}, a redirect to {quote_text(self.target)}. "
-            "It was not followed, because the key would go there. If the service has moved, set "
-            "NIGHTBOOK_API_URL to its new address."
+            f"{self.request_line}: the response is {self.status}, a redirect to "
+            f"{quote_text(self.target)}. It was not followed, because the key would be sent there. "
+            "If the service has moved, set NIGHTBOOK_API_URL to its new address."
         )
 
 
 @dataclass(eq=False, repr=False)
-class DeadlinePassed(EdgeError):
-    """No time is left for this call: the deadline comes before its next attempt.
+class DeadlineExceeded(EdgeError):
+    """No time is left for this call, because the deadline comes before its next attempt.
 
     `cause` is the reason in a sentence without its full stop, for example an outage and its start.
     """
 
-    where: str
-    last: str = ""
+    request_line: str
+    last_failure: str = ""
     cause: str = ""
 
     def __str__(self) -> str:
         cause = self.cause or "The deadline of the pull has passed"
         return (
-            f"{cause}. {self.where} was given up, because no time is left for another attempt, and "
-            "nothing was read. Run again when the API answers. If it was only slow, give the pull "
-            f"more time (NIGHTBOOK_DEADLINE).{_last(self.last)}"
+            f"{cause}. {self.request_line} was not completed, because no time is left for another "
+            "attempt, and nothing was read. Run again when the API answers. If it was only slow, "
+            f"give the pull more time (NIGHTBOOK_DEADLINE).{_describe_last(self.last_failure)}"
         )
 
 
 @dataclass(eq=False, repr=False)
-class BreakerOpen(EdgeError):
-    """So many calls failed in a row that the service counts as down; no more are sent."""
+class CircuitBreakerOpen(EdgeError):
+    """So many requests failed in a row that no more are sent."""
 
-    where: str
+    request_line: str
     failures: int
-    last: str = ""
+    last_failure: str = ""
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: not sent, because the {self.failures} requests before it all failed. "
-            f"The service counts as down; run again when it is back.{_last(self.last)}"
+            f"{self.request_line}: not sent, because the {self.failures} requests before it all "
+            "failed, so the service is probably down. Run again when it is back."
+            f"{_describe_last(self.last_failure)}"
         )
 
 
 @dataclass(eq=False, repr=False)
-class Stopped(EdgeError):
-    """The client was closed, or the reader of its answers went away."""
+class ClientClosed(EdgeError):
+    """The client was closed before or during the call."""
 
-    where: str
+    request_line: str
 
     def __str__(self) -> str:
-        return f"{self.where}: not sent, because the client was closed. Make a new one."
+        return f"{self.request_line}: not sent, because the client was closed. Create a new one."
 
 
 @dataclass(eq=False, repr=False)
 class SpoolFailed(EdgeError):
-    """The body could not be put on disk while it was read."""
+    """The body could not be written to disk while it was received."""
 
-    where: str
+    request_line: str
     reason: str
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the body could not be kept on disk while it was read ({self.reason}). "
-            "Nothing of it was kept. Make room for it, then run again."
+            f"{self.request_line}: the body could not be written to disk while it was received "
+            f"({self.reason}). Nothing of it was kept. Make room on the disk, then run again."
         )
 
 
 @dataclass(eq=False, repr=False)
-class IdRefused(EdgeError, ValueError):
-    """An id that no request could carry exactly as it is; nothing was sent."""
+class InvalidId(EdgeError, ValueError):
+    """An ID that no request can carry unchanged. Nothing was sent."""
 
     exit_code = 2
 
@@ -273,14 +279,14 @@ class IdRefused(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the id {quote_text(self.value, 60)} {self.reason}, so no request can name it "
+            f"the ID {quote_text(self.value, 60)} {self.reason}, so no request can name it "
             "exactly. Nothing was sent."
         )
 
 
 @dataclass(eq=False, repr=False)
-class CredentialRefused(EdgeError, ValueError):
-    """A key or secret that cannot be used; its value is never shown."""
+class InvalidCredential(EdgeError, ValueError):
+    """A key or secret that cannot be used. The error does not contain its value."""
 
     name: str
     reason: str
@@ -288,14 +294,14 @@ class CredentialRefused(EdgeError, ValueError):
     def __str__(self) -> str:
         return (
             f"the API {self.name} {self.reason} (its value is not shown). Visible ASCII characters "
-            "without spaces were expected; nothing was sent. Copy it again from the service's "
+            "without spaces were expected. Nothing was sent. Copy it again from the service's "
             "web platform."
         )
 
 
 @dataclass(eq=False, repr=False)
-class OriginRefused(EdgeError, ValueError):
-    """An address of the service that must not be used, because it could leak the key."""
+class InvalidOrigin(EdgeError, ValueError):
+    """An address of the service that is invalid, or that could leak the key."""
 
     reason: str
 
@@ -303,16 +309,19 @@ class OriginRefused(EdgeError, ValueError):
         return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."
 
 
-def problem_of(error: EdgeError | None) -> str:
-    """Return the state of the API that a failure shows, as a sentence without its full stop."""
+def describe_problem(error: EdgeError | None) -> str:
+    """Describe the state of the API after a failure, as a sentence without its full stop.
+
+    Return an empty string if the failure shows no problem of the API.
+    """
     match error:
-        case Unreachable() if "connection refused" in error.reason.lower():
+        case ConnectionFailed() if "connection refused" in error.reason.lower():
             return "The API refuses connections"
-        case Unreachable():
+        case ConnectionFailed():
             return f"The API cannot be reached ({error.reason})"
-        case ServerFailed():
+        case ServerError():
             return f"The API answers with status {error.status}"
-        case Misread():
+        case MalformedResponse():
             return "The responses of the API cannot be read"
         case _:
             return ""

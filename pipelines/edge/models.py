@@ -1,8 +1,9 @@
-"""The resources of the API (2), field for field, and what a record has that they do not.
+"""The resources of the API (2), field by field, and their documented values.
 
-Required fields have no default. An optional field is `UNSET` where it was absent and None where it
-was null: for integrations, absent and empty are different facts. Enum values stay text, because
-a value that is not documented yet is kept as it came. The API's camelCase ends here.
+Required fields have no default. An optional field is `UNSET` if it is absent and None if it is
+null, because for integrations, absent and empty mean different things. Enum values are strings,
+because values that are not documented yet are kept unchanged. Field names are camelCase only in
+JSON.
 """
 
 from typing import TypeVar
@@ -10,9 +11,9 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
 
-Text = str | UnsetType | None
+OptionalText = str | UnsetType | None
 
 
 class Integration(Struct, frozen=True, rename="camel"):
@@ -24,33 +25,33 @@ class Integration(Struct, frozen=True, rename="camel"):
 
 
 class Trading(Struct, frozen=True, rename="camel"):
-    """Money on a trading account, as amount texts (2.5)."""
+    """Money in a trading account, as decimal strings (2.5)."""
 
     free: str
     locked: str
 
 
 class Margin(Struct, frozen=True, rename="camel"):
-    """Money locked as margin, as an amount text (2.5)."""
+    """Money locked as margin, as a decimal string (2.5)."""
 
     locked: str
 
 
 class Staking(Struct, frozen=True, rename="camel"):
-    """Money locked in staking, as an amount text (2.5)."""
+    """Money locked in staking, as a decimal string (2.5)."""
 
     locked: str
 
 
 class Custody(Struct, frozen=True, rename="camel"):
-    """Money in custody, as amount texts (2.5)."""
+    """Money in custody, as decimal strings (2.5)."""
 
     free: str
     locked: str
 
 
 class Balance(Struct, frozen=True, rename="camel"):
-    """What an account holds, by bucket; each bucket may be absent (2.5)."""
+    """The money in an account, by bucket (2.5). Each bucket may be absent."""
 
     trading: Trading | UnsetType | None = UNSET
     margin: Margin | UnsetType | None = UNSET
@@ -87,7 +88,7 @@ class Portfolio(Struct, frozen=True, rename="camel"):
 
 
 class VenueInstrument(Struct, frozen=True, rename="camel"):
-    """An instrument as a venue embeds it (2.7)."""
+    """An instrument embedded in a venue (2.7)."""
 
     id: str
     type: str
@@ -95,7 +96,7 @@ class VenueInstrument(Struct, frozen=True, rename="camel"):
 
 
 class Venue(Struct, frozen=True, rename="camel"):
-    """A place to trade or to keep assets (2.6)."""
+    """A place where assets are traded or kept (2.6)."""
 
     id: str
     resource: str
@@ -108,15 +109,15 @@ class Venue(Struct, frozen=True, rename="camel"):
 
 
 class TradingConstraints(Struct, frozen=True, rename="camel"):
-    """Limits of an instrument, as amount texts; one that does not apply may be absent (2.8)."""
+    """Limits of an instrument, as decimal strings (2.8). Limits that do not apply may be absent."""
 
-    min_base_qty: Text = UNSET
-    max_base_qty: Text = UNSET
-    min_base_increment: Text = UNSET
-    min_term_qty: Text = UNSET
-    min_price: Text = UNSET
-    max_price: Text = UNSET
-    min_tick: Text = UNSET
+    min_base_qty: OptionalText = UNSET
+    max_base_qty: OptionalText = UNSET
+    min_base_increment: OptionalText = UNSET
+    min_term_qty: OptionalText = UNSET
+    min_price: OptionalText = UNSET
+    max_price: OptionalText = UNSET
+    min_tick: OptionalText = UNSET
 
 
 class Instrument(Struct, frozen=True, rename="camel"):
@@ -133,10 +134,10 @@ class Instrument(Struct, frozen=True, rename="camel"):
     created_at: str
     updated_at: str
     trading_constraints: TradingConstraints | UnsetType | None = UNSET
-    expiration: Text = UNSET
+    expiration: OptionalText = UNSET
 
 
-# The documented values, by JSON path as `pattern` writes it (2, 3). Others are kept, and are news.
+# The documented values by JSON path (2, 3). Other values are kept, and are reported as drift.
 VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
     Portfolio: {
         "resource": frozenset({"portfolio"}),
@@ -155,9 +156,12 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
-    """Return a record or a list as models; raises `Misread` with the JSON path of what is wrong."""
+    """Decode a record, or a list of records, into models.
+
+    Raises `MalformedResponse` with the JSON path of the invalid value.
+    """
     try:
         return msgspec.json.decode(raw, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or type(error).__name__
-    raise Misread(f"a record breaks the document: {reason}")
+    raise MalformedResponse(f"a record does not match the API document: {reason}")

@@ -1,4 +1,4 @@
-"""The five operations of the API (4) as values: what to ask for, exactly as it goes on the wire."""
+"""The five operations of the API (4) as values: the requests, exactly as they are sent."""
 
 import itertools
 import re
@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from pipelines.edge.errors import IdRefused
+from pipelines.edge.errors import InvalidId
 
 PREFIX = "/edge/v1beta"
 
-_LONGEST = 256
-# What a path may hold besides letters and digits, and what is already percent-encoded.
-_KEPT = "/%:@!$&'()*+,;=~-._"
-_SHAPES = {
+_MAX_ID_LENGTH = 256
+# Characters that are not percent-encoded in a path. The percent sign itself is one of them, because
+# a path may be encoded already.
+_SAFE = "/%:@!$&'()*+,;=~-._"
+_OPERATIONS = {
     ("portfolios",): "list_portfolios",
     ("portfolios", "*"): "get_portfolio",
     ("venues",): "list_venues",
@@ -21,19 +22,22 @@ _SHAPES = {
     ("venues", "*", "instruments"): "list_instruments",
 }
 _SINGLE = ("get_portfolio", "get_venue")
-
-
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
-def is_same_id(asked: str, answered: str) -> bool:
-    """Return whether both name one thing: the same text, or a uuid in whatever letters (2.1)."""
-    return asked == answered or (asked.lower() == answered.lower() and bool(_UUID.fullmatch(asked)))
+def is_same_id(requested: str, received: str) -> bool:
+    """Return whether two IDs are equal. The case of a UUID does not matter (2.1)."""
+    if requested == received:
+        return True
+    return requested.lower() == received.lower() and bool(_UUID.fullmatch(requested))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to make: `path` is encoded, from the prefix, exactly as it goes on the wire."""
+    """One request. `path` includes the prefix and is percent-encoded, exactly as it is sent.
+
+    `single` is True if the response contains one record, and False if it contains a list.
+    """
 
     operation: str
     path: str
@@ -42,7 +46,7 @@ class Call:
 
     @property
     def target(self) -> str:
-        """Path and encoded query: what stands in the request line."""
+        """The path with the encoded query, as in the request line."""
         if not self.query:
             return self.path
         pairs = (f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in self.query)
@@ -50,89 +54,90 @@ class Call:
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:
-    """Return `GET /portfolios` (4.1); an empty `ids` asks for all."""
-    query = (*_ids(ids), *_include("integrations", wanted=integrations))
+    """Return `GET /portfolios` (4.1). Without `ids`, it lists all portfolios."""
+    query = (*_id_query(ids), *_include("integrations", is_included=integrations))
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
 def get_portfolio(portfolio_id: str, *, integrations: bool = False) -> Call:
     """Return `GET /portfolios/{id}` (4.2)."""
-    query = _include("integrations", wanted=integrations)
-    path = f"{PREFIX}/portfolios/{_segment(portfolio_id)}"
+    query = _include("integrations", is_included=integrations)
+    path = f"{PREFIX}/portfolios/{_encode_segment(portfolio_id)}"
     return Call("get_portfolio", path, query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
-    """Return `GET /venues` (4.3); an empty `ids` asks for all."""
-    query = (*_ids(ids), *_include("instruments", wanted=instruments))
+    """Return `GET /venues` (4.3). Without `ids`, it lists all venues."""
+    query = (*_id_query(ids), *_include("instruments", is_included=instruments))
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
 def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
     """Return `GET /venues/{id}` (4.4)."""
-    query = _include("instruments", wanted=instruments)
-    return Call("get_venue", f"{PREFIX}/venues/{_segment(venue_id)}", query, single=True)
+    query = _include("instruments", is_included=instruments)
+    return Call("get_venue", f"{PREFIX}/venues/{_encode_segment(venue_id)}", query, single=True)
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Return `GET /venues/{id}/instruments` (4.5); without `kind` for spot and future."""
-    query = () if kind is None else _sendable((("type", kind),))
-    path = f"{PREFIX}/venues/{_segment(venue_id)}/instruments"
+    """Return `GET /venues/{id}/instruments` (4.5). `kind` is `spot`, `future`, or None for both."""
+    query = () if kind is None else _check_query((("type", kind),))
+    path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
 
 
 def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
-    """Return any path a person types, with or without the prefix; ids in it may be encoded already.
+    """Return the call for a path that a person typed, with or without the prefix.
 
-    The operation is `other` where the path is none of the five.
+    IDs in the path may be percent-encoded. The operation is `other` if the path belongs to none of
+    the five. Raises `InvalidId` if the path cannot be sent unchanged.
     """
-    full = path if path.startswith(f"{PREFIX}/") else f"{PREFIX}/{path.lstrip('/')}"
-    if "?" in full or "#" in full:
-        raise IdRefused(path, "holds ? or #, which belong to the query")
-    segments = full.removeprefix(f"{PREFIX}/").split("/")
+    full_path = path if path.startswith(f"{PREFIX}/") else f"{PREFIX}/{path.lstrip('/')}"
+    if "?" in full_path or "#" in full_path:
+        raise InvalidId(path, "contains ? or #, which belong to the query")
+    segments = full_path.removeprefix(f"{PREFIX}/").split("/")
     for segment in segments:
         _require_sendable(segment)
-    shape = tuple(s if i != 1 else "*" for i, s in enumerate(segments))
-    operation = _SHAPES.get(shape, "other")
-    return Call(operation, quote(full, safe=_KEPT), _sendable(query), operation in _SINGLE)
+    pattern = tuple("*" if index == 1 else part for index, part in enumerate(segments))
+    operation = _OPERATIONS.get(pattern, "other")
+    return Call(operation, quote(full_path, safe=_SAFE), _check_query(query), operation in _SINGLE)
 
 
-def _segment(value: str) -> str:
+def _encode_segment(value: str) -> str:
     _require_sendable(value)
     return quote(value, safe="")
 
 
-def _ids(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def _id_query(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
     values = tuple(ids)
     for value in values:
         _require_sendable(value)
         if "," in value:
-            raise IdRefused(value, "holds a comma, which separates ids in a list")
+            raise InvalidId(value, "contains a comma, which separates IDs in a list")
     return (("id", ",".join(values)),) if values else ()
 
 
-def _sendable(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a query, which carry anything that is text, also nothing."""
+def _include(name: str, *, is_included: bool) -> tuple[tuple[str, str], ...]:
+    return (("include", name),) if is_included else ()
+
+
+def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a query, which may contain any valid string, even an empty one."""
     for text in itertools.chain.from_iterable(query):
-        _require_text(text)
+        _require_no_surrogate(text)
     return tuple(query)
 
 
-def _include(name: str, *, wanted: bool) -> tuple[tuple[str, str], ...]:
-    return (("include", name),) if wanted else ()
-
-
 def _require_sendable(value: str) -> None:
-    """Raise IdRefused for what would be changed, dropped or refused between here and the API."""
+    """Raise `InvalidId` if a path segment would be changed or dropped on the way to the API."""
     if value in {"", ".", ".."}:
-        raise IdRefused(value, "is empty or a path of its own, and is normalised away on the way")
-    if len(value) > _LONGEST:
-        raise IdRefused(value, f"has {len(value)} characters, more than {_LONGEST}")
+        raise InvalidId(value, "is empty or a relative path, which URL normalisation removes")
+    if len(value) > _MAX_ID_LENGTH:
+        raise InvalidId(value, f"has {len(value)} characters, more than {_MAX_ID_LENGTH}")
     if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):  # noqa: PLR2004 - C0, DEL and C1
-        raise IdRefused(value, "holds control characters")
-    _require_text(value)
+        raise InvalidId(value, "contains control characters")
+    _require_no_surrogate(value)
 
 
-def _require_text(value: str) -> None:
+def _require_no_surrogate(value: str) -> None:
     if any(0xD800 <= ord(c) <= 0xDFFF for c in value):  # noqa: PLR2004 - the surrogate range
-        raise IdRefused(value, "holds half of a surrogate pair")
+        raise InvalidId(value, "contains half of a surrogate pair")

@@ -1,4 +1,4 @@
-"""Signing at the moment of sending, and the one place that holds the key and the secret."""
+"""Signatures of requests. Only this module handles the key and the secret."""
 
 import hashlib
 import hmac
@@ -9,34 +9,46 @@ from operator import eq
 from typing import NoReturn
 from urllib.parse import quote
 
-from pipelines.edge.errors import CredentialRefused
-from pipelines.edge.letters import has_unseen, is_visible_ascii
+from pipelines.edge.access import has_invisible, is_visible_ascii
+from pipelines.edge.errors import InvalidCredential
 
 _HIDDEN = "•••"
-# Whole, or cut short at the end of a text.
+# A complete signature, or the first part of one at the end of a string that was cut.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-_CUT = 16  # letters of a longer one that are no chance either
-_TELLING = 6  # a shorter text is found by chance; no real key is so short
+# If a string contains this many first characters of a key or secret, that is not a coincidence.
+_MIN_PREFIX = 16
+# Shorter values occur by coincidence, so they are not removed. No real key is so short.
+_MIN_LENGTH = 6
 
 
 def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
-    """Return the bytes that are signed: method, path without query, body and milliseconds (5.2)."""
+    """Return the bytes to sign (5.2). `path` has no query. `timestamp` is in milliseconds."""
     return f"{method}{path}{body}{timestamp}".encode()
 
 
 def signature(secret: str, payload: bytes) -> str:
-    """Return the lower-case hex HMAC-SHA-384 of a payload, keyed with the secret (5.2)."""
+    """Return the HMAC-SHA-384 of a payload, keyed with the secret, in lower-case hex (5.2)."""
     return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
 
 
 class Credentials:
-    """An API key and its secret (5); never shown, never pickled, compared only by identity."""
+    """An API key and its secret (5). They cannot be shown or pickled, and compare by identity.
+
+    Raises `InvalidCredential` if the key or the secret has characters that cannot be sent or seen.
+    """
 
     __slots__ = ("_key", "_secret")
 
     def __init__(self, key: str, secret: str) -> None:
-        _require_visible("key", key)
-        _require_text("secret", secret)
+        if not key:
+            raise InvalidCredential("key", "is empty")
+        if not is_visible_ascii(key):
+            raise InvalidCredential("key", "contains spaces, line breaks or non-ASCII characters")
+        # The secret is not sent in a header, so every visible character is allowed (5.2.6).
+        if not secret.strip():
+            raise InvalidCredential("secret", "is empty")
+        if has_invisible(secret):
+            raise InvalidCredential("secret", "contains a line break or an invisible character")
         self._key, self._secret = key, secret
 
     def __repr__(self) -> str:
@@ -44,11 +56,11 @@ class Credentials:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "credentials are not pickled or copied: they would be on disk in plain text"
+            "credentials cannot be pickled or copied, because they would be on disk in plain text"
         )
 
     def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
-        """Return the three headers of a request without a body (5.1); never log or keep them."""
+        """Return the three headers of a request without a body (5.1). Never log or store them."""
         return {
             "SVC-API-KEY": self._key,
             "SVC-API-TIMESTAMP": str(timestamp),
@@ -56,26 +68,28 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Take key, secret and signatures out of a text, should a server echo them."""
-        # Also where a long one was cut short, as names in an envelope are.
-        for value in (*_forms(self._secret), *_forms(self._key)):
-            if len(value) >= _TELLING:
-                text = _without(value, text)
+        """Replace key, secret and signatures in a string, in case a server sent them back.
+
+        This includes the first part of a value that was cut, as long names in an envelope are.
+        """
+        for value in (*_encodings(self._secret), *_encodings(self._key)):
+            if len(value) >= _MIN_LENGTH:
+                text = _remove(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
 
 
-def _without(value: str, text: str) -> str:
+def _remove(value: str, text: str) -> str:
     text = text.replace(value, _HIDDEN)
-    # A name that was cut to some letters shows only the beginning of the secret: whatever continues
-    # as the secret does is taken out.
-    while (start := text.find(value[:_CUT])) >= 0:
+    # A name that was cut contains only the beginning of the secret, so also remove a prefix of the
+    # secret, as far as it goes.
+    while (start := text.find(value[:_MIN_PREFIX])) >= 0:
         length = len(list(takewhile(bool, map(eq, value, text[start:]))))
         text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"
     return text
 
 
-def _forms(value: str) -> dict[str, None]:
-    """Return a text as it is, and as JSON, an address and a Latin-1 reader would show it."""
+def _encodings(value: str) -> dict[str, None]:
+    """Return a string as it is, in JSON, in a URL and misread as Latin-1, the longest first."""
     forms = (
         value,
         json.dumps(value)[1:-1],
@@ -85,18 +99,3 @@ def _forms(value: str) -> dict[str, None]:
         value.encode().decode("latin-1"),
     )
     return dict.fromkeys(sorted(forms, key=len, reverse=True))
-
-
-def _require_text(name: str, value: str) -> None:
-    """Raise unless it is visible text of one line: a secret stands in no header (5.2.6)."""
-    if not value.strip():
-        raise CredentialRefused(name, "is empty")
-    if has_unseen(value):
-        raise CredentialRefused(name, "holds a line end, or a letter that cannot be seen")
-
-
-def _require_visible(name: str, value: str) -> None:
-    if not value:
-        raise CredentialRefused(name, "is empty")
-    if not is_visible_ascii(value):
-        raise CredentialRefused(name, "holds spaces, line ends or characters outside ASCII")

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pipelines.edge.response.wholeness import Sign
+from pipelines.edge.response.hints import describe
+from pipelines.edge.response.wholeness import TruncationHint
 from pipelines.landing.reasons import Reason, shape_of
 
 
@@ -38,12 +39,12 @@ class Noticing:
         self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._examples: dict[tuple[str, str, str], str] = {}
 
-    def note(self, operation: str, signs: Iterable[Sign]) -> None:
+    def note(self, operation: str, hints: Iterable[TruncationHint]) -> None:
         """Note the signs of one answer."""
-        for sign in signs:
-            key = (sign.place, sign.words, operation)
+        for hint in hints:
+            key = (hint.location, hint.code, operation)
             self._counts[key] += 1
-            self._examples[key] = min(sign.example, self._examples.get(key, sign.example))
+            self._examples[key] = min(hint.example, self._examples.get(key, hint.example))
 
     def all(self) -> tuple[AnswerNotice, ...]:
         """Return every notice, in a fixed order."""
@@ -69,7 +70,7 @@ def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Rea
         count = sum(notice.answers for notice in several)
         operations = ", ".join(sorted(notice.operation for notice in several))
         example = min(notice.example for notice in several)
-        sentence = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
+        sentence = _sentence(count, f"{place}: {describe(words)} (in {operations}, like {example})")
         yield Reason(f"notice: {shape_of(f'{place}: {words}')}", sentence, is_teachable=True)
     for text in sorted(unread):
         yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)

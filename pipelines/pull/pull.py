@@ -8,7 +8,7 @@ from functools import partial
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.requests import list_portfolios, list_venues
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 from pipelines.lake import lake_manifest
 from pipelines.landing import lock, snapshots

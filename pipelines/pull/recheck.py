@@ -7,7 +7,7 @@ was taken away from a portfolio that was deleted (4.1 rule 2, 4.2).
 
 from collections.abc import Callable, Mapping
 
-from pipelines.edge.errors import IdRefused
+from pipelines.edge.errors import InvalidId
 from pipelines.edge.requests import get_portfolio, list_portfolios, list_venues
 from pipelines.landing.manifest import (
     CLOSING,
@@ -137,7 +137,7 @@ class Recheck:
         for portfolio_id in recorder.to_ask(self._known, asking.marks[self._portfolios.number]):
             try:
                 call = get_portfolio(portfolio_id)
-            except IdRefused:
+            except InvalidId:
                 fates[portfolio_id] = UNTOLD
             else:
                 asked[portfolio_id] = asking.next_request("portfolio", call, purpose=CONFIRMING)

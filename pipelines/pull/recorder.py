@@ -7,12 +7,19 @@ from datetime import datetime, timedelta
 import msgspec
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import AccessRefused, EdgeError, IdRefused, KeyRefused, Misread, NotFound
+from pipelines.edge.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    EdgeError,
+    InvalidId,
+    MalformedResponse,
+    ResourceNotFound,
+)
 from pipelines.edge.requests import Call, list_instruments
 from pipelines.edge.response.envelope import raw_records
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.retries import RetryMode
 from pipelines.landing.manifest import (
     BOOK,
     CLOSING,
@@ -97,9 +104,9 @@ def fate(error: EdgeError | None) -> str:
     """Return what `GET /portfolios/{id}` said of a portfolio that the list lacks (4.2)."""
     if error is None:
         return THERE
-    if isinstance(error, AccessRefused):
+    if isinstance(error, AccessDenied):
         return REFUSED
-    return DELETED if isinstance(error, NotFound) else UNTOLD
+    return DELETED if isinstance(error, ResourceNotFound) else UNTOLD
 
 
 _GIVE_BACK = 1 << 25
@@ -171,7 +178,7 @@ class Recorder:
         name = f"instruments-{kind or 'all'}"
         try:
             return self.next_request(name, list_instruments(venue_id, kind), venue_id)
-        except IdRefused as error:
+        except InvalidId as error:
             self._known += 1
             self._requests.add(1, known=1)
             self.failed.add(venue_id)
@@ -191,12 +198,12 @@ class Recorder:
     def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
         by_call = {id(request.call): request for request in asked}
-        persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
+        mode = RetryMode.REQUIRED if required else RetryMode.OPTIONAL
         calls = [request.call for request in by_call.values()]
-        for call, outcome in self._client.fetch_all(calls, persistence):
+        for call, outcome in self._client.fetch_all(calls, mode):
             request = by_call[id(call)]
             if isinstance(outcome, EdgeError):
-                if required or isinstance(outcome, KeyRefused):
+                if required or isinstance(outcome, AuthenticationFailed):
                     raise outcome
                 self._give_up(request, outcome)
             else:
@@ -238,15 +245,17 @@ class Recorder:
             replace(asked.record, status=status, attempts=attempts, error=str(error))
         )
 
-    def _keep(self, asked: PlannedRequest, reply: Reply, *, required: bool) -> None:
+    def _keep(self, asked: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
         file = None
         try:
             self._note(asked, reply)
             if asked.purpose != CLOSING:
-                reply.body.give_back()
+                reply.body.release_pages()
                 file = self._pulling.land(asked.name, reply.body.buffer())
         except RecursionError:
-            error = Misread("a record is nested too deeply", asked.call.path, reply.attempts)
+            error = MalformedResponse(
+                "a record is nested too deeply", asked.call.path, reply.attempts
+            )
             if required:
                 raise error from None
             self._give_up(asked, error)
@@ -266,17 +275,17 @@ class Recorder:
             )
         )
 
-    def _note(self, asked: PlannedRequest, reply: Reply) -> None:
+    def _note(self, asked: PlannedRequest, reply: ApiResponse) -> None:
         """Remember what decides on the next calls, and what must be told."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:
             self._by_machine.add(asked.number)
-        skew = reply.told_skew
-        if skew is not None and (self.told is None or skew.doubt < self.told.doubt):
+        skew = reply.measured_skew
+        if skew is not None and (self.told is None or skew.uncertainty < self.told.uncertainty):
             self.told = skew
         operation = asked.call.operation
-        self.notices.note(operation, reply.signs)
+        self.notices.note(operation, reply.truncation_hints)
         if operation == "list_instruments":
             ids = fast_reader.ids_of(raw_records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
@@ -290,7 +299,7 @@ def _later(moment: str | None, by: timedelta) -> str | None:
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
-def _records(reply: Reply) -> Iterator[msgspec.Raw]:
+def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
     """Yield the records of a list; of a large body, give pages back on the way."""
     spans = reply.envelope.spans
     if spans is None:
@@ -300,7 +309,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
     for first, end in zip(spans[::2], spans[1::2], strict=True):
         yield msgspec.Raw(view[first:end])
         if end - given_back > _GIVE_BACK:
-            reply.body.give_back()
+            reply.body.release_pages()
             given_back = end
 
 

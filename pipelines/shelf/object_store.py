@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pipelines.edge.origin import is_loopback
+from pipelines.edge.access import is_loopback
 from warehouse.storage.layout import FILE_MODE, make_directory
 
 SETTING: Final = "NIGHTBOOK_LAKE"

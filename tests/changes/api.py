@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from pipelines import night
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.edge.response.wholeness import signs
+from pipelines.edge.response.wholeness import find_truncation_hints
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone
 from pipelines.landing.manifest import RequestRecord
@@ -139,7 +139,8 @@ def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
         content = json.dumps(body).encode()
         envelope = read_envelope(content, single=False)
         headers = answers.headers if is_meant else {}
-        noticing.note(operation, signs(envelope, headers, operation.partition("_")[2]))
+        hints = find_truncation_hints(envelope, headers, operation.partition("_")[2])
+        noticing.note(operation, hints)
         record = nights.land_answer(
             pulling, len(landed) + 1, operation, content, query=query, venue_id=venue
         )

@@ -17,12 +17,12 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import EdgeError, Unreachable
+from pipelines.edge.errors import ConnectionFailed, EdgeError
 from pipelines.edge.requests import PREFIX, Call
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.backoff import Persistence
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.retries import RetryMode
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import lock, snapshots
 from pipelines.landing.manifest import Manifest
@@ -62,13 +62,13 @@ class Prepared:
         """No deadline."""
 
     def fetch_all(
-        self, calls: Iterable[Call], _persistence: Persistence = Persistence.OPTIONAL
-    ) -> Iterator[tuple[Call, Reply | EdgeError]]:
+        self, calls: Iterable[Call], _mode: RetryMode = RetryMode.OPTIONAL
+    ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
         """Every call with its answer, in order; what was not prepared fails."""
         for call in calls:
             raw = self.answers.get(call.target)
             if raw is None:
-                yield call, Unreachable(f"GET {call.path}", "refused")
+                yield call, ConnectionFailed(f"GET {call.path}", "refused")
                 continue
             body = Body()
             body.write(raw)
@@ -76,7 +76,7 @@ class Prepared:
             digest = hashlib.sha256(raw).hexdigest()
             yield (
                 call,
-                Reply(
+                ApiResponse(
                     call=call,
                     status=200,
                     sent_at=FIRST,

@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
 from pipelines.edge.requests import list_instruments, list_venues
-from pipelines.edge.sending.attempts import Event, Reply
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 from pipelines.sandbox.authentication import Caller
 from pipelines.sandbox.faults.catalog import parse
@@ -96,7 +97,7 @@ def test_a_queue_longer_than_the_window_is_never_too_old(
         answers = [answer for _, answer in edge.fetch_all(calls)]
     refused = [one for one in answers if isinstance(one, EdgeError)]
     assert refused == []
-    assert {one.attempts for one in answers if isinstance(one, Reply)} == {1}
+    assert {one.attempts for one in answers if isinstance(one, ApiResponse)} == {1}
     assert served.count == 1 + SLOTS * TIMES
     counts = {"requests": served.count, "TIMESTAMP_INVALID": len(refused)}
     record_property("torture", [f"signatures, window of {window_ms / 1000:g} s", counts])
@@ -124,7 +125,7 @@ def test_a_clock_that_is_off_costs_one_request_and_is_told(
     with slow(ahead_ms=ahead_ms) as served, client(served, events) as edge:
         calls = [list_instruments(venue) for venue in venues(edge)]
         answers = [answer for _, answer in edge.fetch_all(calls)]
-    assert all(isinstance(answer, Reply) for answer in answers)
+    assert all(isinstance(answer, ApiResponse) for answer in answers)
     assert served.count == 1 + 1 + len(calls)
     (event,) = (one for one in events if one.kind == "clock")
     assert event.skew_ms == pytest.approx(ahead_ms, abs=1500)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
 from pipelines.edge.response import envelope
 from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import columns, portfolios, venues
@@ -66,11 +66,11 @@ def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
 
 def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
     """The records of an answer, walked as large ones are or not; None where it is refused."""
-    envelope._LARGE, envelope._RECORD = (1, 0) if walked else (1 << 24, 1 << 12)
+    envelope._MIN_WALKED, envelope._MIN_SLICED = (1, 0) if walked else (1 << 24, 1 << 12)
     try:
         read = read_envelope(body, single=False)
         return [bytes(raw) for raw in raw_records(read)]
-    except (Misread, RecursionError):
+    except (MalformedResponse, RecursionError):
         return None
 
 

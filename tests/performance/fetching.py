@@ -73,7 +73,7 @@ def land(origin: str, home: str, *, proved: bool) -> None:
     layout.work.mkdir(parents=True)
     call = list_portfolios(integrations=True)
     with EdgeClient(origin, Credentials("key", "secret"), spool_dir=layout.work) as edge:
-        got = edge.fetch(call) if proved else edge._wire.attempt(call, call.path, lambda: None)
+        got = edge.fetch(call) if proved else edge._sender.send(call, call.path, lambda: None)
         if isinstance(got, EdgeError):
             raise got
         pulling.land("0001-portfolios", got.body.buffer())

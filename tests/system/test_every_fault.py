@@ -18,7 +18,7 @@ import pytest
 
 from pipelines import night
 from pipelines.edge.errors import EdgeError
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Limits
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS
@@ -150,7 +150,7 @@ try:
         sleep=lambda _: None,
         spool_dir=layout.work,
         deadline=120,
-        on_event=lambda event: heard.append(event.words),
+        on_event=lambda event: heard.append(event.message),
     ) as client:
         requests = Tally(silent, 0, "requests")
         pull.Pull(client, pulling, requests).take(lambda: datetime.now(UTC), origin, "0")

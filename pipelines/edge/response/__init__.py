@@ -1,1 +1,1 @@
-"""What came over the wire, bounded, decoded and checked."""
+"""Responses: receive and decode the body, check it, and classify errors."""

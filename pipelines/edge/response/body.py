@@ -1,87 +1,190 @@
-"""A body as it was received: in memory while small, in an unlinked temporary file above that."""
+"""Response bodies: limits, framing, content decoding and storage.
+
+httpx 0.28 accepts a body that was cut short, a second gzip member or a nested encoding, and unpacks
+a zip bomb into memory. So bodies are read undecoded, and are decoded here in small pieces.
+"""
 
 import contextlib
 import hashlib
 import mmap
 import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-IN_MEMORY = 1 << 20
+from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_text
+
+# In bytes. A larger body is stored in a file.
+MAX_IN_MEMORY = 1 << 20
+
+# In bytes. A decompression step returns at most this much, so the limit stops a zip bomb before it
+# fills the memory.
+_MAX_STEP = 1 << 16
+_GZIP_WINDOW = 31  # 15 bits for the window, plus 16 for a gzip header and a checked trailer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits for the size of a response and for its duration.
+
+    `wire` and `decoded` are bytes. `connect`, `read` and `attempt` are seconds. `attempt` limits
+    the whole attempt, but each `pace` bytes that arrive add one second. So a large body has time
+    enough, but a server that sends single bytes does not.
+    """
+
+    wire: int = 2 << 30
+    decoded: int = 2 << 30
+    connect: float = 5.0
+    read: float = 20.0
+    attempt: float = 30.0
+    pace: int = 1 << 16
+
+
+def require_framing(headers: Mapping[str, str], version: str) -> None:
+    """Raise `MalformedResponse` if nothing marks the end of the body.
+
+    Otherwise a body that was cut short would look complete. `version` is the version of HTTP.
+    """
+    is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
+    if not is_chunked and "content-length" not in headers:
+        raise MalformedResponse(
+            f"the body has neither a length nor chunks ({version}), so its end is unknown"
+        )
+
+
+def decode_body(
+    raw: Iterable[bytes],
+    headers: Mapping[str, str],
+    limits: Limits,
+    scrub: Callable[[str], str] = lambda text: text,
+) -> Iterator[bytes]:
+    """Decode a body (no content encoding or gzip) and yield it in pieces of bounded size.
+
+    Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
+    signatures from the header that the error quotes.
+    """
+    # Scrub first, because a key in lower case or a key that was cut would not be found.
+    encoding = scrub(headers.get("content-encoding", "")).strip().lower()
+    received = _limit_size(raw, limits.wire, "on the wire")
+    if encoding in {"", "identity"}:
+        decoded: Iterator[bytes] = received
+    elif encoding in {"gzip", "x-gzip"}:
+        decoded = _gunzip(received)
+    else:
+        raise MalformedResponse(
+            f"the content encoding is {quote_text(encoding, 60)}, but only gzip or none is accepted"
+        )
+    return _limit_size(decoded, limits.decoded, "after decompression")
+
+
+def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise ResponseTooLarge("the body", limit, stage)
+        yield piece
+
+
+def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Decompress one or more gzip members. Each must be complete, with checksum and length."""
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    is_started = False
+    defect = ""
+    try:
+        for piece in raw:
+            compressed = piece
+            while compressed:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP_WINDOW)
+                is_started = True
+                yield member.decompress(compressed, _MAX_STEP)
+                compressed = member.unused_data if member.eof else member.unconsumed_tail
+    except zlib.error as error:
+        defect = f"the gzip stream is damaged ({error})"
+    # zlib checks the checksum and the length at the end of a member. So a body without that end was
+    # cut short, even if the decompressed part happens to be complete JSON.
+    if not defect and not (is_started and member.eof):
+        defect = "the gzip stream was cut short"
+    if defect:
+        raise MalformedResponse(defect)
 
 
 class Body:
-    """The decoded bytes of one answer, written once and then read through `buffer`."""
+    """The decoded bytes of a response. They are written once and then read through `buffer`."""
 
-    # A large body lies in a file without a name: nothing is left behind, whatever happens.
+    # A large body is stored in a file without a name, so no file remains after a crash.
 
     def __init__(self, spool_dir: Path | None = None) -> None:
         self._spool_dir = spool_dir
-        self._head = bytearray()
+        self._memory = bytearray()
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
         self._digest = hashlib.sha256()
-        self._closed = False
+        self._is_closed = False
         self.size = 0
         self.is_ascii = True
 
     @property
     def sha256(self) -> str:
-        """The lower-case hex SHA-256 of all bytes."""
+        """The SHA-256 of all bytes, in lower-case hex."""
         return self._digest.hexdigest()
 
     def write(self, chunk: bytes) -> None:
-        """Add bytes at the end; raises `OSError` where the disk is full or failing."""
+        """Append bytes. Raises `OSError` if the disk is full or fails."""
         self._digest.update(chunk)
         self.is_ascii = self.is_ascii and chunk.isascii()
         self.size += len(chunk)
-        if self._file is None and self.size <= IN_MEMORY:
-            self._head += chunk
+        if self._file is None and self.size <= MAX_IN_MEMORY:
+            self._memory += chunk
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=self._spool_dir)  # noqa: SIM115 - closed by us
-            self._file.write(self._head)
-            self._head = bytearray()
+            self._file.write(self._memory)
+            self._memory = bytearray()
         self._file.write(chunk)
 
     def flush(self) -> None:
-        """Let the file have what waits in memory; raises `OSError` as `write` does."""
+        """Write buffered bytes to the file. Raises `OSError` if the disk is full or fails."""
         if self._file is not None:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes; of a large body a read-only memory map, which `close` gives up."""
-        if self._closed:
-            raise ValueError("the body was closed, its bytes are gone")
+        """Return all bytes. For a large body, this is a read-only memory map until `close`."""
+        if self._is_closed:
+            raise ValueError("the body is closed, so its bytes are no longer available")
         if self._file is None:
-            return bytes(self._head)
+            return bytes(self._memory)
         if self._map is None:
             self.flush()
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._map
 
-    def give_back(self) -> None:
-        """Let the system drop the pages that were read; the file still has them."""
-        give_back(self._map)
+    def release_pages(self) -> None:
+        """Release the memory pages that were read. They can be read from the file again."""
+        release_pages(self._map)
 
     def close(self) -> None:
-        """Free memory and file; views into them, such as an envelope, keep them until they go."""
-        self._closed = True
-        self._head = bytearray()
+        """Free the memory and the file, except for parts that an envelope still refers to."""
+        self._is_closed = True
+        self._memory = bytearray()
         if self._map is not None:
-            # Closing a map under a live view raises BufferError, and the view must stay valid.
-            # A record may still point into the map: it is freed with the last of them.
+            # If a record still refers to the map, closing it raises BufferError. Then the map is
+            # freed together with the last of these records.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
         if self._file is not None:
-            # What a full disk did not take is tried once more here, and nobody wants it any more.
+            # Closing the file writes buffered bytes, which fails on a full disk. That does not
+            # matter, because nobody needs the body any more.
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
 
 
-def give_back(buffer: object) -> None:
-    """Let the system drop the pages of a memory map, where it can; anything else stays."""
+def release_pages(buffer: object) -> None:
+    """Release the memory pages of a memory map, if the system can. Ignore all other buffers."""
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         buffer.madvise(mmap.MADV_DONTNEED)

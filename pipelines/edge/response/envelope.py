@@ -1,54 +1,67 @@
-"""Success and error bodies (2.9, 7), read strictly and without building their records.
+"""Success and error bodies (2.9, 7), checked strictly, without decoding their records.
 
-A body counts only if it is UTF-8, one JSON document, in the documented envelope, with no key of
-the envelope given twice. The insides of records are proved to be JSON; that they keep their
-contract is for `models` and the flattening.
+A body is valid only if it is UTF-8 and one JSON document in the documented envelope, and if no key
+of the envelope occurs twice. Records are checked to be JSON. `models` and the flattening check
+their fields.
+
+Small bodies are decoded in one pass, which is faster. Large bodies are walked step by step, so that
+their memory pages can be released on the way. A step costs 2 microseconds, which is negligible for
+a portfolio, but too much for each of a thousand small records.
 """
 
 import codecs
+import json
+import re
 from array import array
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from mmap import mmap
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 
-from pipelines.edge.errors import ApiError, Misread
-from pipelines.edge.response.body import give_back
-from pipelines.edge.response.scan import MEMBERS, RECORDS, Scan
-from pipelines.edge.response.strict import record_defect
+from pipelines.edge.errors import ErrorEntry, MalformedResponse
+from pipelines.edge.response.body import release_pages
+
+# Limits, so that a hostile body cannot fill the memory.
+MAX_MEMBERS = 64  # members of an envelope. The document has two.
+MAX_RECORDS = 250_000  # records of a list
+MAX_RECORD_SIZE = 1 << 27  # bytes of a record, because one step needs all of them in memory
+MAX_MEMBER_SIZE = 1 << 21  # bytes of a member other than `data`, in a body that is walked
+_MAX_DECODED_MEMBER = 1 << 20  # bytes of a member other than `data`, because it is decoded
 
 _CHUNK = 1 << 20
-_SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
-_LARGE = 1 << 24  # bodies above this are walked, so that their pages are given back on the way
+_MIN_WALKED = 1 << 24  # bytes of a body. Larger bodies are walked.
+_RELEASE_INTERVAL = 1 << 25  # bytes between two releases of memory pages
+_MIN_SLICED = 4096  # bytes. Records that are larger on average are sliced by position.
 _COMMA = ord(",")
-# What stands before a list and between it and `meta`, which is looked for in so many last bytes.
-_OPENING, _BETWEEN, _TAIL = b'{"data":', b',"meta":', 4096
-_RECORD = 4096  # records above this are cut out one by one instead of being scanned again
+# The bytes before the list, and between the list and `meta`. The latter is searched in the tail.
+_OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
+_SPACE = re.compile(rb"[ \t\n\r]*")
+_TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A success body, taken apart but not copied: the raw `data` and the raw `meta` (2.9).
+    """The members of a success body (2.9) as undecoded views, which keep its buffer open.
 
-    Both are views into the buffer they were read from, which they keep open.
+    `other_members` are the members that the document does not have. If the body was walked, `spans`
+    has the start and the end of each record in turn, counted from the start of `data`. If the
+    records were split in the same pass, they are in `records`.
     """
 
     data: msgspec.Raw
     meta: msgspec.Raw
     is_list: bool
-    # Where the records are, for a body that was too large to be read in one pass.
     spans: "array[int] | None" = field(default=None, repr=False)
-    # The members that the document does not have, as they came (2.9).
-    others: Mapping[str, msgspec.Raw] = field(default_factory=dict)
-    # Its records, where they were read in the same pass.
+    other_members: Mapping[str, msgspec.Raw] = field(default_factory=dict)
     records: list[msgspec.Raw] | None = field(default=None, repr=False)
 
 
 class _Key:
-    """A key of an object that equals no other key, so that a dictionary keeps repeated ones."""
+    """A key that equals no other key, so that a dictionary keeps duplicate keys."""
 
     __slots__ = ("text",)
 
@@ -63,57 +76,120 @@ def read_envelope(
     is_ascii: bool = False,
     with_records: bool = False,
 ) -> Envelope:
-    """Read a success body strictly (2.9), without building its records; raises `Misread`.
+    """Read a success body strictly (2.9), without decoding its records.
 
-    `is_ascii` says that all of its bytes are known to be ASCII, which then is not looked at again.
-    A list is split into its records in the same pass `with_records`, where that can be done.
+    Raises `MalformedResponse`. `is_ascii` may be True if all bytes are known to be ASCII, which
+    saves a check. If `with_records` is True, a small list is split into its records in the same
+    pass.
     """
-    commas = _require_text(body, is_ascii=is_ascii)
-    # Small bodies are read in one pass, which is quicker. Large ones, and those that may hold very
-    # many records, go step by step, so that pages can be given back and a body of `{}` cannot make
-    # millions of objects; each record has at least one comma behind it, but the last.
-    walk = Scan(body) if len(body) > _LARGE or commas > RECORDS else None
-    if with_records and not walk and (envelope := _list_and_meta(body)):
+    commas = _check_encoding(body, is_ascii=is_ascii)
+    # Every record except the last is followed by a comma, so `commas` also bounds the records. Many
+    # records are walked, because a body of `{}` would otherwise become millions of objects.
+    walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
+    if with_records and not walk and (envelope := _read_list_and_meta(body)):
         return envelope
-    members = walk.members if walk else _members(body)
+    members = walk.members if walk else _read_members(body)
     if "data" not in members:
-        raise Misread(f"the envelope has no `data`, only {_names(members)}")
+        raise MalformedResponse(f"the envelope has no `data`, only {_list_names(members)}")
     if "meta" not in members:
-        raise Misread(f"the envelope has no `meta`, only {_names(members)}")
+        raise MalformedResponse(f"the envelope has no `meta`, only {_list_names(members)}")
     for name, raw in members.items():
         if name != "data":
-            _require_strict(name, raw)
+            _require_strict_member(name, raw)
     if "errors" in members and msgspec.json.decode(members["errors"]):
-        raise Misread("the envelope has both `data` and `errors`")
+        raise MalformedResponse("the envelope has both `data` and `errors`")
     _require_opening("data", members["data"], b"{" if single else b"[")
     _require_opening("meta", members["meta"], b"{")
-    spans = walk.spans if walk else None
-    others = {name: raw for name, raw in members.items() if name not in {"data", "meta"}}
     return Envelope(
-        data=members["data"], meta=members["meta"], is_list=not single, spans=spans, others=others
+        data=members["data"],
+        meta=members["meta"],
+        is_list=not single,
+        spans=walk.spans if walk else None,
+        other_members={name: raw for name, raw in members.items() if name not in {"data", "meta"}},
     )
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return the elements of `data` as they came, or its one record; may raise RecursionError."""
+    """Return the undecoded records of a list, or the single record. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     if envelope.records is not None:
         return envelope.records
-    # Where the scan has found them already, large records are cut out and not scanned once more.
+    # If the walk has found the records, slice large ones instead of scanning them again.
     view, spans = memoryview(envelope.data), envelope.spans
-    if spans is not None and len(spans) // 2 * _RECORD < len(view):
+    if spans is not None and len(spans) // 2 * _MIN_SLICED < len(view):
         return [
-            msgspec.Raw(view[first:end]) for first, end in zip(spans[::2], spans[1::2], strict=True)
+            msgspec.Raw(view[start:end]) for start, end in zip(spans[::2], spans[1::2], strict=True)
         ]
     return msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
 
 
-def _list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
-    """Read a body that has nothing but a list and then `meta`; None for any other."""
-    # All that stands around the two is known byte for byte, and each is seen to be one value: so
-    # there is no other member, and no key twice.
-    view, tail = memoryview(body), bytes(body[-_TAIL:])
+def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | None:
+    """Return the entries of an error body (7), or None if it is not an error body."""
+    try:
+        members = _read_members(body)
+        entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
+    except (MalformedResponse, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return tuple(
+        ErrorEntry(_string_or_empty(entry.get("error")), _string_or_empty(entry.get("message")))
+        for entry in entries
+    )
+
+
+# Ambiguous JSON
+
+
+def require_strict(records: Iterable[msgspec.Raw]) -> None:
+    """Raise `MalformedResponse` if a record has a duplicate key or a number out of range."""
+    for index, record in enumerate(records):
+        if defect := find_record_defect(record):
+            raise MalformedResponse(f"record {index} of `data` is not strict JSON: {defect}")
+
+
+def find_record_defect(record: bytes | msgspec.Raw) -> str | None:
+    """Return why a record is ambiguous (duplicate key, number out of range), None if it is not."""
+    # Exact but slow, because it builds objects. Use it only on small values, or on values that are
+    # decoded anyway.
+    try:
+        json.loads(
+            bytes(record).decode(),
+            object_pairs_hook=_parse_object,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_float,
+        )
+    except (ValueError, RecursionError) as error:
+        return str(error)[:200] or type(error).__name__
+    return None
+
+
+def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key `{key[:40]}` occurs twice")
+    return record
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:20]} is out of range")
+    return number
+
+
+# Small bodies
+
+
+def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
+    """Read a body that contains only a list and then `meta`. Return None for all other bodies."""
+    # All bytes around the two values are known, and each value is checked to be one JSON value. So
+    # there is no other member and no duplicate key.
+    view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
     if bytes(view[: len(_OPENING)]) != _OPENING or _BETWEEN not in tail or tail[-1:] != b"}":
@@ -121,105 +197,199 @@ def _list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
     try:
         records = msgspec.json.decode(data, type=list[msgspec.Raw])
         envelope = Envelope(msgspec.Raw(data), msgspec.Raw(meta), is_list=True, records=records)
-        _require_strict("meta", envelope.meta)
+        _require_strict_member("meta", envelope.meta)
         _require_opening("meta", envelope.meta, b"{")
-    except (Misread, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # what is wrong is told by who reads every body
+    except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None  # the general way finds the same defect and describes it
     return envelope
 
 
-def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
-    """Return the entries of an error body (7), or None where the body is no error body at all."""
-    try:
-        members = _members(body)
-        entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
-    except (Misread, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return tuple(
-        ApiError(_text(entry.get("error")), _text(entry.get("message"))) for entry in entries
-    )
-
-
-def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
-    """Read the members of the outermost object in one pass, which proves the whole is JSON."""
+def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
+    """Read the members of the outermost object in one pass, which also checks that it is JSON."""
     count = 0
 
-    # A dictionary would keep the last of two equal keys in silence. Keys that equal nothing keep
-    # both, so a repeated one is seen in the same pass.
-    def key(_: type, text: Any) -> _Key:
+    # A dictionary would silently keep only the last of two equal keys. `_Key` objects are never
+    # equal, so duplicates are found in the same pass.
+    def make_key(_: type, text: Any) -> _Key:
         nonlocal count
         count += 1
-        if count > MEMBERS:
-            raise ValueError(f"more than {MEMBERS} members")
+        if count > MAX_MEMBERS:
+            raise ValueError(f"more than {MAX_MEMBERS} members")
         return _Key(text)
 
     try:
-        pairs = msgspec.json.decode(body, type=dict[_Key, msgspec.Raw], dec_hook=key)
+        pairs = msgspec.json.decode(body, type=dict[_Key, msgspec.Raw], dec_hook=make_key)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     else:
-        return _unique(pairs)
-    raise Misread(f"not a JSON object in the envelope's shape: {reason}")
+        members: dict[str, msgspec.Raw] = {}
+        for key, raw in pairs.items():
+            _require_new(key.text, members)
+            members[key.text] = raw
+        return members
+    raise MalformedResponse(f"not a JSON object in the shape of the envelope: {reason}")
 
 
-def _unique(pairs: dict[_Key, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    members: dict[str, msgspec.Raw] = {}
-    for key, raw in pairs.items():
-        if key.text in members:
-            raise Misread(f"the envelope has the key `{key.text[:40]}` twice")
-        members[key.text] = raw
-    return members
+def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
+    """Raise `MalformedResponse` if a body is not UTF-8 or has a megabyte of white space.
 
-
-def _require_text(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
-    """Raise Misread unless all is UTF-8 (msgspec skips over strings) and no long blank.
-
-    Returns the number of commas, on which the number of records cannot be more than one above; of
-    a body that is walked anyway they are not counted.
+    msgspec does not check the encoding of strings that it skips. Returns the number of commas, or 0
+    for a body that is walked anyway.
     """
     commas = 0
-    is_large = len(body) > _LARGE
+    is_large = len(body) > _MIN_WALKED
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(body), _CHUNK):
             if is_large and is_ascii and not bytes(body[start : start + 1]).isspace():
                 continue
-            chunk = bytes(body[start : start + _CHUNK])  # bytes of one chunk are not copied
+            chunk = bytes(body[start : start + _CHUNK])  # does not copy if the body is one chunk
             commas += 0 if is_large else _count_commas(chunk)
-            # ASCII need not be decoded, unless a character before it is still open.
+            # ASCII needs no decoding, unless the last chunk ended within a character.
             if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
                 decoder.decode(chunk)
             if len(chunk) == _CHUNK and chunk.isspace():
-                raise Misread("a megabyte of white space")
-            if start % _LARGE == 0:
-                give_back(body)
+                raise MalformedResponse("a megabyte of white space")
+            if start % _MIN_WALKED == 0:
+                release_pages(body)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise Misread(f"not UTF-8: {error.reason}") from None
+        raise MalformedResponse(f"not UTF-8: {error.reason}") from None
     return commas
 
 
 def _count_commas(chunk: bytes) -> int:
-    # `bytes.count` goes from one to the next and takes three times as long.
+    # Three times as fast as `bytes.count` here (measured), because commas are frequent.
     return int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _COMMA))
 
 
-def _require_strict(name: str, raw: msgspec.Raw) -> None:
-    if len(memoryview(raw)) > _SMALL:
-        raise Misread(f"`{name[:40]}` in the envelope is larger than {_SMALL:,} bytes")
-    if defect := record_defect(raw):
-        raise Misread(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
+def _require_new(key: str, members: Mapping[str, msgspec.Raw]) -> None:
+    if key in members:
+        raise MalformedResponse(f"the envelope has the key `{key[:40]}` twice")
+
+
+def _require_strict_member(name: str, raw: msgspec.Raw) -> None:
+    if len(memoryview(raw)) > _MAX_DECODED_MEMBER:
+        raise MalformedResponse(
+            f"`{name[:40]}` in the envelope is larger than {_MAX_DECODED_MEMBER:,} bytes"
+        )
+    if defect := find_record_defect(raw):
+        raise MalformedResponse(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
 
 
 def _require_opening(name: str, raw: msgspec.Raw, opening: bytes) -> None:
     if bytes(memoryview(raw)[:1]) != opening:
         kind = "a list" if opening == b"[" else "an object"
-        raise Misread(f"`{name}` is not {kind}")
+        raise MalformedResponse(f"`{name}` is not {kind}")
 
 
-def _names(members: dict[str, msgspec.Raw]) -> str:
+def _list_names(members: dict[str, msgspec.Raw]) -> str:
     return ", ".join(f"`{name[:40]}`" for name in list(members)[:5]) or "nothing"
 
 
-def _text(value: Any) -> str:
+def _string_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# Large bodies
+
+
+class _Walk:
+    """The members of a large body, and the positions of the records in `data`.
+
+    Raises `MalformedResponse`. After each step, `_position` is the end of the last token.
+    """
+
+    def __init__(self, body: bytes | mmap | memoryview) -> None:
+        self._body = body
+        self._view = memoryview(body)
+        self._position = self._released = 0
+        self.members: dict[str, msgspec.Raw] = {}
+        self.spans = array("Q")
+        self._skip(b"{")
+        # An empty object may end here, but after a comma there must be another member.
+        while self._peek() != b"}" or self.members:
+            self._read_member()
+            if self._peek() == b"}":
+                break
+            self._skip(b",")
+        self._skip(b"}")
+        if self._peek():
+            raise MalformedResponse(f"data after the document, at byte {self._position}")
+
+    def _read_member(self) -> None:
+        if self._peek() != b'"':
+            raise MalformedResponse(f"a key was expected at byte {self._position}")
+        start, end = self._skip_value(MAX_RECORD_SIZE)
+        key: str = msgspec.json.decode(self._view[start:end], type=str)
+        _require_new(key, self.members)
+        if len(self.members) == MAX_MEMBERS:
+            raise MalformedResponse(f"the envelope has more than {MAX_MEMBERS} members")
+        self._skip(b":")
+        if key != "data":
+            start, end = self._skip_value(MAX_MEMBER_SIZE)
+        elif self._peek() == b"[":
+            start, end = self._skip_records()
+        else:
+            start, end = self._skip_value(MAX_RECORD_SIZE)
+        self.members[key] = msgspec.Raw(self._view[start:end])
+
+    def _skip_records(self) -> tuple[int, int]:
+        start = self._position
+        self._position += 1
+        while self._peek() != b"]" or self.spans:
+            if len(self.spans) == 2 * MAX_RECORDS:
+                raise MalformedResponse(f"`data` has more than {MAX_RECORDS:,} records")
+            record_start, record_end = self._skip_value(MAX_RECORD_SIZE)
+            self.spans.extend((record_start - start, record_end - start))
+            if self._peek() == b"]":
+                break
+            self._skip(b",")
+        self._skip(b"]")
+        return start, self._position
+
+    def _skip_value(self, limit: int) -> tuple[int, int]:
+        """Skip the next value and return its start and end. `limit` is in bytes."""
+        self._peek()
+        start = self._position
+        self._position += _value_length(self._view[start : start + limit], limit)
+        if self._position - self._released >= _RELEASE_INTERVAL:
+            self._released = self._position
+            release_pages(self._body)
+        end = self._position
+        while self._view[end - 1] in b" \t\n\r":
+            end -= 1
+        return start, end
+
+    def _peek(self) -> bytes:
+        """Skip white space and return the next byte, or nothing at the end."""
+        space = _SPACE.match(self._view, self._position)
+        self._position = space.end() if space else self._position
+        return bytes(self._view[self._position : self._position + 1])
+
+    def _skip(self, expected: bytes) -> None:
+        if (found := self._peek()) != expected:
+            shown = repr(found.decode("latin-1")) if found else "the end"
+            raise MalformedResponse(
+                f"not a JSON object: {expected.decode()} was expected, but found {shown}"
+            )
+        self._position += 1
+
+
+def _value_length(view: memoryview, limit: int) -> int:
+    """Return the bytes of the first value, including white space after it."""
+    # msgspec decodes one value, and if data follows it, the error contains the byte at which that
+    # data starts. So the error also proves that the value is valid.
+    try:
+        msgspec.json.decode(view, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    else:
+        return len(view)
+    if trailing := _TRAILING.search(message):
+        return int(trailing[1]) - 1
+    if len(view) == limit:
+        raise MalformedResponse(
+            f"a record, or a member next to `data`, is larger than {limit:,} bytes"
+        )
+    raise MalformedResponse(f"not JSON: {message}")

@@ -1,7 +1,7 @@
-"""What the name of a member and its value say of the whole: more to come, or nothing left out.
+"""Rules that tell from the name and the value of a member whether a response is complete.
 
-The document has neither pages (4.6) nor partial answers, so their names are not known beforehand:
-they are judged by the words in them. A name that has nothing to do with either says nothing.
+The API document has neither pages (4.6) nor partial responses, so their names are not known in
+advance. The rules judge a member by the words in its name.
 """
 
 import re
@@ -12,45 +12,78 @@ from functools import lru_cache
 from typing import Any
 
 
-class Weight(Enum):
-    """How much a hint counts: `PROOF` of the whole outweighs a `PLACE` in it, never a `DENIAL`."""
+class Evidence(Enum):
+    """The meaning of a hint for the whole response.
 
-    PROOF = "the answer is whole"
-    PLACE = "a place among pages, which alone proves nothing"
-    DENIAL = "the answer is not whole"
+    `PAGE` is the position of a page, which alone shows neither. It counts only if no hint is
+    `COMPLETE`. A hint that is `INCOMPLETE` always counts.
+    """
+
+    COMPLETE = "complete"
+    PAGE = "page"
+    INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What one member says; `words` hold no value, so that they are the same every night."""
+    """The result of judging a member or header.
 
-    weight: Weight
-    words: str
+    `code` is stored in the manifests of nights, and lessons that a person taught are found by it.
+    So it never changes, even if its wording is poor. `describe` has the wording for people.
+    """
+
+    evidence: Evidence
+    code: str
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A name and its value; `records` counts what came, and gives None where that is no list."""
+    """A member or header to judge.
+
+    `words` are the lower-case words of its name. `count_records` returns the number of records in
+    the response, None if it is not a list. `resource` is the kind of the records, for example
+    `portfolios`. `in_page` is True if the member is inside an object that describes a page.
+    """
 
     words: frozenset[str]
     value: Any
-    records: Callable[[], int | None]
-    noun: str
+    count_records: Callable[[], int | None]
+    resource: str
     in_page: bool = False
+
+
+COMPLETE = Hint(Evidence.COMPLETE, "is whole")
+MORE = Hint(Evidence.INCOMPLETE, "says that there is more")
+BEFORE = Hint(Evidence.INCOMPLETE, "says that something stands before it")
+LATER = Hint(Evidence.INCOMPLETE, "says that it is not the first page")
+SEVERAL = Hint(Evidence.INCOMPLETE, "says that there are several pages")
+OTHER_COUNT = Hint(Evidence.INCOMPLETE, "says another number of records than came")
+LEFT_OUT = Hint(Evidence.INCOMPLETE, "says that something is left out")
+IN_PAGE = Hint(Evidence.PAGE, "names a page, and nothing says that it is the only one")
+MORE_RECORDS = Hint(Evidence.INCOMPLETE, "holds records beside `data`")
+TOO_DEEP = Hint(Evidence.INCOMPLETE, "is nested too deeply to be understood")
+_MESSAGES = {
+    COMPLETE.code: "shows that the response is complete",
+    MORE.code: "indicates more records",
+    BEFORE.code: "indicates a previous page",
+    LATER.code: "shows that this is not the first page",
+    SEVERAL.code: "shows several pages",
+    OTHER_COUNT.code: "has a different number of records than the response",
+    LEFT_OUT.code: "indicates that something is missing",
+    IN_PAGE.code: "names a page, and nothing shows that it is the only page",
+    MORE_RECORDS.code: "contains records outside of `data`",
+    TOO_DEEP.code: "is nested too deeply to be checked",
+}
+
+
+def describe(code: str) -> str:
+    """Return the message of a stored code, or the code itself if it is not known."""
+    return _MESSAGES.get(code, code)
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
-
-PROOF = Hint(Weight.PROOF, "is whole")
-MORE = Hint(Weight.DENIAL, "says that there is more")
-BEFORE = Hint(Weight.DENIAL, "says that something stands before it")
-LATER = Hint(Weight.DENIAL, "says that it is not the first page")
-SEVERAL = Hint(Weight.DENIAL, "says that there are several pages")
-OTHER_COUNT = Hint(Weight.DENIAL, "says another number of records than came")
-LEFT_OUT = Hint(Weight.DENIAL, "says that something is left out")
-IN_PAGE = Hint(Weight.PLACE, "names a page, and nothing says that it is the only one")
 
 _MORE = _words("next more continuation continue remaining")
 _BEFORE = _words("previous prev")
@@ -62,17 +95,18 @@ _COUNTED = _TOTAL | _words(
     "length records record results result items item elements element entries rows returned data "
     "documents objects"
 )
-_NOUNS = _words("portfolio portfolios venue venues instrument instruments")
-_FILLING = _words("x odata num number of n is has")
-_PARTIAL = _words(
+_RESOURCES = _words("portfolio portfolios venue venues instrument instruments")
+_FILLERS = _words("x odata num number of n is has")
+_INCOMPLETE = _words(
     "partial partially truncated truncation incomplete degraded warning warnings error errors "
     "failure failures failed skipped omitted missing excluded unavailable dropped capped sampled "
     "stale filtered limited restricted hidden redacted exceeded"
 )
 _FLAGS = _words("partial truncated incomplete")
 _COMPLETE = _words("complete completeness exhaustive coverage")
-_SPOKEN = _words("partial partially truncated incomplete degraded")
-# A name with one of these is not about pages, whatever else is in it: `rateLimit`, `nextUpdateAt`.
+_INCOMPLETE_VALUES = _words("partial partially truncated incomplete degraded")
+# A name with one of these words is not about pages, whatever else it contains. Examples are
+# `rateLimit` and `nextUpdateAt`.
 _UNRELATED = _words(
     "rate ratelimit quota throttle request requests retry retries attempt attempts time timing "
     "timestamp timeout ms millis seconds latency duration elapsed took generated date at update "
@@ -82,128 +116,132 @@ _UNRELATED = _words(
     "documentation policy"
 )
 _ABOUT = _words("info details about")
-_NO_PART = _words("rate ratio policy help docs documentation contact threshold info")
-_KNOWN = sorted(
-    _MORE | _BEFORE | _CURSOR | _OFFSET | _LIMIT | _COUNTED | _NOUNS | _PARTIAL | _COMPLETE
+_NOT_INCOMPLETE = _words("rate ratio policy help docs documentation contact threshold info")
+_KNOWN_WORDS = sorted(
+    _MORE | _BEFORE | _CURSOR | _OFFSET | _LIMIT | _COUNTED | _RESOURCES | _INCOMPLETE | _COMPLETE
     | _words("page pages paging first last has is token rate request link links"),
     key=len,
     reverse=True,
 )  # fmt: skip
-_JOINED = re.compile(f"(?:{'|'.join(_KNOWN)})+")
-_KNOWN_WORD = re.compile("|".join(_KNOWN))
+_JOINED = re.compile(f"(?:{'|'.join(_KNOWN_WORDS)})+")
+_KNOWN_WORD = re.compile("|".join(_KNOWN_WORDS))
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.0+)?", re.ASCII)
-_NOTHING = {"", "false", "no", "none", "null", "0", "ok", "n/a"}
-_YES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
-_LONGEST = 2000
+_NO_VALUES = {"", "false", "no", "none", "null", "0", "ok", "n/a"}
+_YES_VALUES = {"true", "yes", "complete", "full", "whole", "100", "100%", "1"}
+_MAX_NAME_LENGTH = 2000
 
 
-def words_of(name: str) -> frozenset[str]:
-    """Split a name into lower-case words: `hasMore`, `has_more` and `hasmore` are alike."""
-    return _words_of(name[:_LONGEST])
+def split_name(name: str) -> frozenset[str]:
+    """Split a name into lower-case words. `hasMore`, `has_more` and `hasmore` give the same."""
+    return _split_name(name[:_MAX_NAME_LENGTH])
 
 
-@lru_cache(maxsize=4096)  # names repeat, and whoever sends others all the time fills no memory
-def _words_of(name: str) -> frozenset[str]:
+@lru_cache(maxsize=4096)  # limited, so that a server with ever new names cannot fill the memory
+def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
-    # Names written as one word (`hasmore`) are taken apart by the words that are known, longest
-    # first; a word that is not wholly made of them stays as it is.
+    # Split names written as one word (`hasmore`) into known words, the longest first. Leave a word
+    # unchanged if it does not split fully.
     for word in (word.lower() for word in _WORD.findall(name)):
         name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(name_words)
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a name, and all below it, has nothing to do with pages."""
+    """Return whether a name is not about pages, so that nothing inside its value is either."""
     return bool(words & _UNRELATED)
 
 
-def is_nothing(value: Any) -> bool:
-    """Return whether a value says no: null, false, zero, empty, or only such things within."""
+def is_negative(value: Any) -> bool:
+    """Return whether a value means no: null, false, zero, empty, or a container of such values."""
     if isinstance(value, dict):
-        return all(map(is_nothing, value.values()))
+        return all(map(is_negative, value.values()))
     if isinstance(value, list):
-        return all(map(is_nothing, value))
+        return all(map(is_negative, value))
     if isinstance(value, str):
-        return value.strip().lower() in _NOTHING
+        return value.strip().lower() in _NO_VALUES
     return not value
 
 
-def completeness(member: Member) -> Hint | None:
-    """Return what a member says of the answer being cut: `partial`, `warnings`, `complete`."""
+def judge_completeness(member: Member) -> Hint | None:
+    """Judge members such as `partial`, `warnings` and `complete`. Return None for all others."""
     words, value = member.words, member.value
-    if words & _PARTIAL and not words & _NO_PART:
-        if not is_nothing(value):
+    if words & _INCOMPLETE and not words & _NOT_INCOMPLETE:
+        if not is_negative(value):
             return LEFT_OUT
-        return PROOF if words & _FLAGS and value is False else None
+        return COMPLETE if words & _FLAGS and value is False else None
     if words & _COMPLETE and not is_unrelated(words) and not isinstance(value, dict | list):
         if value is None or value == "":
             return None
-        return PROOF if str(value).strip().lower() in _YES else LEFT_OUT
-    is_spoken = isinstance(value, str) and words_of(value) & _SPOKEN
-    return LEFT_OUT if is_spoken else None
+        return COMPLETE if str(value).strip().lower() in _YES_VALUES else LEFT_OUT
+    is_incomplete = isinstance(value, str) and split_name(value) & _INCOMPLETE_VALUES
+    return LEFT_OUT if is_incomplete else None
 
 
-def position(member: Member) -> Hint | None:
-    """Return what a member says of pages and counts; None where it says nothing of them."""
+def judge_position(member: Member) -> Hint | None:
+    """Judge members about pages and counts. Return None for all others."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
-        return PROOF if is_nothing(value) else MORE
+        return COMPLETE if is_negative(value) else MORE
     if words & _BEFORE:
-        return None if is_nothing(value) else BEFORE
+        return None if is_negative(value) else BEFORE
     if isinstance(value, dict | list) or value is None:
         return None
     if isinstance(value, bool):
-        return _flag(words, is_true=value)
+        return _judge_flag(words, is_true=value)
     if words & _CURSOR or words >= {"page", "token"}:
-        return None if is_nothing(value) else IN_PAGE
-    return _number(member, _whole(value))
+        return None if is_negative(value) else IN_PAGE
+    return _judge_number(member, _parse_whole(value))
 
 
-def _flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
-    """Return the `first` and `last` of a page object."""
+def _judge_flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
+    """Judge `first` and `last` of a page object."""
     if words - {"is", "page"} == {"last"}:
-        return PROOF if is_true else MORE
+        return COMPLETE if is_true else MORE
     if words - {"is", "page"} == {"first"}:
         return None if is_true else LATER
     return None
 
 
-def _number(member: Member, number: int | None) -> Hint | None:
+def _judge_number(member: Member, number: int | None) -> Hint | None:
     words = member.words
     is_page = "page" in words or (member.in_page and words <= _words("number current index last"))
     if "pages" in words or (is_page and words & _words("total count last max")):
-        return _counted_pages(number)
+        return _judge_page_count(number)
     if words & _LIMIT and words <= _LIMIT | _words("page x max items records results"):
-        came = member.records()
-        return None if number is None or came is None or number > came else IN_PAGE
+        count = member.count_records()
+        return None if number is None or count is None or number > count else IN_PAGE
     if is_page or words & _OFFSET:
         first = 0 if words & _OFFSET else 1
         return IN_PAGE if number is None or number <= first else LATER
-    return _count(member, number)
+    return _judge_count(member, number)
 
 
-def _counted_pages(number: int | None) -> Hint:
+def _judge_page_count(number: int | None) -> Hint:
     if number is None:
         return IN_PAGE
-    return PROOF if number <= 1 else SEVERAL
+    return COMPLETE if number <= 1 else SEVERAL
 
 
-def _count(member: Member, number: int | None) -> Hint | None:
-    words = member.words - _FILLING
-    others = (words & _NOUNS) - {member.noun, member.noun.removesuffix("s")}
-    if others or not words or not words <= _COUNTED | _NOUNS or (came := member.records()) is None:
+def _judge_count(member: Member, number: int | None) -> Hint | None:
+    words = member.words - _FILLERS
+    # A `venueCount` does not count the records of a list of portfolios.
+    other_resources = (words & _RESOURCES) - {member.resource, member.resource.removesuffix("s")}
+    if other_resources or not words or not words <= _COUNTED | _RESOURCES:
+        return None
+    count = member.count_records()
+    if count is None:
         return None
     if number is None:
         return IN_PAGE
-    # A total that differs from what came is the strongest sign there is; one that agrees is proof
-    # only where the word means all (`total`), not what was returned (`count` of `rows`).
-    if number != came:
+    # A count that differs from the number of records is the strongest hint. A count that is equal
+    # is proof only if its name means all records (`total`), not the returned ones (`rows`).
+    if number != count:
         return OTHER_COUNT
-    return PROOF if words & _TOTAL else None
+    return COMPLETE if words & _TOTAL else None
 
 
-def _whole(value: Any) -> int | None:
-    """Return a number of things, also as text; None for anything else."""
+def _parse_whole(value: Any) -> int | None:
+    """Parse a whole number or a string with one. Return None for all other values."""
     text = str(value).strip()
     return int(text.partition(".")[0]) if _WHOLE_NUMBER.fullmatch(text) else None

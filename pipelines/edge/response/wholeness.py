@@ -1,54 +1,57 @@
-"""Whether an answer says of itself that it is one page of several, or not whole.
+"""Hints that a response is one page of several, or incomplete for another reason.
 
-The document has neither (4.6), so nobody knows where it would stand: it is looked for in `meta`,
-at the top of the envelope and in the headers. What says that there is no more is a proof, not a
-reason. Nothing here sends or reads anything.
+The API document describes neither (4.6), so the hints may be in `meta`, in other members of the
+envelope or in the headers. Some hints prove that the response is complete, for example `hasMore:
+false`. This module does not send or receive anything.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from pipelines.edge.response.envelope import Envelope, raw_records
-from pipelines.edge.response.excerpt import plain_key, shorten
 from pipelines.edge.response.hints import (
     BEFORE,
+    COMPLETE,
     IN_PAGE,
     LATER,
     LEFT_OUT,
     MORE,
+    MORE_RECORDS,
     OTHER_COUNT,
-    PROOF,
     SEVERAL,
+    TOO_DEEP,
+    Evidence,
     Hint,
     Member,
-    Weight,
-    completeness,
-    is_nothing,
+    is_negative,
     is_unrelated,
-    position,
-    words_of,
+    judge_completeness,
+    judge_position,
+    split_name,
 )
 
-TOP, META = "$", "meta"
-BESIDE = Hint(Weight.DENIAL, "holds records beside `data`")
-DEEP = Hint(Weight.DENIAL, "is nested too deeply to be understood")
-DEEPEST = 64
-# Signs of one answer that are told: a body of a million keys must not fill the manifest.
-MOST = 40
+ENVELOPE, META = "$", "meta"
+MAX_DEPTH = 64
+# Hints of one response, so that a body with a million keys cannot fill the manifest.
+MAX_HINTS = 40
 
-_EXAMPLE = 200
-# Members of records with money (2.1, 2.3, 2.4): where they stand elsewhere, money does.
-_OF_RECORDS = {"positions", "accounts", "balance", "balances"}
+_MAX_EXAMPLE = 120  # characters of a value in a hint
+_MAX_UNKNOWN_EXAMPLE = 200  # bytes of the value of an unknown member
+# Keys that only records with money have (2.1, 2.3, 2.4). If they appear outside of `data`, there is
+# money there.
+_RECORD_KEYS = {"positions", "accounts", "balance", "balances"}
+_PAGE_WORDS = frozenset({"page", "pages", "paging", "pagination"})
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _REL = re.compile(r"""\brel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,]+))""", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\w+)\s+(?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)\s*", re.ASCII)
 _RELATIONS = {"next": MORE, "prev": BEFORE, "previous": BEFORE}
-# Headers that HTTP itself knows and that say nothing of records; all others are judged by name.
-_USUAL = re.compile(
+# Standard HTTP headers that carry no information about records. All other headers are judged by
+# their names.
+_STANDARD_HEADERS = re.compile(
     "content-(?!range).*|accept-.*|access-control-.*|strict-.*|cross-origin-.*|sec-.*|alt-svc|age|"
     "allow|cache-control|connection|date|etag|expires|keep-alive|last-modified|location|nel|"
     "pragma|referrer-policy|report-to|retry-after|server|set-cookie|trailer|transfer-encoding|"
@@ -57,146 +60,149 @@ _USUAL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """One place of an answer that says it is not whole; `words` never hold a value."""
+@dataclass(frozen=True, slots=True, order=True)
+class TruncationHint:
+    """A member or header which shows that a response is incomplete.
 
-    place: str
-    words: str
+    `location` is a JSON path or the name of a header. `code` is the code of the `Hint`, which is
+    stored and contains no value. `example` is the value, cut to 120 characters.
+    """
+
+    location: str
+    code: str
     example: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    place: str
+class _LocatedHint:
+    location: str
     hint: Hint
     example: str
 
 
-def signs(envelope: Envelope, headers: Mapping[str, str], noun: str) -> tuple[Sign, ...]:
-    """Return what an answer says against its being whole, in the order of places.
+def find_truncation_hints(
+    envelope: Envelope, headers: Mapping[str, str], resource: str
+) -> tuple[TruncationHint, ...]:
+    """Return the hints that a response is incomplete, ordered by location.
 
-    `noun` is what the records are: a `venueCount` counts nothing of a list of portfolios.
+    `resource` is the kind of the records, for example `portfolios`.
     """
-    reader = _Reader(envelope, noun)
-    seen = [*reader.body(), *reader.headers(headers)]
-    # A place among pages (`page: 1`) is no reason where something else proves the whole (`hasMore:
-    # false`); a denial always is.
-    is_proved = any(sign.hint.weight is Weight.PROOF for sign in seen)
-    against = {
-        Sign(sign.place, sign.hint.words, sign.example)
-        for sign in seen
-        if sign.hint.weight is Weight.DENIAL or (sign.hint.weight is Weight.PLACE and not is_proved)
+    reader = _Reader(envelope, resource)
+    found = [*reader.read_body(), *reader.read_headers(headers)]
+    # The position of a page (`page: 1`) does not count if another hint proves that the response is
+    # complete (`hasMore: false`). Evidence that it is incomplete always counts.
+    is_proved = any(item.hint.evidence is Evidence.COMPLETE for item in found)
+    counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
+    hints = {
+        TruncationHint(item.location, item.hint.code, item.example)
+        for item in found
+        if item.hint.evidence in counted
     }
-    first = {(sign.place, sign.words): sign for sign in sorted(against, key=_order, reverse=True)}
-    return tuple(sorted(first.values(), key=_order)[:MOST])
+    # For each location and code, keep the first example.
+    first_hints = {(hint.location, hint.code): hint for hint in sorted(hints, reverse=True)}
+    return tuple(sorted(first_hints.values())[:MAX_HINTS])
 
 
-def _order(sign: Sign) -> tuple[str, str, str]:
-    return sign.place, sign.words, sign.example
-
-
-def unknown(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
-    """Yield the members of the envelope and of `meta` that no document has: path, name, example."""
-    for name, raw in envelope.others.items():
-        yield f"{TOP}.{plain_key(name)}", name, _text(raw)
-    if bytes(memoryview(envelope.meta)[:2]) != b"{}":
+def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
+    """Yield path, name and example of each undocumented member of the envelope and of `meta`."""
+    for name, raw in envelope.other_members.items():
+        yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
+    if not _is_empty_object(envelope.meta):
         members = msgspec.json.decode(envelope.meta, type=dict[str, msgspec.Raw])
         for name, raw in members.items():
-            yield f"{META}.{plain_key(name)}", name, _text(raw)
-
-
-def _text(raw: msgspec.Raw) -> str:
-    """Return the beginning of a value as it came; what is cut within a letter loses that letter."""
-    return bytes(memoryview(raw)[:_EXAMPLE]).decode(errors="ignore")
+            yield f"{META}.{_quote_key(name)}", name, _first_bytes(raw)
 
 
 class _Reader:
-    """Reads the members of one answer, and counts its records only where that is asked for."""
+    """Finds the hints in one response. Counts its records only if a hint needs the number."""
 
-    def __init__(self, envelope: Envelope, noun: str) -> None:
-        self._envelope, self._noun = envelope, noun
-        self._counted: int | None = None
+    def __init__(self, envelope: Envelope, resource: str) -> None:
+        self._envelope, self._resource = envelope, resource
+        self._record_count: int | None = None
 
-    def body(self) -> Iterator[_Seen]:
-        """Yield what `meta` and the members beside `data` say."""
-        for name, raw in self._envelope.others.items():
-            place, value = f"{TOP}.{plain_key(name)}", msgspec.json.decode(raw)
-            if _is_deep(value):
-                yield _Seen(place, DEEP, "")
+    def read_body(self) -> Iterator[_LocatedHint]:
+        """Yield the hints in `meta` and in the members next to `data`."""
+        for name, raw in self._envelope.other_members.items():
+            location, value = f"{ENVELOPE}.{_quote_key(name)}", msgspec.json.decode(raw)
+            if _is_too_deep(value):
+                yield _LocatedHint(location, TOO_DEEP, "")
                 continue
-            if _is_records(value):
-                yield _Seen(place, BESIDE, shorten(value))
-            yield from self._members({name: value}, TOP, is_related=True, in_page=False)
+            if _has_records(value):
+                yield _LocatedHint(location, MORE_RECORDS, shorten(value))
+            yield from self._read_value({name: value}, ENVELOPE, is_related=True, in_page=False)
         meta = self._envelope.meta
-        if bytes(memoryview(meta)[:2]) != b"{}":
+        if not _is_empty_object(meta):
             value = msgspec.json.decode(meta)
-            if _is_deep(value):
-                yield _Seen(META, DEEP, "")
+            if _is_too_deep(value):
+                yield _LocatedHint(META, TOO_DEEP, "")
             else:
-                yield from self._members(value, META, is_related=True, in_page=False)
+                yield from self._read_value(value, META, is_related=True, in_page=False)
 
-    def headers(self, headers: Mapping[str, str]) -> Iterator[_Seen]:
-        """Yield what the headers say."""
+    def read_headers(self, headers: Mapping[str, str]) -> Iterator[_LocatedHint]:
+        """Yield the hints in the headers."""
         for name, text in headers.items():
-            place, low = f"header {plain_key(name.lower())}", name.lower()
-            if low == "link":
-                yield from (_Seen(place, hint, text[:120]) for hint in _link_header(text))
-            elif low == "content-range":
-                if hint := self._content_range(text):
-                    yield _Seen(place, hint, text[:120])
-            elif low == "warning":
-                yield _Seen(place, LEFT_OUT, text[:120])
-            elif not _USUAL.fullmatch(low):
-                words = words_of(low)
-                member = self._member(words, _plain_value(text), in_page=False)
-                if hint := self._judge(member, is_related=not is_unrelated(words)):
-                    yield _Seen(place, hint, text[:120])
+            location = f"header {_quote_key(name.lower())}"
+            for hint in self._judge_header(name.lower(), text):
+                if hint is not None:
+                    yield _LocatedHint(location, hint, text[:_MAX_EXAMPLE])
 
-    def _members(
-        self, value: Any, place: str, *, is_related: bool, in_page: bool
-    ) -> Iterator[_Seen]:
+    def _judge_header(self, name: str, text: str) -> Iterable[Hint | None]:
+        if name == "link":
+            return _judge_link_header(text)
+        if name == "content-range":
+            return [self._judge_content_range(text)]
+        if name == "warning":
+            return [LEFT_OUT]
+        if _STANDARD_HEADERS.fullmatch(name):
+            return []
+        words, value = split_name(name), _parse_header_value(text)
+        return [self._judge(words, value, is_related=not is_unrelated(words), in_page=False)]
+
+    def _read_value(
+        self, value: Any, location: str, *, is_related: bool, in_page: bool
+    ) -> Iterator[_LocatedHint]:
         if isinstance(value, list):
             for element in value:
-                yield from self._members(
-                    element, f"{place}[]", is_related=is_related, in_page=in_page
+                yield from self._read_value(
+                    element, f"{location}[]", is_related=is_related, in_page=in_page
                 )
         if not isinstance(value, dict):
             return
-        if any(isinstance(value.get(name), dict | list) for name in _OF_RECORDS & value.keys()):
-            yield _Seen(place, BESIDE, shorten(value))
-        yield from _link_object(value, place)
+        if any(isinstance(value.get(name), dict | list) for name in _RECORD_KEYS & value.keys()):
+            yield _LocatedHint(location, MORE_RECORDS, shorten(value))
+        yield from _judge_link_object(value, location)
         for name, inner in value.items():
-            yield from self._inner(name, inner, place, is_related=is_related, in_page=in_page)
+            yield from self._read_member(
+                name, inner, location, is_related=is_related, in_page=in_page
+            )
 
-    def _inner(
-        self, name: str, value: Any, above: str, *, is_related: bool, in_page: bool
-    ) -> Iterator[_Seen]:
-        place, words = f"{above}.{plain_key(name)}", words_of(name)
+    def _read_member(
+        self, name: str, value: Any, parent: str, *, is_related: bool, in_page: bool
+    ) -> Iterator[_LocatedHint]:
+        location, words = f"{parent}.{_quote_key(name)}", split_name(name)
         is_related = is_related and not is_unrelated(words)
-        hint = self._judge(self._member(words, value, in_page=in_page), is_related=is_related)
+        hint = self._judge(words, value, is_related=is_related, in_page=in_page)
         if hint is not None:
-            yield _Seen(place, hint, shorten(value))
+            yield _LocatedHint(location, hint, shorten(value))
         elif isinstance(value, dict | list):
-            in_page = in_page or bool(words & {"page", "pages", "paging", "pagination"})
-            yield from self._members(value, place, is_related=is_related, in_page=in_page)
+            in_page = in_page or bool(words & _PAGE_WORDS)
+            yield from self._read_value(value, location, is_related=is_related, in_page=in_page)
 
-    def _judge(self, member: Member, *, is_related: bool) -> Hint | None:
-        return completeness(member) or (position(member) if is_related else None)
+    def _judge(
+        self, words: frozenset[str], value: Any, *, is_related: bool, in_page: bool
+    ) -> Hint | None:
+        member = Member(words, value, self._count_records, self._resource, in_page)
+        return judge_completeness(member) or (judge_position(member) if is_related else None)
 
-    def _member(self, words: frozenset[str], value: Any, *, in_page: bool) -> Member:
-        return Member(
-            words=words, value=value, records=self._records, noun=self._noun, in_page=in_page
-        )
-
-    def _records(self) -> int | None:
-        if self._counted is None and self._envelope.is_list:
+    def _count_records(self) -> int | None:
+        if self._record_count is None and self._envelope.is_list:
             spans = self._envelope.spans
-            self._counted = len(raw_records(self._envelope)) if spans is None else len(spans) // 2
-        return self._counted
+            count = len(raw_records(self._envelope)) if spans is None else len(spans) // 2
+            self._record_count = count
+        return self._record_count
 
-    def _content_range(self, text: str) -> Hint | None:
-        """Judge a `Content-Range`: nothing is left out where it is from 0 to the last."""
+    def _judge_content_range(self, text: str) -> Hint | None:
+        """Judge a `Content-Range`, which is complete if it goes from 0 to the last record."""
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT
@@ -205,63 +211,83 @@ class _Reader:
             return LATER
         if total == "*" or int(total) != int(last) + 1:
             return MORE
-        is_other = unit.lower() != "bytes" and int(total) != self._records()
-        return OTHER_COUNT if is_other else PROOF
+        is_other = unit.lower() != "bytes" and int(total) != self._count_records()
+        return OTHER_COUNT if is_other else COMPLETE
 
 
-def _is_deep(value: Any) -> bool:
-    """Return whether objects and lists stand in each other more than `DEEPEST` times."""
+def _is_empty_object(raw: msgspec.Raw) -> bool:
+    return bytes(memoryview(raw)[:2]) == b"{}"
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Return whether objects and lists are nested more than `MAX_DEPTH` times."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
-            for part in level
-            for inner in (part.values() if isinstance(part, dict) else part)
+            for container in level
+            for inner in (container.values() if isinstance(container, dict) else container)
             if isinstance(inner, dict | list)
         ]
     return bool(level)
 
 
-def _is_records(value: Any) -> bool:
-    """Return whether a member beside `data` is a list of objects, which are no links."""
+def _has_records(value: Any) -> bool:
+    """Return whether a member next to `data` is a list of objects that are not links."""
     return isinstance(value, list) and any(
         isinstance(element, dict) and "href" not in element for element in value
     )
 
 
-def _link_header(text: str) -> Iterator[Hint]:
-    """Yield what a `Link` header names (RFC 8288): a next page, or one before."""
-    ends: dict[str, str] = {}
+def _judge_link_header(text: str) -> Iterator[Hint]:
+    """Judge a `Link` header (RFC 8288), which may name a next or a previous page."""
+    targets: dict[str, str] = {}
     for target, parameters in _LINK.findall(text):
-        for relation in _REL.findall(parameters):
-            for word in "".join(relation).lower().split():
-                ends[word] = target
-                if word in _RELATIONS:
-                    yield _RELATIONS[word]
-    if hint := _ends(ends.get("first", ends.get("self")), ends.get("last")):
+        for relations in _REL.findall(parameters):
+            for relation in "".join(relations).lower().split():
+                targets[relation] = target
+                if relation in _RELATIONS:
+                    yield _RELATIONS[relation]
+    if hint := _judge_ends(targets.get("first", targets.get("self")), targets.get("last")):
         yield hint
 
 
-def _link_object(value: Mapping[str, Any], place: str) -> Iterator[_Seen]:
-    """Yield what an object of links says by its ends, or a single link by its relation."""
-    if hint := _ends(value.get("first", value.get("self")), value.get("last")):
-        yield _Seen(f"{place}.last", hint, shorten(value.get("last")))
+def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_LocatedHint]:
+    """Judge an object of links by its first and last page, and a single link by its relation."""
+    if hint := _judge_ends(value.get("first", value.get("self")), value.get("last")):
+        yield _LocatedHint(f"{location}.last", hint, shorten(value.get("last")))
     relation = value.get("rel")
     if isinstance(relation, str) and relation.lower() in _RELATIONS:
         target = value.get("href", value.get("url", "?"))
-        if not is_nothing(target):
-            yield _Seen(f"{place}.rel", _RELATIONS[relation.lower()], shorten(value))
+        if not is_negative(target):
+            yield _LocatedHint(f"{location}.rel", _RELATIONS[relation.lower()], shorten(value))
 
 
-def _ends(first: Any, last: Any) -> Hint | None:
-    """Return where the last page stands: at the first one, elsewhere, or nobody says."""
+def _judge_ends(first: Any, last: Any) -> Hint | None:
+    """Judge the links to the first and the last page, which are equal if there is only one page."""
     if not last or isinstance(last, bool | int | float):
         return None
     if first is None:
         return IN_PAGE
-    return PROOF if first == last else SEVERAL
+    return COMPLETE if first == last else SEVERAL
 
 
-def _plain_value(text: str) -> Any:
-    low = text.strip().lower()
-    return {"true": True, "false": False}.get(low, text.strip())
+def _parse_header_value(text: str) -> bool | str:
+    stripped = text.strip()
+    return {"true": True, "false": False}.get(stripped.lower(), stripped)
+
+
+def shorten(value: Any) -> str:
+    """Return a value as JSON, cut to 120 characters."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _MAX_EXAMPLE else text[:_MAX_EXAMPLE] + "…"
+
+
+def _quote_key(key: str) -> str:
+    """Return a key for use in a JSON path, in quotes if it contains special characters."""
+    return key if re.fullmatch(r"[\w-]{1,64}", key) else msgspec.json.encode(key[:64]).decode()
+
+
+def _first_bytes(raw: msgspec.Raw) -> str:
+    """Return the beginning of a value as received, without a character that the cut has split."""
+    return bytes(memoryview(raw)[:_MAX_UNKNOWN_EXAMPLE]).decode(errors="ignore")

@@ -1,112 +1,163 @@
-"""The clock that requests are signed with: this machine's, corrected to the server's (5.3)."""
+"""Time: the clock that signs requests (5.3), and the dates and waits in response headers."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import NamedTuple
 
-# Milliseconds; a clock further off than a day is not a matter of skew.
-LARGEST_CORRECTION = 24 * 3_600_000
-# Milliseconds by which a corrected request is signed behind the server's clock, at least: a server
-# may refuse whatever is ahead of its own (of 12 runs aimed at the measured time, one refused 5).
-BEHIND = 2_000
-# Milliseconds; a clock that was corrected and is further off again has jumped meanwhile.
-STEADY = 5_000
-CORRECTIONS = 5
-# Milliseconds; a night is dated by the server's clock where this machine's is further off.
-TOLERATED = 10_000
+from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
+
+# In milliseconds. A larger difference is a wrong date, not clock skew.
+MAX_CORRECTION = 24 * 3_600_000
+# In milliseconds. A corrected request is signed at least this far behind the server's clock,
+# because a server may refuse timestamps in its future. (Of 12 runs that aimed at the measured time,
+# one had 5 requests refused.)
+SAFETY_MARGIN = 2_000
+# In milliseconds. If the skew differs from the last correction by more, the clock has jumped.
+JUMP = 5_000
+MAX_CORRECTIONS = 5
+# In milliseconds. If this machine's clock is off by more, the server's clock dates the night.
+TOLERANCE = 10_000
+
+_RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
+_SECONDS_PER_DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """How far the server's clock is ahead of this machine's, and how far that may be wrong: ms."""
+    """The difference between the server's clock and this machine's clock, in milliseconds.
+
+    `ahead` is positive if the server's clock is ahead, and can be off by `uncertainty` either way.
+    """
 
     ahead: int
-    doubt: int
+    uncertainty: int
 
     @property
     def is_beyond_tolerance(self) -> bool:
-        """Whether this machine's clock is off, whatever the trip took."""
-        return abs(self.ahead) > TOLERATED + self.doubt
+        """True if this machine's clock is off by more than 10 seconds, even in the best case."""
+        return abs(self.ahead) > TOLERANCE + self.uncertainty
+
+
+class Correction(NamedTuple):
+    """The result of `Clock.correct`."""
+
+    can_retry: bool
+    is_new: bool  # False if another thread has already corrected the clock
 
 
 class Clock:
-    """Unix milliseconds, corrected to the server's clock where it asks for it; thread-safe."""
+    """A clock in Unix milliseconds that follows the server's clock once corrected. Thread-safe."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._corrections = 0
-        self._signing = 0
-        # Milliseconds that the server is ahead of this machine; None while none was needed.
+        self._signing_offset = 0
+        # How far the server is ahead, in milliseconds. None until the first correction.
         self.offset: int | None = None
 
-    def now(self) -> int:
-        """Return the corrected time in Unix milliseconds."""
-        return self._clock() + (self.offset or 0)
-
-    def machine(self) -> int:
-        """Return this machine's own time in Unix milliseconds."""
+    def machine_time(self) -> int:
+        """Return this machine's time in Unix milliseconds."""
         return self._clock()
 
-    def signing(self) -> tuple[int | None, int]:
-        """Return the offset in force, and what is added to this machine's time to sign."""
+    def corrected_time(self) -> int:
+        """Return the server's time in Unix milliseconds, this machine's time until a correction."""
+        return self._clock() + (self.offset or 0)
+
+    def offsets(self) -> tuple[int | None, int]:
+        """Return the current correction and the offset to sign with, both in milliseconds."""
         with self._lock:
-            return self.offset, self._signing
+            return self.offset, self._signing_offset
 
-    def correct(self, measured: Skew | None, signed_with: int | None) -> tuple[bool, bool]:
-        """Take a measured skew, unless the one in force was measured as the same.
+    def correct(self, skew: Skew | None, signed_with: int | None) -> Correction:
+        """Correct the clock after the API refused a timestamp (5.3).
 
-        `signed_with` is the offset that the refused request was signed with. Returns whether
-        another attempt makes sense, and whether this call made the correction.
+        `skew` is measured from the response that refused the timestamp, None if it has no usable
+        date. `signed_with` is the correction that the refused request was signed with. The clock
+        does not change if another thread has corrected it since, if the skew is larger than 24
+        hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
-            # Another thread has corrected the clock since this request was signed: try again with
-            # that.
-            if self.offset != signed_with:
-                return True, False
-            if measured is None or abs(measured.ahead) > LARGEST_CORRECTION:
-                return False, False
-            # The same skew again means that the refusal is not about the clock: correcting it once
-            # more would ask for ever. Only one that is further off tells of a clock that has jumped
-            # since.
-            is_known = self.offset is not None and abs(measured.ahead - self.offset) < STEADY
-            if is_known or self._corrections == CORRECTIONS:
-                return False, False
+            if self.offset != signed_with:  # another thread has corrected the clock since
+                return Correction(can_retry=True, is_new=False)
+            if skew is None or abs(skew.ahead) > MAX_CORRECTION:
+                return Correction(can_retry=False, is_new=False)
+            # If the skew has not changed since the last correction, the API refused the timestamp
+            # for another reason. Another correction would lead to the same refusal forever.
+            is_same = self.offset is not None and abs(skew.ahead - self.offset) < JUMP
+            if is_same or self._corrections == MAX_CORRECTIONS:
+                return Correction(can_retry=False, is_new=False)
             self._corrections += 1
-            self.offset = measured.ahead
-            # The least that the server's clock can have been when the answer was in.
-            self._signing = measured.ahead - measured.doubt - BEHIND
-            return True, True
+            self.offset = skew.ahead
+            # The earliest time that the server's clock can show, minus the safety margin.
+            self._signing_offset = skew.ahead - skew.uncertainty - SAFETY_MARGIN
+            return Correction(can_retry=True, is_new=True)
 
 
-def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
-    """Return how far the server is ahead of us, good to half a second and half the trip.
+def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
+    """Measure the skew from the `Date` header of a response.
 
-    None where the answer has no usable `Date`, or an `Age`: then the date is of another time.
+    `sent` and `received` are this machine's time in Unix milliseconds. Returns None if the response
+    has no valid `Date`, or if it has an `Age`, because a cached response has an old date.
     """
-    moment = http_date(headers.get("date", ""))
-    if moment is None or "age" in headers:
+    date = parse_http_date(headers.get("date", ""))
+    if date is None or "age" in headers:
         return None
-    # The server wrote its date at some moment between `sent` and `received`; the middle of the two
-    # is wrong by half the trip at most. The Date has whole seconds: on average it is half a second
-    # behind.
-    ahead = int(moment.timestamp() * 1000) + 500 - (sent + received) // 2
+    # The server wrote the date between `sent` and `received`, so the midpoint is off by at most
+    # half the round trip. The date has whole seconds, so on average it is half a second behind.
+    ahead = int(date.timestamp() * 1000) + 500 - (sent + received) // 2
     return Skew(ahead, 500 + (received - sent + 1) // 2)
 
 
+def requested_wait(headers: Mapping[str, str], status: int, received: int) -> float | None:
+    """Return the seconds that a response asks the client to wait (8), None if it does not ask.
+
+    Reads `Retry-After`, or for status 429 the usual header with the time when the rate limit
+    resets. Dates are compared with the `Date` of the same response, because our clock may be off.
+    `received`, the corrected time in Unix milliseconds, replaces a missing `Date`.
+    """
+    date = None if "age" in headers else parse_http_date(headers.get("date", ""))
+    now = date or to_utc(received)
+    wait = parse_retry_after(headers.get("retry-after"), now)
+    if wait is not None or status != TOO_MANY_REQUESTS:
+        return wait
+    resets = [headers[name].strip() for name in _RESET_HEADERS if name in headers]
+    if not resets or not re.fullmatch(r"[0-9]{1,10}", resets[0]):
+        return None
+    reset = float(resets[0])
+    # Some services send seconds from now, others send a Unix time.
+    wait = reset if reset <= _SECONDS_PER_DAY else reset - now.timestamp()
+    return wait if 0 <= wait <= _SECONDS_PER_DAY else None
+
+
+def parse_retry_after(value: str | None, now: datetime) -> float | None:
+    """Return the seconds in a `Retry-After` header, None if the value is missing or invalid.
+
+    The value is a number of seconds, or an HTTP date that is compared with `now`.
+    """
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,12}", value.strip()):
+        return float(value)
+    date = parse_http_date(value)
+    return None if date is None else max(0.0, (date - now).total_seconds())
+
+
 @lru_cache(maxsize=64)
-def http_date(text: str) -> datetime | None:
-    """Return an HTTP date as UTC, or None where it is none that UTC can have."""
+def parse_http_date(text: str) -> datetime | None:
+    """Parse an HTTP date as UTC. Return None if it is invalid or not representable in UTC."""
     try:
-        moment = parsedate_to_datetime(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        date = parsedate_to_datetime(text)
+        return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def utc(milliseconds: int) -> datetime:
-    """Return Unix milliseconds as a UTC datetime."""
+def to_utc(milliseconds: int) -> datetime:
+    """Convert Unix milliseconds to a datetime in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

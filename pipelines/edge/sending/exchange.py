@@ -1,40 +1,41 @@
-"""One attempt: sign, send, read to the end, and say what came of it. Never retries, never raises.
+"""One attempt: sign a request, send it and read the response. Never retries.
 
-What goes wrong is handed back as a value and raised by the client, so that no traceback has a
-frame that holds the request and with it the key.
+Errors are returned and not raised. The caller raises them later, so that no traceback has a frame
+with the request, which contains the key.
 """
 
 import contextlib
 import re
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import httpcore
 import httpx
 
 from pipelines.edge.errors import (
+    ClientClosed,
+    ConnectionFailed,
     EdgeError,
-    IdRefused,
-    Misread,
-    RedirectRefused,
+    InvalidId,
+    MalformedResponse,
+    ResponseTooLarge,
     SpoolFailed,
-    Stopped,
-    TooLarge,
-    Unreachable,
+    UnexpectedRedirect,
 )
 from pipelines.edge.requests import Call
-from pipelines.edge.response.body import Body
-from pipelines.edge.response.decode import Limits, decode_body, require_framing
-from pipelines.edge.sending.clock import Clock
+from pipelines.edge.response.body import Body, Limits, decode_body, require_framing
+from pipelines.edge.response.envelope import Envelope
+from pipelines.edge.response.refusal import MAX_ERROR_BODY, check_response
+from pipelines.edge.response.wholeness import TruncationHint, find_truncation_hints
+from pipelines.edge.sending.clock import Clock, Skew, measure_skew, requested_wait, to_utc
 from pipelines.edge.sending.transport import AttemptTimeout
 from pipelines.edge.signing import Credentials
 
-# Bytes of an error answer that are read; a longer one has no error body for us.
-ERROR_BODY = 1 << 20
-
-_BROKEN = (
+_ERROR_LIMITS = Limits(wire=MAX_ERROR_BODY, decoded=MAX_ERROR_BODY)
+_NETWORK_ERRORS = (
     httpx.HTTPError,
     httpx.StreamError,
     httpcore.ConnectionNotAvailable,
@@ -45,12 +46,16 @@ _BROKEN = (
     httpcore.UnsupportedProtocol,
     OSError,
 )
-_PASSING_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_LOST_CONNECTIONS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAnswer:
-    """What the service sent: times are milliseconds, `headers` are the answer's, never ours."""
+class HttpResponse:
+    """A response with any status. `headers` are the response headers, never ours.
+
+    `sent` and `received` are this machine's time in Unix milliseconds. `signed_with` is the clock
+    correction that the request was signed with, in milliseconds, or None.
+    """
 
     status: int
     headers: httpx.Headers
@@ -59,10 +64,49 @@ class HttpAnswer:
     received: int
     body: Body
 
+    @property
+    def skew(self) -> Skew | None:
+        """The clock skew according to the `Date` header, None without a usable date."""
+        return measure_skew(self.headers, self.sent, self.received)
+
+    @property
+    def requested_wait(self) -> float | None:
+        """The seconds that the server asks the client to wait, None if it does not ask."""
+        return requested_wait(self.headers, self.status, self.received + (self.signed_with or 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiResponse:
+    """A successful, checked response. The caller closes its `body`.
+
+    `sent_at` and `received_at` are UTC by the corrected clock. `skew_ms` is the correction that the
+    request was signed with, in milliseconds (positive if the server is ahead), or None. `size`
+    (bytes) and `sha256` describe the body after content decoding. `truncation_hints` show that the
+    response may be incomplete. `measured_skew` is the skew according to the `Date` header. It is
+    None for lists of instruments, because there are many of them.
+    """
+
+    call: Call
+    status: int
+    sent_at: datetime
+    received_at: datetime
+    attempts: int
+    size: int
+    sha256: str
+    body: Body
+    envelope: Envelope
+    skew_ms: int | None
+    truncation_hints: tuple[TruncationHint, ...] = ()
+    measured_skew: Skew | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """What every attempt needs."""
+    """Sends single requests. Thread-safe.
+
+    `deadline` is a time of the `monotonic` clock in seconds, or None. Bodies above 1 MiB are
+    spooled to `spool_dir`. `on_bytes` gets the size of each decoded piece of a body, in any thread.
+    """
 
     http: httpx.Client
     origin: httpx.URL
@@ -70,120 +114,147 @@ class Sender:
     clock: Clock
     limits: Limits
     monotonic: Callable[[], float]
-    ends: float | None
+    deadline: float | None
     spool_dir: Path | None
     on_bytes: Callable[[int], None]
 
-    def attempt(self, call: Call, where: str, proved: Callable[[], None]) -> HttpAnswer | EdgeError:
-        """Send one signed request; `proved` is called once the service accepts it."""
+    def send(
+        self, call: Call, request_line: str, on_accepted: Callable[[], None]
+    ) -> HttpResponse | EdgeError:
+        """Sign and send one request (5.2). Return the response, or the error without a response.
+
+        `on_accepted` is called when the API has accepted the key, before the body is read. A
+        redirect is an error, because the key would follow it to another server.
+        """
         body = Body(self.spool_dir)
         try:
-            answer = self._exchange(call, body, proved)
-        except (Misread, TooLarge, SpoolFailed, IdRefused) as error:
-            failure: EdgeError = error.anew(where=where)
+            response = self._exchange(call, body, on_accepted)
+        except (MalformedResponse, ResponseTooLarge, SpoolFailed, InvalidId) as error:
+            failure: EdgeError = error.copy_with(request_line=request_line)
         except httpx.InvalidURL:
-            failure = IdRefused(call.target, "makes an address that cannot be sent")
-        except _BROKEN as error:
-            failure = Unreachable(where, self._words(error), lasting=_is_lasting(error))
+            failure = InvalidId(call.target, "results in an invalid URL")
+        except _NETWORK_ERRORS as error:
+            failure = ConnectionFailed(
+                request_line, self._reason(error), is_permanent=_is_tls_refusal(error)
+            )
         except RuntimeError:  # httpx refuses to send through a closed client
             if not self.http.is_closed:
                 raise
-            failure = Stopped(where)
+            failure = ClientClosed(request_line)
         else:
-            if not 300 <= answer.status < 400:  # noqa: PLR2004 - 3xx
-                return answer
-            target = self.credentials.scrub(answer.headers.get("location", "nowhere"))
-            failure = RedirectRefused(where, answer.status, target)
+            if not 300 <= response.status < 400:  # noqa: PLR2004 - 3xx
+                return response
+            target = self.credentials.scrub(response.headers.get("location", "nowhere"))
+            failure = UnexpectedRedirect(request_line, response.status, target)
         body.close()
         return failure
 
-    def _exchange(self, call: Call, body: Body, proved: Callable[[], None]) -> HttpAnswer:
-        patience = AttemptTimeout(self.limits, self.ends, self.monotonic, self.monotonic())
+    def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
+        """Return the envelope of a success (2.9), or the error that the response means (7)."""
+        scrub = self.credentials.scrub
+        return check_response(call, request_line, response.status, response.body, scrub)
+
+    def success(
+        self, call: Call, response: HttpResponse, envelope: Envelope, attempts: int
+    ) -> ApiResponse:
+        """Build the result of a call from its response and the envelope that `check` returned."""
+        offset, scrub = response.signed_with or 0, self.credentials.scrub
+        resource = call.operation.partition("_")[2]
+        return ApiResponse(
+            call=call,
+            status=response.status,
+            sent_at=to_utc(response.sent + offset),
+            received_at=to_utc(response.received + offset),
+            attempts=attempts,
+            size=response.body.size,
+            sha256=response.body.sha256,
+            body=response.body,
+            envelope=envelope,
+            skew_ms=response.signed_with,
+            truncation_hints=tuple(
+                TruncationHint(scrub(hint.location), hint.code, scrub(hint.example))
+                for hint in find_truncation_hints(envelope, response.headers, resource)
+            ),
+            measured_skew=None if call.operation == "list_instruments" else response.skew,
+        )
+
+    def _exchange(self, call: Call, body: Body, on_accepted: Callable[[], None]) -> HttpResponse:
+        timeout = AttemptTimeout(self.limits, self.deadline, self.monotonic, self.monotonic())
         target = call.target.encode("ascii")
         request = self.http.build_request(
-            "GET", self.origin.copy_with(raw_path=target), extensions={"patience": patience}
+            "GET", self.origin.copy_with(raw_path=target), extensions={"attempt_timeout": timeout}
         )
-        # httpx normalises some paths; one that leaves otherwise than it is signed names another
-        # thing (5.2.3).
+        # httpx normalises some paths, but the path on the wire must be the signed path (5.2.3).
         if request.url.raw_path != target:
-            raise IdRefused(call.path, "would be changed on its way")
-        # Signed inside the slot and just before it leaves: a signature never ages in a queue (5.3).
-        (offset, ahead), sent = self.clock.signing(), self.clock.machine()
-        request.headers.update(self.credentials.headers("GET", call.path, sent + ahead))
+            raise InvalidId(call.path, "would be changed by URL normalisation")
+        # Sign in the slot, just before sending, so that no signature ages in a queue (5.3).
+        (correction, signing_offset), sent = self.clock.offsets(), self.clock.machine_time()
+        request.headers.update(self.credentials.headers("GET", call.path, sent + signing_offset))
         response = self.http.send(request, stream=True)
         try:
-            received = self.clock.machine()
+            received = self.clock.machine_time()
             if response.status_code == httpx.codes.OK:
-                proved()
-                self._read(response, body)
+                on_accepted()
+                self._read_success(response, body)
             else:
                 body = self._read_error(response, body)
         finally:
             response.close()
-        return HttpAnswer(
+        return HttpResponse(
             status=response.status_code,
             headers=response.headers,
-            signed_with=offset,
+            signed_with=correction,
             sent=sent,
             received=received,
             body=body,
         )
 
-    def _read(self, response: httpx.Response, body: Body) -> None:
+    def _read_success(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
-        for piece in decode_body(*_raw(response), self.limits, self.credentials.scrub):
-            _keep(body.write, piece)
-            with contextlib.suppress(Exception):  # whoever cannot hear of it costs no request
+        for piece in decode_body(*_raw_body(response), self.limits, self.credentials.scrub):
+            _spool(body.write, piece)
+            # A progress display that fails must not fail the request.
+            with contextlib.suppress(Exception):
                 self.on_bytes(len(piece))
-        _keep(body.flush)
+        _spool(body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
-        """Read an error answer as far as it is one; a torn or foreign one counts by its status."""
-        small = Limits(wire=ERROR_BODY, decoded=ERROR_BODY)
+        """Read an error body. If it is cut short or too large, only the status counts."""
         try:
-            for piece in decode_body(*_raw(response), small, self.credentials.scrub):
-                _keep(body.write, piece)
-        except (Misread, TooLarge, *_BROKEN):
+            for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
+                _spool(body.write, piece)
+        except (MalformedResponse, ResponseTooLarge, *_NETWORK_ERRORS):
             body.close()
             return Body()
         return body
 
-    def _words(self, error: Exception) -> str:
-        """Return the reason in a few words, on one line, without anything of ours."""
-        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+    def _reason(self, error: Exception) -> str:
+        """Describe a network error on one short line, without our credentials."""
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         message = " ".join(self.credentials.scrub(str(error)).split())[:200]
-        return f"{kind}: {message}" if message else kind
+        return f"{name}: {message}" if message else name
 
 
-def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """Return the body as it came, with its headers; an in-memory transport may have unpacked it."""
+def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
+    """Return the undecoded body and its headers. In-memory transports have decoded it already."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers
 
 
-def _keep(write: Callable[..., None], *piece: bytes) -> None:
-    reason = ""
+def _spool(write: Callable[..., None], *piece: bytes) -> None:
+    """Write to the body. Raises `SpoolFailed` if the disk is full or fails."""
     try:
         write(*piece)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-    if reason:
-        raise SpoolFailed("the body", reason)
+        raise SpoolFailed("the body", error.strerror or type(error).__name__) from None
 
 
-def _is_lasting(error: BaseException) -> bool:
-    """Return whether TLS itself was refused: a certificate or a protocol, not a lost connection."""
-    return any(
-        isinstance(cause, ssl.SSLError) and not isinstance(cause, _PASSING_TLS)
-        for cause in _causes(error)
-    )
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    step: BaseException | None = error
+def _is_tls_refusal(error: BaseException) -> bool:
+    """Return whether TLS was refused (certificate or protocol), so that a retry cannot help."""
+    cause: BaseException | None = error
     for _ in range(10):
-        if step is None:
-            return
-        yield step
-        step = step.__cause__ or step.__context__
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, _LOST_CONNECTIONS):
+            return True
+        cause = cause and (cause.__cause__ or cause.__context__)
+    return False

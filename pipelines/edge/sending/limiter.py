@@ -1,212 +1,366 @@
-"""The gate every attempt passes before it is signed: slots, dead key, deadline, breaker.
+"""Limits that all calls of a client share: slots, pace, circuit breaker, retry budget, deadline.
 
-Whoever is inside may send at once, so that a signature never ages in a queue (5.3). What is checked
-is checked inside the slot: a queue that has passed a check before an outage would all be sent.
+An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (5.3).
+All limits are checked while the slot is held. If they were checked before the queue, a whole queue
+could pass the checks just before an outage, and would then be sent into the outage.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.edge.errors import (
-    BreakerOpen,
-    DeadlinePassed,
+    AuthenticationFailed,
+    CircuitBreakerOpen,
+    ClientClosed,
+    DeadlineExceeded,
     EdgeError,
-    KeyRefused,
-    Stopped,
-    problem_of,
+    describe_problem,
 )
 
-# Consecutive failures that count as an outage.
-TRIPS_AT = 8
-# Single requests that are let through afterwards, each after a pause, before all is given up; where
-# there is a deadline, that ends it and not their number.
-PROBES = 2
-# Seconds before the first probe; before each further one thrice as long, up to a minute.
-PAUSE, LONGEST_PAUSE = 5.0, 60.0
+# The circuit breaker opens after this many failures in a row.
+BREAKER_THRESHOLD = 8
+# Probes before the client gives up. With a deadline, the client probes until the deadline instead.
+MAX_PROBES = 2
+# Seconds before the first probe. Each further probe waits three times as long, up to a minute.
+FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
+
+# Retry budget: 50 retries for the whole client, and one more for every 10 successes. Measured with
+# 500 failing calls: 5 attempts for each call send 2,500 requests, a shared budget of 50 retries
+# sends 550, and a circuit breaker that is checked inside the slot sends 8.
+RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
+
+# Factor for the rate (requests per second) when the server throttles us.
+SLOWDOWN = 0.7
+# Each success raises the rate by 5 %, or by 0.5 % within 10 % of the rate that was throttled. With
+# a limit of 4 requests per second, about 1 request in 20 is then throttled.
+SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
+# Requests per second. A server that throttles forever still gets two requests each minute.
+MIN_RATE = 1 / 30
+# Requests per second. Above this rate, requests are not paced.
+UNLIMITED_RATE = 500.0
+# Seconds to wait if a throttled response does not say how long. Doubles until a success.
+FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Leave to send one request, with its number among all that were sent."""
+    """Permission to send one request.
+
+    `number` counts the slots of the client. If `probe_wait` is not 0, the circuit breaker is open,
+    so the holder waits that many seconds and then sends a probe instead of its own request.
+    """
 
     number: int
-    is_probe: bool
+    probe_wait: float
+    last_failure: EdgeError | None
 
 
 class Limiter:
-    """At most `concurrency` attempts at once; fewer while the service is unproved or failing."""
+    """Decides when each request of a client may be sent. Thread-safe.
 
-    # Until a first answer is good only one attempt is under way, so a wrong key is tried once.
-    # While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
-    # together, so a service that is down gets `TRIPS_AT + PROBES` requests in all, and until a
-    # deadline one more each minute. A probe is a request of its own that worked on every other
-    # night, not one of those that failed: a dead venue must not cost the others their night.
+    `deadline` is a time of the `monotonic` clock in seconds, or None. No requests are sent after
+    `closed` is set. `sleep` waits some seconds. The default can be interrupted by setting `closed`.
+    """
+
+    # Only one request is under way until the API has accepted the key, so a wrong key is sent once.
+    # While requests fail in a row, those that failed and those under way are never more than
+    # `BREAKER_THRESHOLD` together. So a service that is down gets `BREAKER_THRESHOLD + MAX_PROBES`
+    # requests, and with a deadline one more each minute. A probe requests a resource that worked
+    # every other night, not one that just failed, so a dead venue does not cost the other venues.
 
     def __init__(
-        self, concurrency: int, deadline: float | None, monotonic: Callable[[], float]
+        self,
+        concurrency: int,
+        deadline: float | None,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self._concurrency, self._deadline, self._monotonic = concurrency, deadline, monotonic
-        self._changed = threading.Condition()
-        self._inside = self._failures = self._probes = 0
-        self._sent = self._seen_failing = self._good = 0
-        # Probes that failed: what fails beside them is no fault of its own.
-        self.outages = 0
-        self._failing: set[str] = set()  # paths that failed since the last good answer
-        self._waiting: list[str] = []  # paths for which a slot is waited for
-        self._proved = False
-        self._last: EdgeError | None = None
-        self._failing_since: datetime | None = None  # the first failure since the last good answer
-        self._dead: KeyRefused | None = None
-        self.stopped = threading.Event()
+        self.closed = threading.Event()
+        self._sleep = sleep or self.closed.wait
+        self._changed = threading.Condition()  # guards everything below
+        self._key_error: AuthenticationFailed | None = None
+        self._is_key_accepted = False
+        self._waiting_paths: list[str] = []
+        self._slots_in_use = self._slots_taken = 0
+        self._retries_left = RETRY_BUDGET
+        # Circuit breaker. Slot numbers tell whether a request was sent before or after an event.
+        self._failures = self._probes = 0
+        self.failed_probes = 0  # since the start
+        self._failing_paths: set[str] = set()  # failed since the last success
+        self._last_failure: EdgeError | None = None
+        self._failing_since: datetime | None = None  # first failure since the last success, UTC
+        self._slots_at_failure = self._latest_good_slot = 0
+        # Pace. Requests are numbered in the order they are sent, because a request that was sent
+        # before the last slowdown says nothing about the new pace.
+        self._rate: float | None = None
+        self._throttled_rate = 0.0
+        self._paused_until = self._next_send_time = float("-inf")
+        self._success_times: deque[float] = deque(maxlen=256)
+        self._sent = self._sent_at_slowdown = 0
+        self._throttles = self._throttles_in_a_row = 0
 
     def seconds_until_deadline(self) -> float | None:
-        """Return seconds until the deadline; None without one."""
+        """Return the seconds until the deadline, None without a deadline."""
         return None if self._deadline is None else self._deadline - self._monotonic()
 
-    @contextmanager
-    def slot(
-        self, where: str, path: str, pause: Callable[[float, EdgeError | None], None]
-    ) -> Iterator[Slot]:
-        """Hold a slot: for the request itself, or for a probe before it.
+    def pause(
+        self,
+        request_line: str,
+        seconds: float,
+        last_failure: EdgeError | None,
+        requested: float | None = None,
+    ) -> None:
+        """Wait some seconds.
 
-        Raises `KeyRefused`, `DeadlinePassed`, `BreakerOpen` or `Stopped` where nothing may be
-        sent. `pause` waits some seconds, or raises where there is no time for it.
+        `requested` is the wait that the API asked for, in seconds. It only appears in the error.
+        Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
+        `ClientClosed` if the client is closed meanwhile.
+        """
+        remaining = self.seconds_until_deadline()
+        if remaining is not None and seconds >= remaining:
+            raise self.deadline_error(request_line, last_failure, requested)
+        if seconds > 0:
+            self._sleep(seconds)
+        if self.closed.is_set():
+            raise ClientClosed(request_line)
+
+    def require_open(self, request_line: str) -> None:
+        """Raise an error if no more requests may be sent.
+
+        Raises `AuthenticationFailed`, `ClientClosed`, `DeadlineExceeded` or `CircuitBreakerOpen`.
         """
         with self._changed:
-            self._wait(where, path)
-            self._inside += 1
-            self._sent += 1
-            number = self._sent
-            wait = self._probe()
-        try:
-            if wait:
-                pause(wait, self._last)
-            yield Slot(number, is_probe=wait > 0)
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._changed.notify_all()
-
-    def accept_key(self) -> None:
-        """Note that the service accepts our key: from now on many at once."""
-        with self._changed:
-            self._proved = True
-            self._changed.notify_all()
-
-    def note_success(self, number: int, path: str) -> None:
-        """Note that the service answered a request as a service that is up does."""
-        # One that was sent before the last failure was seen proves nothing about now.
-        with self._changed:
-            self._good = max(self._good, number)
-            # An answer that was under way when a later request failed says nothing of the outage.
-            if number > self._seen_failing:
-                self._failures = self._probes = 0
-                self._failing_since = None
-                self._failing.clear()
-            self._failing.discard(path)
-            self._changed.notify_all()
-
-    def is_up_since(self, number: int) -> bool:
-        """Return whether a request that was sent after the one of that number was answered well."""
-        with self._changed:
-            return self._good > number
-
-    def is_down(self) -> None:
-        """Note that a probe failed."""
-        with self._changed:
-            self.outages += 1
-
-    def note_failure(self, error: EdgeError, path: str, at: datetime | None = None) -> bool:
-        """Record a failure of the service at a time in UTC. Return True if it trips the breaker."""
-        with self._changed:
-            self._failing_since = self._failing_since or at
-            self._failures += 1
-            self._failing.add(path)
-            self._seen_failing = self._sent
-            self._last = error
-            self._changed.notify_all()
-            return self._failures == TRIPS_AT
-
-    def kill(self, error: KeyRefused) -> None:
-        """Note that the key is refused: nothing more is sent."""
-        with self._changed:
-            self._dead = self._dead or error
-            self._changed.notify_all()
-
-    def _wait(self, where: str, path: str) -> None:
-        """Wait for room; while requests fail, whoever has not failed yet goes first."""
-        self._waiting.append(path)
-        try:
-            self.require_open(where)
-            while self._inside >= self._limit() or self._yields(path):
-                self._changed.wait(self._patience())
-                self.require_open(where)
-        finally:
-            self._waiting.remove(path)
-            if self._failing:
-                self._changed.notify_all()  # somebody may have let it go first
-
-    def _yields(self, path: str) -> bool:
-        return path in self._failing and not self._failing.issuperset(self._waiting)
-
-    def _is_tripped(self) -> bool:
-        return self._failures >= TRIPS_AT
-
-    # How many may be under way: one until a first answer proves the key, one while the breaker is
-    # open (a probe), and while requests fail no more than would trip it if all of them failed too.
-    def _limit(self) -> int:
-        if not self._proved or self._is_tripped():
-            return 1
-        room = TRIPS_AT - self._failures if self._failures else self._concurrency
-        return min(self._concurrency, room)
-
-    def _patience(self) -> float:
-        left = self.seconds_until_deadline()
-        return 1.0 if left is None else max(0.0, min(1.0, left))
-
-    def _probe(self) -> float:
-        """Count a probe, if this is one, and say how long it has to wait."""
-        if not self._is_tripped():
-            return 0.0
-        # 5, 15, 45, then 60 seconds. The count starts anew with the first good answer.
-        self._probes += 1
-        return min(LONGEST_PAUSE, PAUSE * 3.0 ** min(self._probes - 1, 10))
-
-    def require_open(self, where: str) -> None:
-        """Raise what forbids to send any more, also after a wait inside a slot."""
-        with self._changed:  # whoever holds it already may take it again
-            if self._dead is not None:
-                note = "It had refused the key before."
-                raise self._dead.anew(where=where, attempts=0, note=note)
-            if self.stopped.is_set():
-                raise Stopped(where)
-            left = self.seconds_until_deadline()
-            if left is not None and left <= 0:
-                raise self.deadline_error(where, self._last)
-            gives_up = self._deadline is None and self._probes >= PROBES
-            if self._is_tripped() and gives_up and not self._inside:
-                raise BreakerOpen(where, self._failures, _message(self._last))
+            if self._key_error is not None:
+                note = "The API had already refused this key."
+                raise self._key_error.copy_with(request_line=request_line, attempts=0, note=note)
+            if self.closed.is_set():
+                raise ClientClosed(request_line)
+            remaining = self.seconds_until_deadline()
+            if remaining is not None and remaining <= 0:
+                raise self.deadline_error(request_line, self._last_failure)
+            gives_up = self._deadline is None and self._probes >= MAX_PROBES
+            if self._is_breaker_open() and gives_up and not self._slots_in_use:
+                raise CircuitBreakerOpen(request_line, self._failures, _message(self._last_failure))
 
     def deadline_error(
-        self, where: str, error: EdgeError | None, wait: float | None = None
-    ) -> DeadlinePassed:
-        """Return the error of a call for which no time is left, with the reason first.
+        self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
+    ) -> DeadlineExceeded:
+        """Build the error of a call for which no time is left, with its cause.
 
-        `error` is the last failure, and `wait` the seconds that the API asked us to wait.
+        `requested` is the wait that the API asked for, in seconds.
         """
-        left = self.seconds_until_deadline()
-        cause = problem_of(error)
-        if wait is not None and left is not None and left > 0:
+        remaining = self.seconds_until_deadline()
+        cause = describe_problem(last_failure)
+        if requested is not None and remaining is not None and remaining > 0:
             cause = (
-                f"The API asks to wait {wait:.0f} seconds, and only {left:.0f} seconds are left "
-                "for the pull"
+                f"The API asks to wait {requested:.0f} seconds, and only {remaining:.0f} seconds "
+                "are left for the pull"
             )
         elif cause and self._failing_since is not None:
             cause += f" since {self._failing_since:%H:%M} UTC"
-        return DeadlinePassed(where, _message(error), cause)
+        return DeadlineExceeded(request_line, _message(last_failure), cause)
+
+    # Slots
+
+    @contextmanager
+    def slot(self, request_line: str, path: str) -> Iterator[Slot]:
+        """Wait for a slot and hold it for one request, or for a probe.
+
+        Raises the errors of `require_open`.
+        """
+        with self._changed:
+            self._wait_for_slot(request_line, path)
+            self._slots_in_use += 1
+            self._slots_taken += 1
+            slot = Slot(self._slots_taken, self._next_probe_wait(), self._last_failure)
+        try:
+            yield slot
+        finally:
+            with self._changed:
+                self._slots_in_use -= 1
+                self._changed.notify_all()
+
+    def _wait_for_slot(self, request_line: str, path: str) -> None:
+        self._waiting_paths.append(path)
+        try:
+            self.require_open(request_line)
+            while self._slots_in_use >= self._slot_limit() or self._must_yield(path):
+                self._changed.wait(self._recheck_interval())
+                self.require_open(request_line)
+        finally:
+            self._waiting_paths.remove(path)
+            if self._failing_paths:
+                self._changed.notify_all()  # other threads may have yielded to this path
+
+    def _slot_limit(self) -> int:
+        if not self._is_key_accepted or self._is_breaker_open():
+            return 1
+        if not self._failures:
+            return self._concurrency
+        return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
+
+    def _must_yield(self, path: str) -> bool:
+        """Return whether a failing path must wait, because a path that has not failed waits too."""
+        return path in self._failing_paths and not self._failing_paths.issuperset(
+            self._waiting_paths
+        )
+
+    def _recheck_interval(self) -> float:
+        remaining = self.seconds_until_deadline()
+        return 1.0 if remaining is None else max(0.0, min(1.0, remaining))
+
+    # Circuit breaker
+
+    def _is_breaker_open(self) -> bool:
+        return self._failures >= BREAKER_THRESHOLD
+
+    def _next_probe_wait(self) -> float:
+        """Count a probe if the circuit breaker is open. Return the seconds to wait, or 0."""
+        if not self._is_breaker_open():
+            return 0.0
+        self._probes += 1
+        return min(MAX_PROBE_WAIT, FIRST_PROBE_WAIT * 3.0 ** min(self._probes - 1, 10))
+
+    def accept_key(self) -> None:
+        """Record that the API accepts the key, so requests may run concurrently from now on."""
+        with self._changed:
+            self._is_key_accepted = True
+            self._changed.notify_all()
+
+    def refuse_key(self, error: AuthenticationFailed) -> None:
+        """Record that the API refused the key (5.3), so no more requests are sent."""
+        with self._changed:
+            self._key_error = self._key_error or error
+            self._changed.notify_all()
+
+    def record_service_up(self, slot_number: int, path: str) -> None:
+        """Record a response of a working service, even if it refused the request."""
+        with self._changed:
+            self._latest_good_slot = max(self._latest_good_slot, slot_number)
+            # A request that was sent before the last failure says nothing about the time after it.
+            if slot_number > self._slots_at_failure:
+                self._failures = self._probes = 0
+                self._failing_since = None
+                self._failing_paths.clear()
+            self._failing_paths.discard(path)
+            self._changed.notify_all()
+
+    def record_failure(
+        self, error: EdgeError, path: str, failed_at: datetime | None = None
+    ) -> bool:
+        """Record a failure of the service. Return whether it opened the circuit breaker.
+
+        `failed_at` is in UTC, by the corrected clock.
+        """
+        with self._changed:
+            self._failing_since = self._failing_since or failed_at
+            self._failures += 1
+            self._failing_paths.add(path)
+            self._slots_at_failure = self._slots_taken
+            self._last_failure = error
+            self._changed.notify_all()
+            return self._failures == BREAKER_THRESHOLD
+
+    def record_failed_probe(self) -> None:
+        """Record that a probe failed, so the service is down."""
+        with self._changed:
+            self.failed_probes += 1
+
+    def is_up_since(self, slot_number: int) -> bool:
+        """Return whether a request with a later slot got a response of a working service."""
+        with self._changed:
+            return self._latest_good_slot > slot_number
+
+    # Retry budget and pace
+
+    def take_retry(self) -> bool:
+        """Use up one retry of the budget. Return False if the budget is empty."""
+        with self._changed:
+            if self._retries_left < 1:
+                return False
+            self._retries_left -= 1
+            return True
+
+    def wait_to_send(self, request_line: str) -> int:
+        """Wait until the pace allows one more request. Return the number of the request.
+
+        Raises the errors of `pause` and `require_open`.
+        """
+        while True:
+            with self._changed:
+                now = self._monotonic()
+                send_time = max(now, self._paused_until)
+                # Each request reserves its own time, `1 / rate` after the one before, so that
+                # waiting threads send evenly and not all at once.
+                if self._rate is not None:
+                    send_time = max(send_time, self._next_send_time)
+                    self._next_send_time = send_time + 1 / self._rate
+                throttles = self._throttles
+            if send_time > now:
+                wait = send_time - now
+                self.pause(request_line, wait, None, requested=wait)
+                self.require_open(request_line)
+            with self._changed:
+                # If the server throttled another request meanwhile, the reservation is void.
+                if throttles == self._throttles:
+                    self._sent += 1
+                    return self._sent
+
+    def record_success(self, slot_number: int, path: str, request_number: int) -> None:
+        """Record a success. The service is up, the retry budget grows and the rate rises."""
+        with self._changed:
+            self.record_service_up(slot_number, path)
+            self._retries_left += RETRIES_PER_SUCCESS
+            self._success_times.append(self._monotonic())
+            if request_number <= self._sent_at_slowdown:
+                return
+            self._throttles_in_a_row = 0
+            if self._rate is not None:
+                # Grow slowly near the rate that was throttled, so that requests approach the limit
+                # without being throttled every few seconds.
+                is_near = NEAR * self._throttled_rate <= self._rate <= self._throttled_rate / NEAR
+                rate = self._rate * (CAREFUL_SPEEDUP if is_near else SPEEDUP)
+                self._rate = rate if rate < UNLIMITED_RATE else None
+
+    def throttle_wait(self, request_number: int, requested: float | None) -> float:
+        """Return the seconds that the client must wait after a throttled request.
+
+        `requested` is the wait in the response. If the server throttles several times without a
+        success between, the wait doubles each time, even if the server asks for less.
+        """
+        with self._changed:
+            in_a_row = self._throttles_in_a_row + (request_number > self._sent_at_slowdown)
+            doublings = min(max(1, in_a_row) - 1, 10)
+            own_wait = min(MAX_THROTTLE_WAIT, FIRST_THROTTLE_WAIT * 2.0**doublings)
+            if requested is None:
+                return own_wait
+            return max(requested, own_wait) if doublings else requested
+
+    def throttle(self, request_number: int, wait: float, *, is_rate_limited: bool) -> bool:
+        """Make all calls wait some seconds. If `is_rate_limited`, also lower the rate (8).
+
+        Returns False if the request was sent before the last slowdown. Then the rate stays as it
+        is, because the request was throttled for the old rate.
+        """
+        with self._changed:
+            now = self._monotonic()
+            self._paused_until = self._next_send_time = max(self._paused_until, now + wait)
+            self._throttles += 1
+            if request_number <= self._sent_at_slowdown:
+                return False
+            self._sent_at_slowdown = self._sent
+            self._throttles_in_a_row += 1
+            if is_rate_limited:
+                # Without a rate so far, the throttled rate is the successes of the last second.
+                last_second = sum(now - time <= 1.0 for time in self._success_times)
+                self._throttled_rate = self._rate or float(last_second)
+                self._rate = max(MIN_RATE, SLOWDOWN * (self._throttled_rate or 1.0))
+            return True
 
 
 def _message(error: EdgeError | None) -> str:

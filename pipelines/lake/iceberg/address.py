@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from pipelines.edge.origin import is_loopback
+from pipelines.edge.access import is_loopback
 from pipelines.shelf.object_store import SETTING as SHELF
 from pipelines.shelf.object_store import StoreAddress
 

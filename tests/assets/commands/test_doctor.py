@@ -19,7 +19,10 @@ ACCESS = ("NIGHTBOOK_API_URL", "NIGHTBOOK_API_KEY", "NIGHTBOOK_API_SECRET")
     ("variables", "words"),
     [
         ({"NIGHTBOOK_API_URL": ""}, "NIGHTBOOK_API_URL is not set"),
-        ({"NIGHTBOOK_API_URL": "http://api.example.com"}, "plain http is only for this machine"),
+        (
+            {"NIGHTBOOK_API_URL": "http://api.example.com"},
+            "plain http, which is allowed only to this machine",
+        ),
         ({"NIGHTBOOK_API_KEY": ""}, "NIGHTBOOK_API_KEY is not set"),
         ({"NIGHTBOOK_API_SECRET": ""}, "NIGHTBOOK_API_SECRET_FILE is not set"),
         ({"NIGHTBOOK_TIMEZONE": "Mars/Olympus"}, "NIGHTBOOK_TIMEZONE is 'Mars/Olympus'"),

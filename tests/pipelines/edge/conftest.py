@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Limits
 from pipelines.edge.signing import Credentials
 
 KEY = "canary-key-5f1c"

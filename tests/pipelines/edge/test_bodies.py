@@ -18,10 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import Misread, SpoolFailed, TooLarge
+from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, SpoolFailed
 from pipelines.edge.requests import list_venues
-from pipelines.edge.response.body import IN_MEMORY, Body
-from pipelines.edge.response.decode import Limits, decode_body, require_framing
+from pipelines.edge.response.body import MAX_IN_MEMORY, Body, Limits, decode_body, require_framing
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.transport import AttemptTimeout
 
@@ -49,7 +48,7 @@ def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
     """Whatever is missing at the end of the stream, it is seen."""
     packed = gzip.compress(body)
     cut = data.draw(st.integers(0, len(packed) - 1))
-    with pytest.raises(Misread, match="cut short"):
+    with pytest.raises(MalformedResponse, match="cut short"):
         b"".join(decode_body([packed[:cut]], GZIP, ROOMY))
 
 
@@ -59,7 +58,7 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
     packed = bytearray(gzip.compress(body))
     bit = data.draw(st.integers(0, len(packed) * 8 - 1))
     packed[bit // 8] ^= 1 << bit % 8
-    with contextlib.suppress(Misread):
+    with contextlib.suppress(MalformedResponse):
         assert b"".join(decode_body([bytes(packed)], GZIP, ROOMY)) == body
 
 
@@ -80,8 +79,8 @@ def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
     "encoding", ["br", "zstd", "deflate", "gzip, gzip", "gzip,identity", "x", "compress"]
 )
 def test_an_encoding_nobody_asked_for_is_refused(encoding: str) -> None:
-    """Only gzip was offered; anything else, and anything nested, is Misread."""
-    with pytest.raises(Misread, match="content encoding"):
+    """Only gzip was offered; anything else, and anything nested, is MalformedResponse."""
+    with pytest.raises(MalformedResponse, match="content encoding"):
         list(decode_body([b"a"], {"content-encoding": encoding}, ROOMY))
 
 
@@ -91,7 +90,7 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
     packed = packer.compress(bytes(64 << 20)) + packer.flush()
     sizes = list[int]()
     unpacked = decode_body([packed], GZIP, Limits(decoded=1 << 22))
-    with pytest.raises(TooLarge, match="after decompression"):
+    with pytest.raises(ResponseTooLarge, match="after decompression"):
         sizes.extend(len(piece) for piece in unpacked)
     assert max(sizes) <= 1 << 16
     assert sum(sizes) <= 1 << 22
@@ -107,7 +106,7 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
 def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
     """A body of exactly the limit passes, one byte more does not."""
     assert sum(map(len, decode_body([b"x" * (size - 1)], {}, limits))) == size - 1
-    with pytest.raises(TooLarge, match=stage):
+    with pytest.raises(ResponseTooLarge, match=stage):
         list(decode_body([b"x" * size], {}, limits))
 
 
@@ -125,11 +124,11 @@ def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -
     if framed:
         require_framing(headers, "HTTP/1.1")
     else:
-        with pytest.raises(Misread, match="its end is a guess"):
+        with pytest.raises(MalformedResponse, match="its end is unknown"):
             require_framing(headers, "HTTP/1.0")
 
 
-@pytest.mark.parametrize("size", [0, 1, IN_MEMORY, IN_MEMORY + 1, 3 * IN_MEMORY + 17])
+@pytest.mark.parametrize("size", [0, 1, MAX_IN_MEMORY, MAX_IN_MEMORY + 1, 3 * MAX_IN_MEMORY + 17])
 def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> None:
     """In memory up to 1 MiB, in a file without a name above, the same bytes and the same hash."""
     data = os.urandom(size)
@@ -138,10 +137,10 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
         body.write(piece)
     assert bytes(body.buffer()) == data
     assert (body.size, body.sha256) == (size, hashlib.sha256(data).hexdigest())
-    assert isinstance(body.buffer(), bytes) is (size <= IN_MEMORY)
+    assert isinstance(body.buffer(), bytes) is (size <= MAX_IN_MEMORY)
     assert list(tmp_path.iterdir()) == []
     assert memoryview(body.buffer()).readonly
-    body.give_back()
+    body.release_pages()
     assert bytes(body.buffer()) == data
     body.close()
     body.close()
@@ -202,19 +201,19 @@ def test_a_large_honest_body_may_take_its_time() -> None:
     """What comes at the pace of 64 KiB a second is let through; a drip ends with the attempt."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
-    patience = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
+    timeout = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
     now[0] = 29.0
-    assert patience.seconds_for_step(20.0) == 1.0
-    patience.count(10 << 16)
-    assert patience.seconds_for_step(5.0) == 5.0
-    assert patience.seconds_for_step(None) == 11.0
+    assert timeout.seconds_for_step(20.0) == 1.0
+    timeout.count(10 << 16)
+    assert timeout.seconds_for_step(5.0) == 5.0
+    assert timeout.seconds_for_step(None) == 11.0
     now[0] = 40.0
     with pytest.raises(httpcore.ReadTimeout):
-        patience.seconds_for_step(None)
-    patience.count(100 << 16)
-    assert patience.seconds_for_step(None) == 60.0  # the pull's own deadline
-    with pytest.raises(TooLarge):
-        patience.count(1 << 25)
+        timeout.seconds_for_step(None)
+    timeout.count(100 << 16)
+    assert timeout.seconds_for_step(None) == 60.0  # the pull's own deadline
+    with pytest.raises(ResponseTooLarge):
+        timeout.count(1 << 25)
 
 
 MEASURE = """
@@ -235,7 +234,12 @@ with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
 
 @pytest.mark.torture
 @pytest.mark.parametrize(
-    ("kind", "outcome"), [("spaces", "Misread"), ("records", "Misread"), ("keys", "Misread")]
+    ("kind", "outcome"),
+    [
+        ("spaces", "MalformedResponse"),
+        ("records", "MalformedResponse"),
+        ("keys", "MalformedResponse"),
+    ],
 )
 def test_a_bomb_does_not_fill_the_memory(
     kind: str, outcome: str, serve: "Callable[[Script], Server]"

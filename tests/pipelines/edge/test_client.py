@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from pipelines.edge.client import EdgeClient, now_ms
-from pipelines.edge.errors import AccessRefused, Misread, OriginRefused
+from pipelines.edge.errors import AccessDenied, InvalidOrigin, MalformedResponse
 from pipelines.edge.requests import get_venue, list_instruments, list_venues
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.transport import checked_origin
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.transport import parse_origin
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -88,9 +88,9 @@ def test_another_record_than_the_one_asked_for_is_refused(
     connect: Callable[..., EdgeClient],
 ) -> None:
     """A single answer with another id is somebody else's answer."""
-    with pytest.raises(Misread, match="another id"):
+    with pytest.raises(MalformedResponse, match="differs from the requested"):
         connect(transport=answering(VENUE)).venue("w")
-    with pytest.raises(Misread, match="another id"):
+    with pytest.raises(MalformedResponse, match="differs from the requested"):
         connect(transport=answering(PORTFOLIO)).portfolio("P")
 
 
@@ -104,15 +104,15 @@ def test_a_uuid_may_be_asked_for_in_upper_case(connect: Callable[..., EdgeClient
 def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeClient]) -> None:
     """The typed client says at which path a record is not as documented."""
     broken = {**VENUE, "displayName": None}
-    with pytest.raises(Misread, match=r"displayName.*Nothing|displayName.*nothing"):
+    with pytest.raises(MalformedResponse, match=r"displayName.*Nothing|displayName.*nothing"):
         connect(transport=answering([VENUE, broken])).venues()
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ('"name":"P"', "the key `name` is given twice"),
-        ('"free":"1"', "the key `free` is given twice"),
+        ('"name":"P"', "the key `name` occurs twice"),
+        ('"free":"1"', "the key `free` occurs twice"),
         ('"more":1e999', "out of range"),
     ],
 )
@@ -132,9 +132,11 @@ def test_a_record_of_two_meanings_is_refused_in_words(
         return connect(transport=httpx.MockTransport(lambda _: httpx.Response(200, content=body)))
 
     assert len(client(f"[{plain},{plain}]").portfolios()) == 2
-    with pytest.raises(Misread, match=f"record 1 of `data` is not strict JSON: .*{words}"):
+    with pytest.raises(
+        MalformedResponse, match=f"record 1 of `data` is not strict JSON: .*{words}"
+    ):
         client(f"[{plain},{odd}]").portfolios()
-    with pytest.raises(Misread, match=words):
+    with pytest.raises(MalformedResponse, match=words):
         client(odd).portfolio("p")
 
 
@@ -168,7 +170,7 @@ def test_an_origin_that_could_leak_the_key_is_refused(
     origin: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """Only https, or http to this machine, without path, query or password; never repeated."""
-    with pytest.raises(OriginRefused, match="Nothing was sent") as caught:
+    with pytest.raises(InvalidOrigin, match="Nothing was sent") as caught:
         connect(origin)
     assert "password" not in str(caught.value)
 
@@ -191,7 +193,7 @@ def test_an_origin_that_could_leak_the_key_is_refused(
 )
 def test_an_honest_origin_is_taken(origin: str) -> None:
     """Scheme, host and port are enough."""
-    assert checked_origin(origin).host
+    assert parse_origin(origin).host
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -283,12 +285,12 @@ def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
     outcomes = dict(connect(transport=httpx.MockTransport(handler)).fetch_all(calls))
     assert set(outcomes) == set(calls)
     for call, outcome in outcomes.items():
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, ApiResponse):
             assert bytes(outcome.envelope.data) == b'{"id":"' + call.path[-2:].encode() + b'"}'
             assert (outcome.call, outcome.attempts) == (call, 1)
         else:
-            assert isinstance(outcome, AccessRefused)
-    assert sum(isinstance(outcome, AccessRefused) for outcome in outcomes.values()) == 10
+            assert isinstance(outcome, AccessDenied)
+    assert sum(isinstance(outcome, AccessDenied) for outcome in outcomes.values()) == 10
 
 
 def test_no_calls_are_no_answers(connect: Callable[..., EdgeClient]) -> None:

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import ApiError, Misread
+from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response import envelope as envelope_module
-from pipelines.edge.response import scan
-from pipelines.edge.response.envelope import raw_records, read_envelope, read_errors
-from pipelines.edge.response.strict import record_defect
+from pipelines.edge.response.envelope import (
+    find_record_defect,
+    raw_records,
+    read_envelope,
+    read_errors,
+)
 
 DEEP = b"[" * 200_000 + b"]" * 200_000
 
@@ -77,14 +80,14 @@ REFUSED = {
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to read a body, for small and for large ones, keep every promise."""
     if request.param == "step by step":
-        monkeypatch.setattr(envelope_module, "_LARGE", 1)
-        monkeypatch.setattr(envelope_module, "_RECORD", 1)
+        monkeypatch.setattr(envelope_module, "_MIN_WALKED", 1)
+        monkeypatch.setattr(envelope_module, "_MIN_SLICED", 1)
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
-    """Every shape that some JSON library lets through is Misread, with words and in one line."""
-    with pytest.raises(Misread) as caught:
+    """Every form that some JSON library accepts is malformed, with a message on one line."""
+    with pytest.raises(MalformedResponse) as caught:
         read_envelope(body, single=False)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -103,7 +106,7 @@ def test_a_single_record_is_its_own_element() -> None:
     """An object in `data` is what a single operation answers, and a list is not (2.9)."""
     envelope = read_envelope(b'{"data":{"id":"x"},"meta":{}}', single=True)
     assert [bytes(element) for element in raw_records(envelope)] == [b'{"id":"x"}']
-    with pytest.raises(Misread, match="not an object"):
+    with pytest.raises(MalformedResponse, match="not an object"):
         read_envelope(b'{"data":[],"meta":{}}', single=True)
 
 
@@ -129,11 +132,11 @@ def test_with_its_records_an_envelope_is_the_same(form: str, data: str, meta: st
     for with_records in (False, True):
         try:
             envelope = read_envelope(body, single=False, with_records=with_records)
-        except Misread as error:
+        except MalformedResponse as error:
             told.append(str(error))
         else:
             told.append(repr([*map(bytes, (envelope.data, envelope.meta, *raw_records(envelope)))]))
-            assert set(envelope.others) == ({"x"} if b'"x"' in body else set())
+            assert set(envelope.other_members) == ({"x"} if b'"x"' in body else set())
     assert told[0] == told[1]
 
 
@@ -161,10 +164,10 @@ def test_a_body_of_nothing_but_records_is_refused(
     element: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too many records are not put into a list, which would fill the memory."""
-    monkeypatch.setattr(envelope_module, "RECORDS", 5_000)
-    monkeypatch.setattr(scan, "RECORDS", 5_000)
+    monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
+    monkeypatch.setattr(envelope_module, "MAX_RECORDS", 5_000)
     body = b'{"data":[' + b",".join([element] * 5_002) + b'],"meta":{}}'
-    with pytest.raises(Misread, match="more than 5,000 records"):
+    with pytest.raises(MalformedResponse, match="more than 5,000 records"):
         read_envelope(body, single=False)
 
 
@@ -178,9 +181,9 @@ def test_commas_within_records_are_no_records() -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b'{"errors":[{"error":"A","message":"m"}],"meta":{}}', (ApiError("A", "m"),)),
-        (b'{"errors":[{"error":"A"},{"message":"n"}]}', (ApiError("A", ""), ApiError("", "n"))),
-        (b'{"errors":[{"error":7,"message":null}],"meta":{}}', (ApiError("", ""),)),
+        (b'{"errors":[{"error":"A","message":"m"}],"meta":{}}', (ErrorEntry("A", "m"),)),
+        (b'{"errors":[{"error":"A"},{"message":"n"}]}', (ErrorEntry("A", ""), ErrorEntry("", "n"))),
+        (b'{"errors":[{"error":7,"message":null}],"meta":{}}', (ErrorEntry("", ""),)),
         (b'{"errors":[],"meta":{}}', ()),
         (b'{"errors":{},"meta":{}}', None),
         (b'{"errors":["x"],"meta":{}}', None),
@@ -192,7 +195,7 @@ def test_commas_within_records_are_no_records() -> None:
     ],
 )
 def test_an_error_body_is_read_as_far_as_it_is_one(
-    body: bytes, expected: tuple[ApiError, ...] | None
+    body: bytes, expected: tuple[ErrorEntry, ...] | None
 ) -> None:
     """Codes and messages are taken where they are; anything else is no error body (7)."""
     assert read_errors(body) == expected
@@ -201,7 +204,7 @@ def test_an_error_body_is_read_as_far_as_it_is_one(
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (b'{"a":{"free":"1","free":"2"}}', "`free` is given twice"),
+        (b'{"a":{"free":"1","free":"2"}}', "`free` occurs twice"),
         (b'{"a":1e999}', "out of range"),
         (b'{"a":' + b"9" * 5000 + b"}", "limit"),
         (b'{"a":NaN}', "NaN"),
@@ -210,7 +213,7 @@ def test_an_error_body_is_read_as_far_as_it_is_one(
 )
 def test_an_ambiguous_record_is_named(record: bytes, words: str) -> None:
     """What JSON leaves open inside a record is found and said."""
-    assert words in (record_defect(record) or "")
+    assert words in (find_record_defect(record) or "")
 
 
 TREES = st.recursive(
@@ -226,23 +229,23 @@ def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]])
     body = json.dumps({"data": records, "meta": {}}).encode()
     elements = raw_records(read_envelope(body, single=False))
     assert [json.loads(bytes(element)) for element in elements] == records
-    assert [record_defect(element) for element in elements] == [None] * len(records)
+    assert [find_record_defect(element) for element in elements] == [None] * len(records)
 
 
 def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record or a `meta` without end must not be taken into memory to be looked at."""
-    monkeypatch.setattr(scan, "LARGEST", 4096)
-    monkeypatch.setattr(envelope_module, "_LARGE", 1)
+    monkeypatch.setattr(envelope_module, "MAX_RECORD_SIZE", 4096)
+    monkeypatch.setattr(envelope_module, "_MIN_WALKED", 1)
     for size, is_good in ((4000, True), (5000, False)):
         body = b'{"data":[{"a":"' + b"x" * size + b'"}],"meta":{}}'
         if is_good:
             assert len(raw_records(read_envelope(body, single=False))) == 1
         else:
-            with pytest.raises(Misread, match="larger than 4,096 bytes"):
+            with pytest.raises(MalformedResponse, match="larger than 4,096 bytes"):
                 read_envelope(body, single=False)
-    monkeypatch.setattr(scan, "LARGEST", 1 << 20)
-    monkeypatch.setattr(scan, "OTHER", 4096)
-    with pytest.raises(Misread, match="beside `data`, is larger than 4,096 bytes"):
+    monkeypatch.setattr(envelope_module, "MAX_RECORD_SIZE", 1 << 20)
+    monkeypatch.setattr(envelope_module, "MAX_MEMBER_SIZE", 4096)
+    with pytest.raises(MalformedResponse, match="next to `data`, is larger than 4,096 bytes"):
         read_envelope(b'{"data":[],"meta":{"a":"' + b"x" * 5000 + b'"}}', single=False)
     single = b'{"meta":{},"data":{"a":"' + b"x" * 5000 + b'"}}'
     assert len(read_envelope(single, single=True).data) > 5000

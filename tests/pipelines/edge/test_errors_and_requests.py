@@ -10,24 +10,24 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import (
-    AccessRefused,
-    ApiError,
-    BreakerOpen,
-    ClockRefused,
-    CredentialRefused,
-    DeadlinePassed,
+    AccessDenied,
+    ApiResponseError,
+    AuthenticationFailed,
+    CircuitBreakerOpen,
+    ClientClosed,
+    ConnectionFailed,
+    DeadlineExceeded,
     EdgeError,
-    IdRefused,
-    KeyRefused,
-    Misread,
-    NotFound,
-    OriginRefused,
-    RedirectRefused,
-    Refused,
+    ErrorEntry,
+    InvalidCredential,
+    InvalidId,
+    InvalidOrigin,
+    MalformedResponse,
+    ResourceNotFound,
+    ResponseTooLarge,
     SpoolFailed,
-    Stopped,
-    TooLarge,
-    Unreachable,
+    TimestampRefused,
+    UnexpectedRedirect,
     quote_text,
 )
 from pipelines.edge.requests import (
@@ -40,38 +40,55 @@ from pipelines.edge.requests import (
     list_venues,
     raw_call,
 )
-from pipelines.edge.response.excerpt import shorten
-from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.backoff import refusal
-from pipelines.edge.sending.clock import LARGEST_CORRECTION, Clock, Skew, http_date
+from pipelines.edge.response.refusal import classify_error
+from pipelines.edge.response.wholeness import shorten
+from pipelines.edge.sending.clock import MAX_CORRECTION, Clock, Skew, parse_http_date
 from pipelines.edge.sending.limiter import Limiter
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.sending.transport import _port
 
 NOW = 1_800_000_000_000
-TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
+TWO = (ErrorEntry("ACCESS_DENIED", "m1"), ErrorEntry("NEW", "m2"))
 
 
 @pytest.mark.parametrize(
     ("make", "facts"),
     [
-        (lambda: Unreachable("GET /a", "refused", 3), {"where": "GET /a", "reason": "refused"}),
         (
-            lambda: Refused(where="GET /a", status=400, errors=TWO, attempts=3, note="A note."),
+            lambda: ConnectionFailed("GET /a", "refused", 3),
+            {"request_line": "GET /a", "reason": "refused"},
+        ),
+        (
+            lambda: ApiResponseError(
+                request_line="GET /a", status=400, errors=TWO, attempts=3, note="A note."
+            ),
             {"status": 400, "errors": TWO},
         ),
-        (lambda: Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
-        (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
         (
-            lambda: RedirectRefused("GET /a", 302, "http://b"),
-            {"where": "GET /a", "status": 302, "target": "http://b"},
+            lambda: MalformedResponse("garbage", "GET /a", 3),
+            {"defect": "garbage", "request_line": "GET /a"},
         ),
-        (lambda: DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
-        (lambda: BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
-        (lambda: Stopped("GET /a"), {"where": "GET /a"}),
-        (lambda: SpoolFailed("GET /a", "full"), {"where": "GET /a", "reason": "full"}),
-        (lambda: IdRefused("an-id", "is bad"), {"value": "an-id", "reason": "is bad"}),
-        (lambda: CredentialRefused("secret", "is bad"), {"name": "secret", "reason": "is bad"}),
-        (lambda: OriginRefused("is bad"), {"reason": "is bad"}),
+        (
+            lambda: ResponseTooLarge("GET /a", 1234, "on the wire"),
+            {"limit": 1234, "stage": "on the wire"},
+        ),
+        (
+            lambda: UnexpectedRedirect("GET /a", 302, "http://b"),
+            {"request_line": "GET /a", "status": 302, "target": "http://b"},
+        ),
+        (
+            lambda: DeadlineExceeded("GET /a", "a 503"),
+            {"request_line": "GET /a", "last_failure": "a 503"},
+        ),
+        (
+            lambda: CircuitBreakerOpen("GET /a", 8, "a 503"),
+            {"failures": 8, "last_failure": "a 503"},
+        ),
+        (lambda: ClientClosed("GET /a"), {"request_line": "GET /a"}),
+        (lambda: SpoolFailed("GET /a", "full"), {"request_line": "GET /a", "reason": "full"}),
+        (lambda: InvalidId("an-id", "is bad"), {"value": "an-id", "reason": "is bad"}),
+        (lambda: InvalidCredential("secret", "is bad"), {"name": "secret", "reason": "is bad"}),
+        (lambda: InvalidOrigin("is bad"), {"reason": "is bad"}),
     ],
 )
 def test_an_error_keeps_its_facts_and_says_them(
@@ -93,13 +110,13 @@ def test_an_error_keeps_its_facts_and_says_them(
 
 def test_an_error_without_more_facts_invents_none() -> None:
     """By default it was the first attempt, there is no note, and nothing was seen before."""
-    assert Unreachable("w", "r").args == ("w", "r", 1)
-    assert Unreachable("w", "r").lasting is False
-    assert Refused("w", 400).args == ("w", 400, (), 1, "")
-    assert Misread("f").args == ("f", "the body", 1)
-    assert DeadlinePassed("w").args == ("w", "", "")
-    assert BreakerOpen("w", 8).args == ("w", 8, "")
-    assert "The last thing seen" not in str(DeadlinePassed("w")) + str(BreakerOpen("w", 8))
+    assert ConnectionFailed("w", "r").args == ("w", "r", 1)
+    assert ConnectionFailed("w", "r").is_permanent is False
+    assert ApiResponseError("w", 400).args == ("w", 400, (), 1, "")
+    assert MalformedResponse("f").args == ("f", "the body", 1)
+    assert DeadlineExceeded("w").args == ("w", "", "")
+    assert CircuitBreakerOpen("w", 8).args == ("w", 8, "")
+    assert "The last failure" not in str(DeadlineExceeded("w")) + str(CircuitBreakerOpen("w", 8))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +182,7 @@ def test_a_call_is_exactly_what_section_4_says(
 @pytest.mark.parametrize("value", ["\x9f", "\x7f", "\x1f", chr(0xD800), chr(0xDFFF)])
 def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
     """Controls and halves of surrogate pairs, from the first to the last."""
-    with pytest.raises(IdRefused) as refused:
+    with pytest.raises(InvalidId) as refused:
         get_venue(f"a{value}")
     assert refused.value.value == f"a{value}"
 
@@ -178,32 +195,32 @@ def test_the_next_character_is_sent(value: str) -> None:
 
 def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
     """The path is named in the refusal."""
-    with pytest.raises(IdRefused, match="'/venues\\?a=b' holds"):
+    with pytest.raises(InvalidId, match="'/venues\\?a=b' contains"):
         raw_call("/venues?a=b")
 
 
 @pytest.mark.parametrize(
     ("status", "errors", "kind"),
     [
-        (400, TWO, AccessRefused),
-        (401, (), KeyRefused),
-        (404, None, NotFound),
-        (400, (ApiError("X", "m"), ApiError("TIMESTAMP_INVALID", "m")), ClockRefused),
+        (400, TWO, AccessDenied),
+        (401, (), AuthenticationFailed),
+        (404, None, ResourceNotFound),
+        (400, (ErrorEntry("X", "m"), ErrorEntry("TIMESTAMP_INVALID", "m")), TimestampRefused),
     ],
 )
 def test_a_refusal_keeps_where_how_often_and_the_note(
-    status: int, errors: tuple[ApiError, ...] | None, kind: type[Refused]
+    status: int, errors: tuple[ErrorEntry, ...] | None, kind: type[ApiResponseError]
 ) -> None:
     """Whether the code or the status decided; the entry that decided stands first."""
-    found = refusal("GET /a", status, errors).anew(attempts=4, note="A note.")
+    found = classify_error("GET /a", status, errors).copy_with(attempts=4, note="A note.")
     assert type(found) is kind
-    assert (found.where, found.status, found.attempts, found.note) == (
+    assert (found.request_line, found.status, found.attempts, found.note) == (
         *("GET /a", status, 4, "A note."),
     )
     assert set(found.errors) == set(errors or ())
-    plain = refusal("GET /a", status, errors)
+    plain = classify_error("GET /a", status, errors)
     assert (plain.attempts, plain.note) == (1, "")
-    if errors and kind is ClockRefused:
+    if errors and kind is TimestampRefused:
         assert found.errors[0].code == "TIMESTAMP_INVALID"
 
 
@@ -226,7 +243,7 @@ def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _assert_is_a_quarter_past_two(text: str) -> None:
-    moment = http_date(text)
+    moment = parse_http_date(text)
     assert moment == datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
     assert moment.tzinfo is UTC
 
@@ -234,10 +251,10 @@ def _assert_is_a_quarter_past_two(text: str) -> None:
 def test_a_clock_is_believed_up_to_a_day() -> None:
     """A day to the millisecond is a correction, one more is none; without one nothing is added."""
     clock = Clock(lambda: NOW)
-    assert (clock.now(), clock.machine()) == (NOW, NOW)
-    assert clock.correct(Skew(LARGEST_CORRECTION + 1, 500), None) == (False, False)
-    assert clock.correct(Skew(-LARGEST_CORRECTION, 500), None) == (True, True)
-    assert clock.now() == NOW - LARGEST_CORRECTION
+    assert (clock.offset, clock.machine_time()) == (None, NOW)
+    assert clock.correct(Skew(MAX_CORRECTION + 1, 500), None) == (False, False)
+    assert clock.correct(Skew(-MAX_CORRECTION, 500), None) == (True, True)
+    assert clock.offset == -MAX_CORRECTION
 
 
 def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeClient]) -> None:
@@ -254,7 +271,7 @@ def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeCli
     )
     reply = edge.fetch(list_venues())
     [event] = events
-    assert (event.kind, event.where, event.attempt, event.wait) == (
+    assert (event.kind, event.request_line, event.attempt, event.wait) == (
         *("clock", f"GET {PREFIX}/venues", 1, 0.0),
     )
     assert event.skew_ms == reply.skew_ms == 3_600_500
@@ -269,7 +286,7 @@ def test_an_error_after_a_correction_says_how_often_it_was_tried(
     body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
     date = {"Date": "Fri, 15 Jan 2027 09:00:00 GMT"}
     transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body, headers=date))
-    with pytest.raises(ClockRefused) as refused:
+    with pytest.raises(TimestampRefused) as refused:
         connect(transport=transport, clock=lambda: NOW, on_event=events.append).fetch(list_venues())
     assert refused.value.attempts == 2
     assert len(events) == 1
@@ -279,12 +296,12 @@ def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
     """Nobody sleeps past the deadline, nor longer than a second, nor a negative time."""
     now = [0.0]
     gate = Limiter(2, 10.0, lambda: now[0])
-    assert gate._patience() == 1.0
+    assert gate._recheck_interval() == 1.0
     now[0] = 9.75
-    assert gate._patience() == 0.25
+    assert gate._recheck_interval() == 0.25
     now[0] = 11.0
-    assert gate._patience() == 0.0
-    assert Limiter(2, None, lambda: 0.0)._patience() == 1.0
+    assert gate._recheck_interval() == 0.0
+    assert Limiter(2, None, lambda: 0.0)._recheck_interval() == 1.0
 
 
 @pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])

@@ -13,55 +13,58 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import (
-    ApiError,
+    ConnectionFailed,
     EdgeError,
-    IdRefused,
-    Misread,
-    NotFound,
-    RedirectRefused,
-    ServerFailed,
+    ErrorEntry,
+    InvalidId,
+    MalformedResponse,
+    ResourceNotFound,
+    ResponseTooLarge,
+    ServerError,
     SpoolFailed,
-    TooLarge,
-    Unreachable,
+    UnexpectedRedirect,
 )
 from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
-from pipelines.edge.response.body import Body
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Body, Limits
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.transport import _HEAD, AttemptTimeout
+from pipelines.edge.sending.exchange import ApiResponse
+from pipelines.edge.sending.transport import _HEADER_ALLOWANCE, AttemptTimeout
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
 
-ONE = (ApiError("RESOURCE_NOT_FOUND", "m"),)
+ONE = (ErrorEntry("RESOURCE_NOT_FOUND", "m"),)
 Connect = Callable[..., EdgeClient]
 
 
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: Misread("garbage"), Misread("garbage", "GET /a")),
-        (lambda: TooLarge("it", 12, "on the wire"), TooLarge("GET /a", 12, "on the wire")),
+        (lambda: MalformedResponse("garbage"), MalformedResponse("garbage", "GET /a")),
+        (
+            lambda: ResponseTooLarge("it", 12, "on the wire"),
+            ResponseTooLarge("GET /a", 12, "on the wire"),
+        ),
         (lambda: SpoolFailed("it", "full"), SpoolFailed("GET /a", "full")),
-        (lambda: IdRefused("an-id", "is bad"), IdRefused("an-id", "is bad")),
+        (lambda: InvalidId("an-id", "is bad"), InvalidId("an-id", "is bad")),
     ],
 )
 def test_an_error_made_afresh_has_the_same_facts(
-    make: Callable[[], Misread | TooLarge | SpoolFailed | IdRefused], expected: EdgeError
+    make: Callable[[], MalformedResponse | ResponseTooLarge | SpoolFailed | InvalidId],
+    expected: EdgeError,
 ) -> None:
     """Only where it happened is put in."""
-    found = make().anew(where="GET /a")
+    found = make().copy_with(request_line="GET /a")
     assert (type(found), found.args) == (type(expected), expected.args)
 
 
 @pytest.mark.parametrize(
     ("make", "args"),
     [
-        (lambda: Unreachable("GET /a", "r", lasting=True), ("GET /a", "r", 4)),
-        (lambda: Misread("f", "GET /a"), ("f", "GET /a", 4)),
-        (lambda: NotFound("GET /a", 400, ONE), ("GET /a", 400, ONE, 4, "A note.")),
-        (lambda: ServerFailed("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
+        (lambda: ConnectionFailed("GET /a", "r", is_permanent=True), ("GET /a", "r", 4)),
+        (lambda: MalformedResponse("f", "GET /a"), ("f", "GET /a", 4)),
+        (lambda: ResourceNotFound("GET /a", 400, ONE), ("GET /a", 400, ONE, 4, "A note.")),
+        (lambda: ServerError("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
     ],
 )
 def test_the_last_error_says_how_often_and_why_no_more(
@@ -69,10 +72,10 @@ def test_the_last_error_says_how_often_and_why_no_more(
 ) -> None:
     """Its kind and facts stay, the count and the note are put in."""
     error = make()
-    found = error.anew(attempts=4, note="A note.")
+    found = error.copy_with(attempts=4, note="A note.")
     assert (type(found), found.args) == (type(error), args)
-    assert getattr(found, "lasting", None) is getattr(error, "lasting", None)
-    assert ServerFailed("GET /a", 503).anew(attempts=2).args == ("GET /a", 503, (), 2, "")
+    assert getattr(found, "is_permanent", None) is getattr(error, "is_permanent", None)
+    assert ServerError("GET /a", 503).copy_with(attempts=2).args == ("GET /a", 503, (), 2, "")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_the_network_is_told_in_its_words(error: Exception, words: str, connect:
         raise error
 
     edge = connect(transport=httpx.MockTransport(fail))
-    with pytest.raises(Unreachable) as failed:
+    with pytest.raises(ConnectionFailed) as failed:
         edge.fetch(list_venues())
     assert failed.value.reason == words
 
@@ -101,16 +104,16 @@ def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Conn
     body = {"data": [{"id": 7}], "meta": {}}
     answers = [httpx.Response(503), httpx.Response(200, json=body)]
     edge = connect(transport=httpx.MockTransport(lambda _: answers.pop(0)))
-    with pytest.raises(Misread) as misread:
+    with pytest.raises(MalformedResponse) as misread:
         edge.venues()
-    assert (misread.value.attempts, misread.value.where) == (2, "GET /edge/v1beta/venues")
+    assert (misread.value.attempts, misread.value.request_line) == (2, "GET /edge/v1beta/venues")
 
 
 def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) -> None:
     """After the second that broke the document; what the server echoes of the key is taken out."""
     content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
-    with pytest.raises(Misread) as misread:
+    with pytest.raises(MalformedResponse) as misread:
         connect(transport=transport).fetch(list_venues())
     found, where, attempts = misread.value.args
     assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
@@ -130,7 +133,7 @@ def test_what_is_too_large_is_told_with_its_place(
     """Which request it was, which limit, and where it was met."""
     content = b'{"data":[],"meta":{"a":"' + b"x" * 1000 + b'"}}'
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
-    with pytest.raises(TooLarge) as refused:
+    with pytest.raises(ResponseTooLarge) as refused:
         connect(transport=transport, limits=limits).fetch(list_venues())
     assert refused.value.args == ("GET /edge/v1beta/venues", limit, stage)
 
@@ -138,7 +141,7 @@ def test_what_is_too_large_is_told_with_its_place(
 def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
     """Its status, which request it was, and how often."""
     transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
-    with pytest.raises(Misread) as misread:
+    with pytest.raises(MalformedResponse) as misread:
         connect(transport=transport).fetch(list_venues())
     found, where, attempts = misread.value.args
     assert "201" in found
@@ -172,10 +175,10 @@ def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect
     outcomes = list[object]()
     for _ in range(14):
         edge.fetch(list_portfolios())  # it is up: nothing trips, and a tenth of a retry is earned
-        with pytest.raises(ServerFailed) as failed:
+        with pytest.raises(ServerError) as failed:
             edge.fetch(list_venues())
         outcomes.append((failed.value.attempts, failed.value.note))
-    used_up = "The retries of this run are used up."
+    used_up = "The retry budget of this run is used up."
     assert outcomes == [(5, "")] * 12 + [(4, used_up), (1, used_up)]
 
 
@@ -225,16 +228,16 @@ def test_an_envelope_without_data_is_told_by_what_it_has(
     members: dict[str, int], names: str
 ) -> None:
     """At most five names, each of at most forty characters."""
-    with pytest.raises(Misread) as misread:
+    with pytest.raises(MalformedResponse) as misread:
         read_envelope(json.dumps(members).encode(), single=False)
-    assert misread.value.found == f"the envelope has no `data`, only {names}"
+    assert misread.value.defect == f"the envelope has no `data`, only {names}"
 
 
 def test_the_check_says_what_it_met(connect: Connect) -> None:
     """Reached or not, with the status and the error, which names the request."""
     unreached = connect("http://127.0.0.1:1").check()
-    assert isinstance(unreached.error, Unreachable)
-    assert unreached.error.where == "GET /edge/v1beta/venues"
+    assert isinstance(unreached.error, ConnectionFailed)
+    assert unreached.error.request_line == "GET /edge/v1beta/venues"
     body = {"errors": [{"error": "ACCESS_DENIED", "message": "m"}], "meta": {}}
     transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body))
     refused = connect(transport=transport).check()
@@ -255,14 +258,14 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
 def test_an_attempt_counts_all_that_it_has_received() -> None:
     """Pieces are added up, to the byte: the limit itself is let through."""
     limits = Limits(wire=1000, pace=100, attempt=30.0)
-    patience = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
-    patience.count(1000)
-    patience.count(_HEAD)
-    assert patience.received == 1000 + _HEAD
-    assert patience.seconds_for_step(None) == 25.0 + (1000 + _HEAD) / 100
-    assert patience.seconds_for_step(1.0) == 1.0
-    with pytest.raises(TooLarge) as refused:
-        patience.count(1)
+    timeout = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
+    timeout.count(1000)
+    timeout.count(_HEADER_ALLOWANCE)
+    assert timeout.received == 1000 + _HEADER_ALLOWANCE
+    assert timeout.seconds_for_step(None) == 25.0 + (1000 + _HEADER_ALLOWANCE) / 100
+    assert timeout.seconds_for_step(1.0) == 1.0
+    with pytest.raises(ResponseTooLarge) as refused:
+        timeout.count(1)
     assert refused.value.limit == 1000
 
 
@@ -278,7 +281,7 @@ def test_no_redirect_is_followed(
         asked.append(str(request.url))
         return httpx.Response(status, headers=headers)
 
-    with pytest.raises(RedirectRefused) as refused:
+    with pytest.raises(UnexpectedRedirect) as refused:
         connect("http://127.0.0.1:9", transport=httpx.MockTransport(answer)).fetch(list_venues())
     assert refused.value.args == ("GET /edge/v1beta/venues", status, target)
     assert asked == ["http://127.0.0.1:9/edge/v1beta/venues"]
@@ -294,7 +297,7 @@ def test_a_packed_error_is_not_unpacked_without_end(
         packed
     )
     server = serve(lambda _number, _request: [head + packed])
-    with pytest.raises(NotFound) as refused:
+    with pytest.raises(ResourceNotFound) as refused:
         connect(server.origin, limits=Limits()).fetch(list_venues())
     assert refused.value.errors == ()
 
@@ -315,5 +318,5 @@ def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
 
     edge = connect(transport=httpx.MockTransport(answer), concurrency=1, sleep=sleep)
     outcomes = [outcome for _, outcome in edge.fetch_all(map(list_instruments, "ab"))]
-    assert [type(one) for one in outcomes] == [Reply, Reply]
+    assert [type(one) for one in outcomes] == [ApiResponse, ApiResponse]
     assert seen == [True]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import ClockRefused, EdgeError, Misread
+from pipelines.edge.errors import EdgeError, MalformedResponse, TimestampRefused
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response.envelope import raw_records
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.retries import Event
 from tests.pipelines.edge import test_http_faults, test_tls
 from tests.pipelines.edge.test_http_faults import FAULTS, VENUE, always, http, refused
 
@@ -73,10 +73,12 @@ TIMED = [
     Timed(59, "the clock is 45 s ahead", 45_000, checked(), None, 2),
     Timed(60, "the clock is 3 h behind", -3 * HOUR, checked(), None, 2),
     Timed(61, "the clock is 29 s behind", -29_000, checked(), None, 1),
-    Timed(62, "the clock is 2 days behind", -48 * HOUR, checked(), ClockRefused, 1),
-    Timed(63, "refused whatever is sent", 0, always(refused_at(now_date())), ClockRefused, 2),
-    Timed(64, "refused without a date", 0, always(refused_at()), ClockRefused, 1),
-    Timed(65, "a date of a cache", 0, always(refused_at(now_date(), "Age: 9")), ClockRefused, 1),
+    Timed(62, "the clock is 2 days behind", -48 * HOUR, checked(), TimestampRefused, 1),
+    Timed(63, "refused whatever is sent", 0, always(refused_at(now_date())), TimestampRefused, 2),
+    Timed(64, "refused without a date", 0, always(refused_at()), TimestampRefused, 1),
+    Timed(
+        65, "a date of a cache", 0, always(refused_at(now_date(), "Age: 9")), TimestampRefused, 1
+    ),
     Timed(
         67,
         "waits longer than the window",
@@ -86,7 +88,7 @@ TIMED = [
         3,
         {"sleep": lambda _: time.sleep(1.2)},
     ),
-    Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), Misread, 2),
+    Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), MalformedResponse, 2),
 ]
 ELSEWHERE = {
     5: test_http_faults.test_a_closed_port_is_tried_five_times,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.envelope import read_envelope
 
@@ -33,12 +33,12 @@ def test_what_is_known_to_be_ascii_is_read_the_same() -> None:
 def test_a_byte_that_is_no_utf8_is_found_wherever_it_is(at: int) -> None:
     """A broken character in a large body is refused, also one that a chunk ends in."""
     broken = LARGE[:at] + b"\xe2\x82" + LARGE[at + 2 :]
-    with pytest.raises(Misread, match="not UTF-8"):
+    with pytest.raises(MalformedResponse, match="not UTF-8"):
         read_envelope(broken, single=False)
     edge = 1 << 20
     cut = LARGE[: edge - 1] + b"\xc3\xa9" + LARGE[edge + 1 :]
     assert read_envelope(cut, single=False).spans is not None
-    with pytest.raises(Misread, match="not UTF-8"):
+    with pytest.raises(MalformedResponse, match="not UTF-8"):
         read_envelope(LARGE[: edge - 1] + b"\xc3x" + LARGE[edge + 1 :], single=False)
 
 
@@ -46,5 +46,5 @@ def test_a_megabyte_of_blanks_is_refused_also_in_ascii() -> None:
     """Blanks cost the walk more than records do, so no long stretch of them is let through."""
     blank = LARGE[:-1] + b" " * (3 << 20) + b"}"
     for known in (False, True):
-        with pytest.raises(Misread, match="white space"):
+        with pytest.raises(MalformedResponse, match="white space"):
             read_envelope(blank, single=False, is_ascii=known)

@@ -14,17 +14,17 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import (
-    BreakerOpen,
-    DeadlinePassed,
+    AuthenticationFailed,
+    CircuitBreakerOpen,
+    ClientClosed,
+    ConnectionFailed,
+    DeadlineExceeded,
     EdgeError,
-    KeyRefused,
-    ServerFailed,
-    Stopped,
-    Unreachable,
+    ServerError,
 )
 from pipelines.edge.requests import Call, list_instruments, list_venues
-from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.limiter import Limiter
+from pipelines.edge.sending.retries import Event
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -86,9 +86,9 @@ def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
     """The first refusal of the key stops the whole client: one request for 40 calls."""
     service = Counter(lambda _: refused("AUTHENTICATION_FAILED", 401), pause=0.02)
     edge = connect(transport=httpx.MockTransport(service))
-    assert kinds(edge) == ["KeyRefused"] * 40
+    assert kinds(edge) == ["AuthenticationFailed"] * 40
     assert service.count == 1
-    with pytest.raises(KeyRefused, match="had refused the key before"):
+    with pytest.raises(AuthenticationFailed, match="had already refused this key"):
         edge.fetch(list_venues())
     assert service.count == 1
 
@@ -99,8 +99,8 @@ def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeCl
         lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
     )
     outcomes = kinds(connect(transport=httpx.MockTransport(service), concurrency=4))
-    assert outcomes.count("Reply") == 10
-    assert outcomes.count("KeyRefused") == 30
+    assert outcomes.count("ApiResponse") == 10
+    assert outcomes.count("AuthenticationFailed") == 30
     assert service.count <= 14
 
 
@@ -113,10 +113,10 @@ def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeCli
     )
     outcomes = kinds(edge)
     assert service.count == 10
-    assert set(outcomes) <= {"BreakerOpen", "ServerFailed"}
+    assert set(outcomes) <= {"CircuitBreakerOpen", "ServerError"}
     assert {5.0, 15.0} <= set(slept)  # the pauses before the probes
     assert [event.kind for event in events].count("breaker") == 1
-    with pytest.raises(BreakerOpen, match="run again when it is back"):
+    with pytest.raises(CircuitBreakerOpen, match="Run again when it is back"):
         edge.fetch(list_venues())
 
 
@@ -124,7 +124,7 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
     """In full flight too: those under way, those in a row and the probes are ten together."""
     service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
     outcomes = kinds(connect(transport=httpx.MockTransport(service)))
-    assert outcomes.count("Reply") == 12
+    assert outcomes.count("ApiResponse") == 12
     assert service.count <= 22
 
 
@@ -134,19 +134,21 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
     waited = list[float]()
 
     def send() -> int:
-        with gate.slot("GET /x", "/x", lambda seconds, _: waited.append(seconds)) as slot:
+        with gate.slot("GET /x", "/x") as slot:
+            if slot.probe_wait:
+                waited.append(slot.probe_wait)
             return slot.number
 
     gate.accept_key()
     early = send()
     for _ in range(7):
         send()
-        assert not gate.note_failure(Unreachable("GET /x", "gone"), "/x")
-    gate.note_success(early, "/y")
-    assert gate.note_failure(Unreachable("GET /x", "gone"), "/x")
+        assert not gate.record_failure(ConnectionFailed("GET /x", "gone"), "/x")
+    gate.record_service_up(early, "/y")
+    assert gate.record_failure(ConnectionFailed("GET /x", "gone"), "/x")
     late = send()
     assert waited == [5.0]
-    gate.note_success(late, "/x")
+    gate.record_service_up(late, "/x")
     send()
     assert waited == [5.0]
 
@@ -156,15 +158,15 @@ def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
     gate, order = Limiter(1, None, time.monotonic), list[str]()
 
     def ask(path: str) -> None:
-        with gate.slot("GET", path, lambda *_: None):
+        with gate.slot("GET", path):
             order.append(path)
 
-    gate.note_failure(Unreachable("GET /bad", "gone"), "/bad")
+    gate.record_failure(ConnectionFailed("GET /bad", "gone"), "/bad")
     threads = [threading.Thread(target=ask, args=(path,)) for path in ("/bad", "/a", "/b")]
-    with gate.slot("GET", "/first", lambda *_: None):
+    with gate.slot("GET", "/first"):
         for waiting, thread in enumerate(threads, 1):
             thread.start()
-            while len(gate._waiting) < waiting:
+            while len(gate._waiting_paths) < waiting:
                 time.sleep(0.001)
     for thread in threads:
         thread.join(5)
@@ -177,14 +179,14 @@ def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> Non
     service = Counter(
         lambda number: httpx.Response(502) if 10 < number <= 19 else good(), pause=0.005
     )
-    assert kinds(connect(transport=httpx.MockTransport(service))) == ["Reply"] * 40
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["ApiResponse"] * 40
     assert service.count == 40 + 8 + 2  # the calls, what failed, and the probes
 
 
 def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) -> None:
     """A service that says no is up: 40 venues without access are 40 answers."""
     service = Counter(lambda _: refused("ACCESS_DENIED", 400))
-    assert kinds(connect(transport=httpx.MockTransport(service))) == ["AccessRefused"] * 40
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["AccessDenied"] * 40
     assert service.count == 40
 
 
@@ -194,7 +196,7 @@ def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> Non
     events = list[Event]()
     edge = connect(transport=httpx.MockTransport(service), on_event=events.append)
     outcomes = kinds(edge)
-    assert outcomes.count("Reply") >= 38  # two calls may have had all their five attempts
+    assert outcomes.count("ApiResponse") >= 38  # two calls may have had all their five attempts
     assert {event.kind for event in events} == {"pace"}
 
 
@@ -205,8 +207,8 @@ def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> No
     calls = [list_instruments(f"v{number}") for number in range(200)]
     failed = [error for _, error in edge.fetch_all(calls) if isinstance(error, EdgeError)]
     assert failed
-    assert all(isinstance(error, ServerFailed) for error in failed)
-    assert "retries of this run are used up" in str(failed[0])
+    assert all(isinstance(error, ServerError) for error in failed)
+    assert "retry budget of this run is used up" in str(failed[0])
     assert service.count - len(calls) == 50 + (len(calls) - len(failed)) // 10
 
 
@@ -215,7 +217,7 @@ def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -
     service = Counter(lambda _: httpx.Response(503, headers={"Retry-After": "50"}))
     slept = list[float]()
     edge = connect(transport=httpx.MockTransport(service), deadline=30.0, sleep=slept.append)
-    with pytest.raises(DeadlinePassed, match=r"NIGHTBOOK_DEADLINE.*503"):
+    with pytest.raises(DeadlineExceeded, match=r"NIGHTBOOK_DEADLINE.*503"):
         edge.fetch(list_venues())
     assert (service.count, slept) == (1, [])
 
@@ -227,7 +229,7 @@ def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) 
     edge = connect(transport=httpx.MockTransport(service), deadline=10.0, monotonic=lambda: now[0])
     edge.fetch(list_venues())
     now[0] = 10.0
-    with pytest.raises(DeadlinePassed):
+    with pytest.raises(DeadlineExceeded):
         edge.fetch(list_venues())
     assert service.count == 1
 
@@ -240,15 +242,15 @@ def test_a_hanging_service_ends_at_the_deadline(
     started = time.monotonic()
     outcomes = kinds(connect(server.origin, deadline=0.6))
     assert time.monotonic() - started < 1.9
-    assert set(outcomes) <= {"DeadlinePassed", "Unreachable", "BreakerOpen"}
-    assert outcomes.count("DeadlinePassed") >= 30
+    assert set(outcomes) <= {"DeadlineExceeded", "ConnectionFailed", "CircuitBreakerOpen"}
+    assert outcomes.count("DeadlineExceeded") >= 30
 
 
 def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None:
     """A closed client sends nothing more and says that it was closed."""
     service = Counter(lambda _: httpx.Response(503))
     edge: EdgeClient = connect(transport=httpx.MockTransport(service), sleep=lambda _: edge.close())
-    with pytest.raises(Stopped, match="closed"):
+    with pytest.raises(ClientClosed, match="closed"):
         edge.fetch(list_venues())
     assert service.count == 1
 
@@ -263,7 +265,7 @@ def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None
     answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
     assert service.count <= 20
     assert threading.active_count() == before
-    with pytest.raises(Stopped):
+    with pytest.raises(ClientClosed):
         edge.fetch(list_venues())
 
 
@@ -309,9 +311,9 @@ def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., Edg
         raise httpx.ConnectError("no route")
 
     edge = connect(transport=httpx.MockTransport(broken))
-    with pytest.raises(Unreachable, match="no route"):
+    with pytest.raises(ConnectionFailed, match="no route"):
         edge.fetch(list_venues())
-    assert set(kinds(edge)) <= {"Unreachable", "BreakerOpen"}
+    assert set(kinds(edge)) <= {"ConnectionFailed", "CircuitBreakerOpen"}
 
 
 class Venues:
@@ -376,6 +378,6 @@ def test_ten_requests_at_most_into_a_service_that_went_down(
     edge = connect(transport=httpx.MockTransport(service), concurrency=concurrency)
     outcomes = [outcome for _, outcome in edge.fetch_all(typed(40))]
     assert sum(isinstance(one, EdgeError) for one in outcomes) >= 80 - good_ones
-    with pytest.raises(BreakerOpen):
+    with pytest.raises(CircuitBreakerOpen):
         edge.fetch(list_venues())
     assert service.count - good_ones <= max(8, concurrency) + 2

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pipelines.edge import models
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 
 BALANCE = {
@@ -142,7 +142,7 @@ def test_each_required_field_is_required(
         without = {key: value for key, value in record.items() if key != name}
         for broken in (without, record | {name: None}):
             if required:
-                with pytest.raises(Misread, match="breaks the document"):
+                with pytest.raises(MalformedResponse, match="does not match the API document"):
                     decode(encoded(broken), model)
             else:
                 decode(encoded(broken), model)
@@ -160,7 +160,7 @@ def test_absent_null_and_empty_are_three_things() -> None:
 def test_an_amount_is_text_or_refused(amount: object) -> None:
     """A number is never taken for an amount: its digits could be gone already."""
     record = encoded(PORTFOLIO).replace(b'"1.10"', encoded(amount))
-    with pytest.raises(Misread, match=r"positions.*trading\.free"):
+    with pytest.raises(MalformedResponse, match=r"positions.*trading\.free"):
         decode(record, Portfolio)
 
 

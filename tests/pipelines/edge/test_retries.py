@@ -12,34 +12,35 @@ from hypothesis import strategies as st
 
 from pipelines.edge import errors
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import ApiError
+from pipelines.edge.errors import ErrorEntry
 from pipelines.edge.requests import list_venues
-from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.backoff import backoff, refusal, retry_after
+from pipelines.edge.response.refusal import classify_error
+from pipelines.edge.sending.clock import parse_retry_after
+from pipelines.edge.sending.retries import Event, backoff
 
 NOW = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
 CODES = {
-    "ACCESS_DENIED": errors.AccessRefused,
-    "AUTHENTICATION_FAILED": errors.KeyRefused,
-    "INTERNAL_SERVER_ERROR": errors.ServerFailed,
-    "METHOD_UNSUPPORTED": errors.RequestRefused,
-    "PARAMETER_INVALID": errors.RequestRefused,
-    "PARAMETER_UNSUPPORTED": errors.RequestRefused,
-    "PARAMETER_VALUE_INVALID": errors.RequestRefused,
-    "RESOURCE_NOT_FOUND": errors.NotFound,
-    "TIMESTAMP_INVALID": errors.ClockRefused,
+    "ACCESS_DENIED": errors.AccessDenied,
+    "AUTHENTICATION_FAILED": errors.AuthenticationFailed,
+    "INTERNAL_SERVER_ERROR": errors.ServerError,
+    "METHOD_UNSUPPORTED": errors.InvalidRequest,
+    "PARAMETER_INVALID": errors.InvalidRequest,
+    "PARAMETER_UNSUPPORTED": errors.InvalidRequest,
+    "PARAMETER_VALUE_INVALID": errors.InvalidRequest,
+    "RESOURCE_NOT_FOUND": errors.ResourceNotFound,
+    "TIMESTAMP_INVALID": errors.TimestampRefused,
 }
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 405, 409, 429, 500, 503])
 @pytest.mark.parametrize(("code", "kind"), CODES.items())
 def test_the_code_decides_whatever_the_status(
-    code: str, kind: type[errors.Refused], status: int
+    code: str, kind: type[errors.ApiResponseError], status: int
 ) -> None:
     """Each of the nine codes is one kind of error with every status (7)."""
-    error = refusal("GET /x", status, (ApiError(code, "words"),))
+    error = classify_error("GET /x", status, (ErrorEntry(code, "words"),))
     assert type(error) is kind
-    assert (error.errors, error.status) == ((ApiError(code, "words"),), status)
+    assert (error.errors, error.status) == ((ErrorEntry(code, "words"),), status)
     assert code in str(error)
     assert "words" in str(error)
 
@@ -47,23 +48,23 @@ def test_the_code_decides_whatever_the_status(
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, errors.UnknownRefusal),
-        (401, errors.KeyRefused),
-        (403, errors.UnknownRefusal),
-        (404, errors.NotFound),
-        (408, errors.ServerFailed),
-        (418, errors.UnknownRefusal),
-        (429, errors.ServerFailed),
-        (500, errors.ServerFailed),
-        (599, errors.ServerFailed),
+        (400, errors.UndocumentedError),
+        (401, errors.AuthenticationFailed),
+        (403, errors.UndocumentedError),
+        (404, errors.ResourceNotFound),
+        (408, errors.ServerError),
+        (418, errors.UndocumentedError),
+        (429, errors.ServerError),
+        (500, errors.ServerError),
+        (599, errors.ServerError),
     ],
 )
-@pytest.mark.parametrize("said", [None, (), (ApiError("BRAND_NEW", ""),)])
+@pytest.mark.parametrize("said", [None, (), (ErrorEntry("BRAND_NEW", ""),)])
 def test_without_a_known_code_the_status_decides(
-    status: int, kind: type[errors.Refused], said: tuple[ApiError, ...] | None
+    status: int, kind: type[errors.ApiResponseError], said: tuple[ErrorEntry, ...] | None
 ) -> None:
     """An error body that is missing, empty or new leaves the status to say what it is."""
-    assert type(refusal("GET /x", status, said)) is kind
+    assert type(classify_error("GET /x", status, said)) is kind
 
 
 def test_of_several_entries_the_most_severe_decides() -> None:
@@ -78,8 +79,8 @@ def test_of_several_entries_the_most_severe_decides() -> None:
         "BRAND_NEW",
     ]
     for first in range(len(order)):
-        entries = tuple(ApiError(code, "m") for code in reversed(order[first:]))
-        error = refusal("GET /x", 400, entries)
+        entries = tuple(ErrorEntry(code, "m") for code in reversed(order[first:]))
+        error = classify_error("GET /x", 400, entries)
         assert error.errors[0].code == order[first]
         assert len(error.errors) == len(entries)
 
@@ -112,7 +113,7 @@ def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
 )
 def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
     """Seconds and HTTP dates are understood, and anything else says nothing."""
-    assert retry_after(header, NOW) == seconds
+    assert parse_retry_after(header, NOW) == seconds
 
 
 def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> None:
@@ -120,7 +121,7 @@ def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> 
     slept, events = list[float](), list[Event]()
     transport = httpx.MockTransport(lambda _: httpx.Response(500))
     edge = connect(transport=transport, sleep=slept.append, on_event=events.append)
-    with pytest.raises(errors.ServerFailed, match="after 5 attempts"):
+    with pytest.raises(errors.ServerError, match="after 5 attempts"):
         edge.fetch(list_venues())
     assert slept == [0.25, 0.5, 1.0, 2.0]
     assert [(event.kind, event.attempt, event.wait) for event in events] == [
@@ -148,7 +149,7 @@ def test_a_minute_is_waited_and_no_more(
     transport = httpx.MockTransport(handler)
     edge = connect(transport=transport, sleep=slept.append, monotonic=lambda: 0.0)
     if requests == 1:
-        with pytest.raises(errors.ServerFailed, match="asks to wait 61 seconds"):
+        with pytest.raises(errors.ServerError, match="asked for a wait of 61 s"):
             edge.fetch(list_venues())
     else:
         assert edge.fetch(list_venues()).attempts == 2
@@ -157,19 +158,22 @@ def test_a_minute_is_waited_and_no_more(
 
 
 EVERY = [
-    errors.Unreachable("GET /x", "refused", 5, lasting=True),
-    *(refusal("GET /x", 400, (ApiError(code, "m"),)).anew(note="A note.") for code in CODES),
-    errors.UnknownRefusal("GET /x", 418),
-    errors.Misread("not JSON", "GET /x", 2),
-    errors.TooLarge("GET /x", 1 << 20, "on the wire"),
-    errors.RedirectRefused("GET /x", 302, "https://elsewhere.example"),
-    errors.DeadlinePassed("GET /x", "time-out"),
-    errors.BreakerOpen("GET /x", 8, "503"),
-    errors.Stopped("GET /x"),
+    errors.ConnectionFailed("GET /x", "refused", 5, is_permanent=True),
+    *(
+        classify_error("GET /x", 400, (ErrorEntry(code, "m"),)).copy_with(note="A note.")
+        for code in CODES
+    ),
+    errors.UndocumentedError("GET /x", 418),
+    errors.MalformedResponse("not JSON", "GET /x", 2),
+    errors.ResponseTooLarge("GET /x", 1 << 20, "on the wire"),
+    errors.UnexpectedRedirect("GET /x", 302, "https://elsewhere.example"),
+    errors.DeadlineExceeded("GET /x", "time-out"),
+    errors.CircuitBreakerOpen("GET /x", 8, "503"),
+    errors.ClientClosed("GET /x"),
     errors.SpoolFailed("GET /x", "No space left on device"),
-    errors.IdRefused("..", "is a path"),
-    errors.CredentialRefused("secret", "is empty"),
-    errors.OriginRefused("has a path"),
+    errors.InvalidId("..", "is a path"),
+    errors.InvalidCredential("secret", "is empty"),
+    errors.InvalidOrigin("has a path"),
 ]
 
 
@@ -188,6 +192,6 @@ def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError)
 def test_words_from_outside_are_tamed() -> None:
     """A message of the API cannot move a terminal's cursor, break the line or fill the screen."""
     message = "\x1b[2J\nall \u202egood\x07" + "x" * 10_000
-    words = str(refusal("GET /x", 400, (ApiError("ACCESS_DENIED", message),)))
+    words = str(classify_error("GET /x", 400, (ErrorEntry("ACCESS_DENIED", message),)))
     assert words.isprintable()
     assert len(words) < 600

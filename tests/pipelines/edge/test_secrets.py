@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import CredentialRefused, EdgeError
+from pipelines.edge.errors import EdgeError, InvalidCredential
 from pipelines.edge.requests import list_venues
-from pipelines.edge.response.decode import Limits
-from pipelines.edge.sending.attempts import Event
+from pipelines.edge.response.body import Limits
+from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
     """The value that is wrong is not repeated, only its name and what is wrong with it."""
     wrong = {"key": (value, SECRET)} | ({"secret": (KEY, value)} if value in UNSEEN else {})
     for name, pair in wrong.items():
-        with pytest.raises(CredentialRefused, match=f"the API {name} ") as caught:
+        with pytest.raises(InvalidCredential, match=f"the API {name} ") as caught:
             Credentials(*pair)
         assert "canary" not in str(caught.value) + repr(caught.value)
 
@@ -216,10 +216,10 @@ def test_what_an_answer_says_of_itself_shows_no_secret(
     server = serve(script)
     reply = connect(server.origin).fetch(list_venues())
     reply.body.close()
-    assert len(reply.signs) == 3
+    assert len(reply.truncation_hints) == 3
     signature = server.requests[0].headers["svc-api-signature"]
     for canary in (KEY, SECRET, signature):
-        assert canary[:TELLING] not in repr(reply.signs)
+        assert canary[:TELLING] not in repr(reply.truncation_hints)
 
 
 def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import IdRefused
+from pipelines.edge.errors import InvalidId
 from pipelines.edge.requests import (
     PREFIX,
     Call,
@@ -148,16 +148,16 @@ def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
 def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
     """What would be normalised away or cut is refused in every place an id can stand."""
     for make in (get_portfolio, get_venue, list_instruments):
-        with pytest.raises(IdRefused, match="Nothing was sent"):
+        with pytest.raises(InvalidId, match="Nothing was sent"):
             make(value)
     for listing in (list_portfolios, list_venues):
-        with pytest.raises(IdRefused):
+        with pytest.raises(InvalidId):
             listing([value])
 
 
 def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
     """In a comma-separated list such an id would be two; in a path it is one."""
-    with pytest.raises(IdRefused, match="comma"):
+    with pytest.raises(InvalidId, match="comma"):
         list_venues(["a,b"])
     assert get_venue("a,b").path.endswith("/venues/a%2Cb")
 
@@ -182,20 +182,20 @@ def test_a_typed_path_becomes_a_call(path: str, operation: str, wire: str, *, si
 @pytest.mark.parametrize("path", ["/../v2/x", "/venues//x", "/venues?x=1", "/venues#x", "/a\nb"])
 def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
     """What leads out of the prefix or into the query is refused with words."""
-    with pytest.raises(IdRefused):
+    with pytest.raises(InvalidId):
         raw_call(path)
 
 
 @pytest.mark.parametrize("pair", [("id", "\udcff"), ("\ud800", "x"), ("a", "b\udfff")])
 def test_a_typed_query_that_is_no_text_is_refused(pair: tuple[str, str]) -> None:
     """Bytes that are no UTF-8 come as halves of surrogate pairs, which no request can carry."""
-    with pytest.raises(IdRefused, match="surrogate"):
+    with pytest.raises(InvalidId, match="surrogate"):
         raw_call("/portfolios", [("include", "x"), pair])
 
 
 def test_a_type_that_is_no_text_is_refused() -> None:
     """The filter of a list of instruments goes into the query too."""
-    with pytest.raises(IdRefused, match="surrogate"):
+    with pytest.raises(InvalidId, match="surrogate"):
         list_instruments("v", "\udcff")
 
 
@@ -211,7 +211,7 @@ def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
     """For any id, what is signed is the path on the wire, and it decodes to the id again."""
     try:
         call = get_venue(value)
-    except IdRefused:
+    except InvalidId:
         return
     request = httpx.Request("GET", httpx.URL("https://h").copy_with(raw_path=call.path.encode()))
     assert request.url.raw_path.decode() == call.path

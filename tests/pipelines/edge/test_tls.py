@@ -12,16 +12,16 @@ import httpcore
 import pytest
 
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import Unreachable
+from pipelines.edge.errors import ConnectionFailed
 from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.body import Limits
 from pipelines.edge.sending.transport import (
-    _READ,
-    _RECORD,
+    _READ_SIZE,
+    _TLS_RECORD_SIZE,
     AttemptTimeout,
-    Connections,
-    OneShot,
-    _Stream,
+    OneShotTransport,
+    OpenConnections,
+    _TimedStream,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_tls_is_spoken_with_a_trusted_certificate(
 ) -> None:
     """Over TLS everything is as over plain sockets."""
     server = serve(lambda _n, _r: [OK])
-    transport = OneShot(tls=True)
+    transport = OneShotTransport(tls=True)
     transport._ssl = secured(server, tmp_path)
     edge = connect(server.origin, transport=transport)
     assert edge.fetch(list_portfolios(integrations=True)).size == len(EMPTY)
@@ -94,7 +94,7 @@ def test_nobody_waits_for_a_service_that_hangs_once_stopped(
         test_is_over.wait()
 
     server = serve(script)
-    transport = OneShot(tls=tls)
+    transport = OneShotTransport(tls=tls)
     if tls:
         transport._ssl = secured(server, tmp_path)
     hour = Limits(read=3600, attempt=3600)
@@ -113,7 +113,7 @@ def test_a_certificate_nobody_trusts_is_refused_at_once(
     """Fault 24: one connection, no request, and words about the certificate."""
     server = serve(lambda _n, _r: [OK])
     secured(server, tmp_path)
-    with pytest.raises(Unreachable, match=r"after 1 attempt .*(?i:certificate)"):
+    with pytest.raises(ConnectionFailed, match=r"after 1 attempt .*(?i:certificate)"):
         connect(server.origin).fetch(list_venues())
     assert (server.connections, server.requests) == (1, [])
 
@@ -129,7 +129,7 @@ def test_no_certificate_of_the_environment_is_trusted(
     secured(server, tmp_path)
     (tmp_path / "trusted.pem").write_text(CERTIFICATE)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
-    with pytest.raises(Unreachable, match=r"(?i:certificate)"):
+    with pytest.raises(ConnectionFailed, match=r"(?i:certificate)"):
         connect(server.origin).fetch(list_venues())
     assert server.requests == []
 
@@ -141,7 +141,7 @@ def test_plain_http_where_tls_was_expected_is_refused_at_once(
     server = serve(lambda _n, _r: [OK])
     server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
     server.scheme = "https"
-    with pytest.raises(Unreachable, match="after 1 attempt "):
+    with pytest.raises(ConnectionFailed, match="after 1 attempt "):
         connect(server.origin).fetch(list_venues())
     assert server.connections == 1
 
@@ -151,7 +151,7 @@ def test_a_connection_lost_in_the_handshake_is_tried_again(
 ) -> None:
     """A connection that ends while TLS begins is a lost connection, not a refusal."""
     server = serve(lambda _n, _r: [OK])
-    transport = OneShot(tls=True)
+    transport = OneShotTransport(tls=True)
     transport._ssl = secured(server, tmp_path)
     whole, count = server.wrap, 0
 
@@ -179,7 +179,7 @@ class Records(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Give the next one."""
-        assert (max_bytes, timeout is None) == (_RECORD, False)
+        assert (max_bytes, timeout is None) == (_TLS_RECORD_SIZE, False)
         one = self.given.pop(0) if self.given else b""
         if isinstance(one, Exception):
             raise one
@@ -193,15 +193,17 @@ class Records(httpcore.NetworkStream):
 
 
 def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
-    patience = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
-    return _Stream(Records(given), patience, Connections()).start_tls(ssl.create_default_context())
+    timeout = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
+    return _TimedStream(Records(given), timeout, OpenConnections()).start_tls(
+        ssl.create_default_context()
+    )
 
 
 def test_tls_records_that_are_there_are_taken_together() -> None:
     """Each piece costs the layers above as much as copying many: a large body comes in few."""
-    record = b"r" * _RECORD
-    stream = _secured([record] * (2 * _READ // _RECORD))
-    assert [len(stream.read(100)) for _ in range(3)] == [_READ, _READ, 0]
+    record = b"r" * _TLS_RECORD_SIZE
+    stream = _secured([record] * (2 * _READ_SIZE // _TLS_RECORD_SIZE))
+    assert [len(stream.read(100)) for _ in range(3)] == [_READ_SIZE, _READ_SIZE, 0]
 
 
 @pytest.mark.parametrize("lost", [httpcore.ReadError(), httpcore.ReadTimeout()])
@@ -222,7 +224,7 @@ def test_a_large_body_comes_whole_over_tls(
     records = ",".join(f'{{"id":"{number:040}"}}' for number in range(100_000))
     body = b'{"data":[%s],"meta":{}}' % records.encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
-    transport = OneShot(tls=True)
+    transport = OneShotTransport(tls=True)
     server = serve(lambda _n, _r: [head, body])
     transport._ssl = secured(server, tmp_path)
     reply = connect(server.origin, transport=transport, limits=Limits()).fetch(list_venues())

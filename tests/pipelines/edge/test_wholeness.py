@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
+from pipelines.edge.response import hints
 from pipelines.edge.response.envelope import read_envelope
-from pipelines.edge.response.wholeness import signs, unknown
+from pipelines.edge.response.wholeness import find_truncation_hints, unknown_members
+from pipelines.landing.notices import Noticing, reasons
+from pipelines.landing.reasons import Reason
 
 Json = Any
 RECORDS = 3
@@ -23,7 +26,10 @@ def read(
     data = {"id": "x"} if single else [{"id": str(number)} for number in range(RECORDS)]
     body = json.dumps({"data": data, "meta": meta or {}, **top}).encode()
     envelope = read_envelope(body, single=single)
-    return [f"{sign.place}: {sign.words}" for sign in signs(envelope, headers or {}, "portfolios")]
+    return [
+        f"{hint.location}: {hint.code}"
+        for hint in find_truncation_hints(envelope, headers or {}, "portfolios")
+    ]
 
 
 DENIALS: dict[str, Json] = {
@@ -91,7 +97,7 @@ DENIALS: dict[str, Json] = {
 def test_an_answer_that_says_it_is_not_whole_is_seen(name: str, where: str) -> None:
     """In `meta` and at the top of the envelope alike (2.9, 4.6)."""
     if where == "top" and name == "errors":
-        with pytest.raises(Misread):
+        with pytest.raises(MalformedResponse):
             read(None, **DENIALS[name])
         return
     assert read(DENIALS[name]) if where == "meta" else read(None, **DENIALS[name])
@@ -238,7 +244,7 @@ def test_a_single_record_is_not_counted() -> None:
 def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
     """Beside `data` they say that all went well; they are told as unknown members."""
     body = f'{{"data":[],"errors":{errors},"meta":{{"a":1.10,"b c":[]}}}}'.encode()
-    assert list(unknown(read_envelope(body, single=False))) == [
+    assert list(unknown_members(read_envelope(body, single=False))) == [
         ("$.errors", "errors", errors),
         ("meta.a", "a", "1.10"),
         ('meta."b c"', "b c", "[]"),
@@ -248,7 +254,7 @@ def test_errors_that_are_empty_are_no_errors(errors: str) -> None:
 @pytest.mark.parametrize("errors", ['[{"error":"X","message":""}]', "[null]", '{"a":1}', '"x"'])
 def test_errors_that_are_not_empty_are_errors(errors: str) -> None:
     """Whatever stands beside them is not believed."""
-    with pytest.raises(Misread, match="both `data` and `errors`"):
+    with pytest.raises(MalformedResponse, match="both `data` and `errors`"):
         read_envelope(f'{{"data":[],"errors":{errors},"meta":{{}}}}'.encode(), single=False)
 
 
@@ -267,3 +273,38 @@ def test_names_that_never_come_again_fill_no_memory() -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 2_000_000
+
+
+def test_a_hint_is_stored_by_its_code_and_shown_by_its_message() -> None:
+    """The codes are in manifests and in the keys of lessons, so they never change."""
+    codes = {
+        *("is whole", "says that there is more", "says that something stands before it"),
+        *("says that it is not the first page", "says that there are several pages"),
+        "says another number of records than came",
+        "says that something is left out",
+        "names a page, and nothing says that it is the only one",
+        *("holds records beside `data`", "is nested too deeply to be understood"),
+    }
+    all_hints = [value for value in vars(hints).values() if isinstance(value, hints.Hint)]
+    assert {hint.code for hint in all_hints} == codes
+    assert all(hints.describe(code) not in {"", code} for code in codes)
+    assert hints.describe("a code of a later version") == "a code of a later version"
+
+
+def test_no_lesson_changes_if_a_message_is_reworded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of a reason is built from the code. Only its sentence has the message."""
+
+    def reason() -> Reason:
+        noticing = Noticing()
+        envelope = read_envelope(b'{"data":[],"meta":{"next":1}}', single=False)
+        noticing.note("list_venues", find_truncation_hints(envelope, {}, "venues"))
+        notices = noticing.all()
+        [found] = reasons([notice.text for notice in notices], notices)
+        return found
+
+    before = reason()
+    monkeypatch.setattr(hints, "_MESSAGES", dict.fromkeys(hints._MESSAGES, "REWORDED"))
+    after = reason()
+    assert before.key == after.key == f"notice: meta.next: {MORE}"
+    assert "meta.next: indicates more records (in list_venues, like 1)" in before.words
+    assert "meta.next: REWORDED (in list_venues, like 1)" in after.words

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from pipelines.edge.errors import EdgeError, KeyRefused, Misread
-from pipelines.edge.response.decode import Limits
+from pipelines.edge.errors import AuthenticationFailed, EdgeError, MalformedResponse
+from pipelines.edge.response.body import Limits
 from pipelines.edge.response.envelope import Envelope, raw_records
 from pipelines.edge.signing import Credentials
 from pipelines.flatten import flatten
@@ -178,7 +178,7 @@ def test_without_portfolios_or_venues_there_is_no_snapshot(
 
 def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
     """One wrong signature is enough: nothing is landed and no venue is asked."""
-    with pytest.raises(KeyRefused):
+    with pytest.raises(AuthenticationFailed):
         night.take(secret="wrong")
     assert len(night.asked) <= 2
     assert list(night.layout.landing.iterdir()) == []
@@ -186,7 +186,7 @@ def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
 
 def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
     """A secret that is changed while the night is pulled leaves a gap, not half a book."""
-    with pytest.raises(KeyRefused):
+    with pytest.raises(AuthenticationFailed):
         night.take("authentication-failed,path=/venues/*")
     assert list(night.layout.landing.iterdir()) == []
 
@@ -284,7 +284,7 @@ def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
 ) -> None:
     """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
     monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"resource":"venue"'))
-    with pytest.raises(Misread, match="nested too deeply"):
+    with pytest.raises(MalformedResponse, match="nested too deeply"):
         night.take()
     assert list(night.layout.landing.iterdir()) == []
 

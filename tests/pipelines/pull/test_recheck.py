@@ -219,10 +219,10 @@ def test_what_held_no_money_is_not_asked_for() -> None:
     ("error", "fate"),
     [
         (None, THERE),
-        (errors.AccessRefused("x", 401), REFUSED),
-        (errors.NotFound("x", 400), DELETED),
-        (errors.ServerFailed("x", 500), UNTOLD),
-        (errors.RequestRefused("x", 400), UNTOLD),
+        (errors.AccessDenied("x", 401), REFUSED),
+        (errors.ResourceNotFound("x", 400), DELETED),
+        (errors.ServerError("x", 500), UNTOLD),
+        (errors.InvalidRequest("x", 400), UNTOLD),
     ],
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:

@@ -15,7 +15,7 @@ from unittest import mock
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from pipelines.edge.errors import Misread
+from pipelines.edge.errors import MalformedResponse
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.flatten import columns
 from pipelines.records import fast_reader
@@ -224,7 +224,7 @@ def _assume_it_is_let_in(text: str) -> None:
     """Halves of surrogate pairs are mostly refused with their envelope."""
     try:
         read_envelope(nights.body(text.encode()), single=False)
-    except Misread:
+    except MalformedResponse:
         reject()
 
 
