@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,6 +99,7 @@ class LedgerBody:
     head: Header
     known: KnownNames
     _rows: dict[int, pa.Array] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
         """Return the rows of each common value, the number of values, and the number of rows."""
@@ -134,6 +135,14 @@ class LedgerBody:
         keys = table.group_by(names).aggregate([]).num_rows
         dated = table.append_column("date", self.column(column))
         return float(dated.group_by([*names, "date"]).aggregate([]).num_rows / max(keys, 1))
+
+    def has_name(self, name: str) -> bool:
+        """Return whether some cell in a column of names is this name."""
+        if not self._names:
+            columns = [column for key, column in self.head.columns.items() if key in FIELDS]
+            texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
+            self._names.update(map(fold, texts))
+        return fold(name) in self._names
 
     def _all(self, column: int) -> pa.Array:
         start = self.head.body
@@ -427,6 +436,8 @@ def is_factor(text: str) -> bool:
     try:
         value = exact(text.replace(" ", "").replace(",", "").replace("'", ""))
     except ArithmeticError:
+        return False
+    if not value.is_finite():  # a cell like `inf` or `nan`
         return False
     is_digit = abs(value) <= _LARGEST_DIGIT
     if value == value.to_integral_value() and (is_digit or int(value) in _YEARS):

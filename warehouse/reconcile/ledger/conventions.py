@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache, partial
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -315,12 +316,25 @@ class AmountReader:
     unit: Decimal = Decimal(1)
     positive_word: str = ""
 
-    def read(self, cells: Row, layer: Layer, asset: str = "") -> Amount | str:
-        """Return the amount of a row, added up of its columns, or why it cannot be used."""
-        # Of free and locked one may be blank: nothing is locked. All of them blank are no zero.
+    def read_all(
+        self, layer: Layer, rows: Iterable[Row], assets: Iterable[str]
+    ) -> list[Amount | str]:
+        """Return the amount of each row, or the reason why it cannot be used.
+
+        Each different cell is parsed once.
+        """
+        parse = lru_cache(maxsize=None, typed=True)(partial(read, rules=self.rules))
+        places = [term.place for term in layer.terms]
+        terms = ([parse(row[at] if len(row) > at else "") for at in places] for row in rows)
+        return list(map(partial(self._add_terms, layer), rows, terms, assets))
+
+    def _add_terms(
+        self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
+    ) -> Amount | str:
+        """Return the sum of the terms of a row, with its unit and its sign."""
+        # One of free and locked may be blank, if nothing is locked. If all are blank, it is not 0.
         parts: list[Amount] = []
-        for term in layer.terms:
-            part = read(cells[term.place] if len(cells) > term.place else "", self.rules)
+        for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
                 parts.append(negate(part) if term.is_negative else part)
             elif part != BLANK or len(layer.terms) == 1:

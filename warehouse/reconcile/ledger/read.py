@@ -13,9 +13,9 @@ from itertools import islice
 from warehouse.reconcile.ledger import conventions
 from warehouse.reconcile.ledger.body import (
     SheetReading,
+    SheetRows,
     ask_for_spellings,
     heading_of,
-    merged_cells,
     read_rows,
     renames_of,
     row_labels,
@@ -45,7 +45,15 @@ from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import InboxContents
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.words import Words
-from warehouse.reconcile.model import FilePart, Ledger, LedgerRows, LedgerSource, Notice, Unused
+from warehouse.reconcile.model import (
+    FilePart,
+    Ledger,
+    LedgerRows,
+    LedgerSource,
+    Notice,
+    RejectedRow,
+    Unused,
+)
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import ALL, FileSettings
 from warehouse.reconcile.settings.toml import setting
@@ -127,7 +135,8 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     Raises `Ambiguous` where a person must settle something, `NotReconciled` where a file cannot be
     read at all.
     """
-    readings: list[SheetReading] = []
+    rejected: list[RejectedRow] = []
+    notices: list[Notice] = []
     sources: list[LedgerSource] = []
     lines = LedgerRows()
     unused: list[Unused] = []
@@ -139,21 +148,21 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
             unused += other_tabs(file, tabs, context)
         for grid, head in tabs:
             with _collecting(questions):
-                reading = _start_reading(file, grid, head, context)
-                reading.number, reading.lines = len(sources), lines
-                read_rows(reading)
-                readings.append(reading)
-                sources.append(_source(file, reading))
+                reading = replace(_start_reading(file, grid, head, context), number=len(sources))
+                rows = read_rows(reading, lines)
+                rejected += rows.rejected
+                notices += reading.notices
                 unused += reading.unused
+                sources.append(_source(file, reading, rows))
     if questions:
         raise together(questions)
     stated = {name for source in sources for name in (*source.fields, *source.covers)}
     return Ledger(
         fields=tuple(name for name in FIELDS if name in stated),
         lines=lines,
-        rejected=[row for reading in readings for row in reading.rejected],
+        rejected=rejected,
         sources=tuple(sources),
-        notices=tuple(notice for reading in readings for notice in reading.notices),
+        notices=tuple(notices),
         remembered=context.remembered,
         unused=tuple(unused),
     )
@@ -196,19 +205,15 @@ def _start_reading(
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
     notices = [Notice("low", words_, name) for words_ in file.notices]
     return SheetReading(
-        number=0,
-        grid=grid,
-        head=head,
+        body=body,
         fields=fields,
         amounts=amounts,
         labels=labels,
-        merged=merged_cells(grid, head),
         days=days,
         undated=undated,
         day=chosen,
         context=context,
         place=place,
-        lines=LedgerRows(),
         renames=renames_of(head, context.known),
         headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
         notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
@@ -246,7 +251,7 @@ def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
         yield Notice("medium", f"the hidden column {names} was read like the others", where)
 
 
-def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
+def _source(file: OpenedFile, reading: SheetReading, rows: SheetRows) -> LedgerSource:
     head, grid, context = reading.head, reading.grid, reading.context
     tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
     return LedgerSource(
@@ -255,9 +260,9 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
         sha256=file.sha256,
         as_of=reading.day or head.day or title_day(grid.rows[: head.row], context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
-        used=reading.used,
-        skipped=dict(sorted(reading.skipped.items())),
-        rejected=len(reading.rejected),
+        used=rows.used,
+        skipped=dict(sorted(rows.skipped.items())),
+        rejected=len(rows.rejected),
         fingerprint=head.fingerprint,
         fields=reading.fields,
         covers=tab | {name: names for name, names in head.covers.items() if names != (ALL,)},

@@ -54,6 +54,28 @@ def test_case_32_a_text_file_is_read_whatever_wrote_it(
     assert ledger.lines[0].names[3] == account
 
 
+def test_a_merged_cell_below_a_short_row_is_blank() -> None:
+    """The first row of merged cells may end before their column: no row below gets a name."""
+    rows = [["amount", "asset", "account"], ["1", "BTC"], ["2", "ETH", ""], ["3", "SOL", "a"]]
+    grid = Grid(sheet="", rows=rows, merged=(((1, 2), (2, 2)),))
+    file = OpenedFile(path=Path("ledger.xlsx"), sha256="", grids=(grid,))
+    ledger = read_ledger([file], ReadingContext(config=Config(), day=DAY))
+    assert used(ledger) == [("BTC", "1"), ("ETH", "2"), ("SOL", "3")]
+    assert [line.names[3] for line in ledger.lines] == ["", "", "a"]
+
+
+@pytest.mark.parametrize("word", ["inf", "-Infinity", "nan"])
+def test_a_word_for_infinity_in_an_unused_column_is_not_a_factor(
+    write: Write, read: Read, word: str
+) -> None:
+    """The column is a question, or it is not used; it does not stop the run with an error."""
+    path = write(f"asset,amount,factor\nBTC,1,{word}\nETH,2,2\nSOL,3,2\n")
+    try:
+        assert len(read(path).lines) == 3
+    except Ambiguous as question:
+        assert "factor" in question.words
+
+
 def test_a_decimal_comma_in_a_comma_file_is_no_guess(write: Write, read: Read) -> None:
     """BTC,1,5 under asset,amount has a cell too many: it is rejected, not read as 1."""
     ledger = read(write("asset,amount\nBTC,1,5\n"))
