@@ -168,7 +168,7 @@ def _enter_group(
 
 
 def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
-    """Return the group that a line names, or None if it does not name a group."""
+    """Return the group that a row names, or None if it does not name a group."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
     if not is_name or head.words.total_name(texts[0]) is not None:
@@ -181,7 +181,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
         return Label(dimension if is_said else known.dimension_of(text), text)
     if len(texts) == _SEVERAL and dimension in FIELDS and texts[0].endswith(":"):
         return Label(dimension, texts[1])
-    # The compact form of a pivot table: the group stands where the asset does, with its total.
+    # In the compact form of a pivot table, the group is in the column of the asset, with its total.
     text = text_at(cells, head.columns.get("asset"))
     dimension = known.dimension_of(text) if text == texts[0] else ""
     if dimension not in ("", "asset") and not known.has("asset", text):
@@ -208,23 +208,23 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    # Lines that differ in their digits alone are pages of a report, and no names.
+    # Rows that differ only in their digits are pages of a report, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
     if not sure:
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
-            f"{where}: lines like {examples} have no amount of their own. They may name the "
-            f"{' or the '.join(missing)} of the lines below them, which no column says, but the "
+            f"{where}: rows like {examples} do not have an amount. They may name the "
+            f"{' or the '.join(missing)} of the rows below them, which no column states, but the "
             "book does not know these names.",
-            choices(head.table, *lines, "groups = []   # these lines are only notes"),
+            choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
-        f"{where}: lines like {examples} have no amount of their own and seem to name the "
-        f"{' and the '.join(sure)} of the lines below them, which no column says.",
+        f"{where}: rows like {examples} do not have an amount, and seem to name the "
+        f"{' and the '.join(sure)} of the rows below them, which no column states.",
         f"{head.table}\ngroups = {quote_list(sure)}"
-        "   # from the outer to the inner one; [] where these lines are only notes",
+        "   # from the outer to the inner one, or [] if these rows are only notes",
     )
 
 
@@ -242,10 +242,10 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
     if titles:
         raise Ambiguous(
             f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
-            "amount, and no name in it is repeated: it seems to name only the first row of each "
+            "amount, and no name in it is repeated. It seems to name only the first row of each "
             "group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
-            "   # or [], where rows with a blank are to be rejected",
+            "   # or [], if rows with a blank name must be rejected",
         )
 
 
@@ -253,24 +253,26 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     """Return whether a column has blanks next to amounts and never repeats a name in two rows."""
     rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
-    is_row = np.array([bool(text_at(row, amount)) and not _is_total(row, head) for row in rows])
+    is_row = np.array(
+        [text_at(row, amount) != "" and not _is_total(row, head) for row in rows], bool
+    )
     for block, _ in merged_blocks(grid, head, column):
         is_row[block] = False
-    names = pd.Series([text_at(row, column) for row in rows], dtype=object)[is_row.astype(bool)]
+    names = pd.Series([text_at(row, column) for row in rows], dtype=object)[is_row]
     named = names[names != ""]
     is_repeated = (named == named.shift()).any()
     starts_named = len(named) > 0 and names.iloc[0] != ""
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # of a total that a number cell of 15 digits holds
+_NEAR = Decimal("1e-13")  # fraction of a total that a number cell of 15 digits can be wrong by
 
-_MOST_ROWS = 200_000  # above, adding up in Python costs more than reading the file
+_MOST_ROWS = 200_000  # with more rows, adding up takes longer than reading the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A total line: its amount, and the folded name of its group, if it has one."""
+    """A total line: its amount, and the folded name of its group, or an empty string."""
 
     line: int
     text: str
@@ -280,7 +282,7 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of some rows, with their number and their assets."""
+    """The sum of some rows, the number of rows, and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
@@ -293,7 +295,7 @@ class _GroupSum:
         self.assets.add(asset)
 
     def agrees(self, total: Amount) -> bool:
-        """Return whether it is a total as it is written; a number cell has 15 digits of it."""
+        """Return whether a total is this sum. A number cell has only 15 digits."""
         stated = exact(total.text)
         if not total.is_number:
             return stated == self.amount
@@ -301,14 +303,16 @@ class _GroupSum:
 
 
 def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Iterator[Notice]:
-    """Yield how many totals agree with their rows, and each that surely does not.
+    """Yield notices: the number of totals that agree with their rows, and each wrong total.
 
-    A total is of the rows since the total before it, of all rows of the group that it names, or of
-    all rows above it. One that adds up different assets says nothing where it does not agree: it
+    A total is the sum of the rows since the total before it, of all rows of the group that it
+    names, or of all rows above it. A sum of different assets is not reported as wrong, because it
     may be a value.
     """
     if rows.num_rows > _MOST_ROWS:
-        yield Notice("low", f"{count_of(len(totals), 'total line')} not added up again", place)
+        yield Notice(
+            "low", f"{count_of(len(totals), 'total line')} not compared with the rows", place
+        )
         return
     agreeing = 0
     for total, sums in _sums(sorted(totals, key=lambda item: item.line), rows):
@@ -318,8 +322,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
             yield Notice(
                 "high",
                 f"{total.text!r} says {total.amount.text}, and its "
-                f"{count_of(sums[0].rows, 'row')} add up to {plain(sums[0].amount)}: a row is "
-                "missing, twice or wrong",
+                f"{count_of(sums[0].rows, 'row')} add up to {plain(sums[0].amount)}. A row "
+                "is missing, wrong, or there twice",
                 f"{place}:{total.line}",
             )
     if agreeing:
@@ -328,8 +332,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
-    """Yield each total with the sums that it may be of, the likeliest first."""
-    # One pass: running sums of all rows, of those since the last total, and of each name.
+    """Yield each total with the sums that it may state. The most likely one is first."""
+    # One pass keeps the sums of all rows, of the rows since the last total, and of each name.
     above, since = _GroupSum(), _GroupSum()
     named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
@@ -352,15 +356,15 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # of the different names that the book does not know
+_MOST = 0.5  # fraction of the names in question that must have one spelling
 
-_MOST_PARTS = 8  # words of a text in which names are looked for
+_MOST_PARTS = 8  # only so many words of a text are searched for names
 
 _PART = re.compile(r"[^\W_]+")
 
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Text beside a name that makes it the name of something else, like a future or a loan.
+# Text next to a name that makes it the name of another thing, like a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -412,7 +416,7 @@ def ask_for_spellings(body: LedgerBody, where: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{where}: {examples} have a mark behind a name of the book, which seems to refer "
+                f"{where}: {examples} have a mark after a name of the book, which seems to refer "
                 "to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
@@ -431,14 +435,14 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 
 
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
-    """Return the pattern of most of these texts, or an empty string."""
+    """Return the spelling that most of these texts have, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
-    for number in (0, 1):  # one text around all names, then any text
-        # A text counts once for each pattern, and the order must not depend on hashes.
+    for number in (0, 1):  # the same text around all names, then any text
+        # Each text counts once for a pattern, and the order does not depend on hashes.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
-        # One name alone may have a text beside it by chance, if no space is between them.
+        # A single name may have text next to it by chance, if there is no space between them.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
         if is_sure and count > _MOST * len(unknown):
             return pattern
@@ -446,13 +450,17 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield the spellings of a text around each name in it: with its other text, and with any."""
+    """Yield for each name in a text its exact spelling, and the spelling with any other text."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
         name = text[first.start() : last.end()]
-        is_thing = any(mark in before + after for mark in f"{NAME}{ANY}")
-        if known.has(field, name) and not is_thing and not _OTHER_THING.search(before + after):
+        has_placeholder = any(mark in before + after for mark in f"{NAME}{ANY}")
+        if (
+            known.has(field, name)
+            and not has_placeholder
+            and not _OTHER_THING.search(before + after)
+        ):
             general = f"{_AROUND.sub(ANY, before)}{NAME}{_AROUND.sub(ANY, after)}"
             yield f"{before}{NAME}{after}", general
 
@@ -473,9 +481,9 @@ def plain_rows(
     read. None means that all rows are read.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
-    amount = columns[layer.terms[0].place]
+    amount = columns[layer.terms[0].column]
     # A header that is repeated on each page is not a row. Its amount is the title.
-    is_title = pc.equal(amount, head.titles[layer.terms[0].place])
+    is_title = pc.equal(amount, head.titles[layer.terms[0].column])
     is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
         is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
@@ -516,7 +524,7 @@ def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Arr
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
     plain = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # To choose between two texts is to copy them all, so it is done where there is a choice.
+    # `if_else` copies all texts, so it is called only if it has a choice.
     if not pc.all(has_part).as_py():
         plain = pc.if_else(has_part, plain, texts)
     is_less_zero = pc.equal(plain, "-0")
@@ -802,7 +810,7 @@ def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator
     """Yield each reason to reject rows, for all rows at once."""
     head, grid, cells = reading.head, reading.grid, rows["cells"]
     columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
-    columns += [("amount", term.place) for term in layer.terms]
+    columns += [("amount", term.column) for term in layer.terms]
     for name, column in columns if grid.errors else ():
         errors = (grid.errors.get((row, column), "") for row in rows["number"])
         yield _array(error and _reason_of_error(name, error) for error in errors)
@@ -846,7 +854,7 @@ def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]
 def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
     """Return the content of the cells of an amount."""
     cells, errors = row["cells"], reading.grid.errors
-    places = [term.place for term in layer.terms if len(cells) > term.place]
+    places = [term.column for term in layer.terms if len(cells) > term.column]
     return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
 
 

@@ -55,7 +55,7 @@ from warehouse.reconcile.model import (
     Unused,
 )
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.layout import ALL, FileSettings
+from warehouse.reconcile.settings.layout import ALL
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, of_source, together
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
@@ -69,9 +69,9 @@ TITLES = {
 
 
 def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Return a file whose portfolios are told with their organisation, where a column says it.
+    """Return a file whose portfolios have the names of their organisations, if a column has them.
 
-    Raises `NotReconciled` where a sheet has such a column and none of portfolios.
+    Raises `NotReconciled` if a sheet has such a column, but not a column for portfolios.
     """
     if not context.sources:
         return file
@@ -91,8 +91,8 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
         if not portfolios:
             raise NotReconciled(
                 f"{file} {grid.sheet}".strip() + f" has the column {titles[places[0]]!r} for the "
-                "organisations and none for their portfolios. Nothing was reconciled. A firm's "
-                "ledger says both: add a column Portfolio."
+                "organisations, but not a column for their portfolios. Nothing was reconciled. The "
+                "ledger of a firm needs both: add a column Portfolio."
             )
         rows = [
             _joined_row(below_row, places[0], portfolios[0], names) if below > number else below_row
@@ -115,7 +115,7 @@ def _has_source(rows: Sequence[Sequence[object]], place: int, names: Collection[
 def _joined_row(
     row: Sequence[object], place: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Return a row whose portfolio has its organisation before it; a row without one is kept."""
+    """Return a row with its organisation before its portfolio. Do not change other rows."""
     if len(row) <= max(place, portfolio):
         return row
     source, name = as_text(row[place]), as_text(row[portfolio])
@@ -130,9 +130,9 @@ def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
-    """Read the chosen files for the book of a day; nothing is resolved or matched yet.
+    """Read the chosen files for the book of a day. Names are not resolved yet.
 
-    Raises `Ambiguous` where a person must settle something, `NotReconciled` where a file cannot be
+    Raises `Ambiguous` if a person must decide something, and `NotReconciled` if a file cannot be
     read at all.
     """
     rejected: list[RejectedRow] = []
@@ -180,7 +180,7 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
 def _start_reading(
     file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
 ) -> SheetReading:
-    """Settle what a sheet says as a whole: its level, its conventions, and its unused parts."""
+    """Find the level of a sheet, its conventions, and its unused parts."""
     name = file.path.name
     where = f"{name} {grid.sheet}".strip()
     place = f"{name}!{grid.sheet}" if grid.sheet else name
@@ -203,7 +203,7 @@ def _start_reading(
     _remember(head, context)
     unit, unit_notices = unit_of(grid, body, place)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
-    notices = [Notice("low", words_, name) for words_ in file.notices]
+    notices = [Notice("low", message, name) for message in file.notices]
     return SheetReading(
         body=body,
         fields=fields,
@@ -222,14 +222,14 @@ def _start_reading(
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the day whose rows are read: that of the book, else the newest one, if any is said."""
-    # Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    """Return the day whose rows are read: the day of the book, or else the newest day of a row."""
+    # `read_ledgers` decides later if a ledger of another day is used at all.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Keep which column is which field; an amount of several columns follows from the settings."""
+    """Remember the column of each field. The settings state an amount of several columns."""
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
@@ -241,14 +241,14 @@ def _remember(head: Header, context: ReadingContext) -> None:
 def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
     """Yield notices about rows and columns that were read although they are hidden."""
     if not grid.is_visible:
-        yield Notice("medium", "the sheet is hidden, and it was read", where)
+        yield Notice("medium", "the sheet is hidden, but it was read", where)
     if grid.hidden_rows:
-        words = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
-        yield Notice("medium", words, where)
+        message = f"{grid.hidden_rows} hidden or filtered rows were also read"
+        yield Notice("medium", message, where)
     hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
-        yield Notice("medium", f"the hidden column {names} was read like the others", where)
+        yield Notice("medium", f"the hidden column {names} was also read", where)
 
 
 def _source(file: OpenedFile, reading: SheetReading, rows: SheetRows) -> LedgerSource:
@@ -273,13 +273,13 @@ def _source(file: OpenedFile, reading: SheetReading, rows: SheetRows) -> LedgerS
 def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     """Read the ledgers of a day.
 
-    Raises `Late` where one is of another day and the others cannot be compared without it.
+    Raises `Late` if a ledger is of another day, and the others cannot be compared without it.
     """
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)
     names = {source.name for source in late}
-    # A file that covers a part of the book leaves just that part out; one that covers all of it
-    # stops the run, for nothing would be left to compare with.
+    # A late file that covers a part of the book leaves out only that part. A late file for the
+    # whole book stops the run, because nothing could be compared.
     usable = [file for file in contents.ledgers if file.path.name not in names]
     unused = [*contents.unused]
     if late and usable and all(source.covers for source in late):
@@ -293,13 +293,11 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
 
 
 def _late(source: LedgerSource, day: date) -> Unused:
-    words = (
-        f"it is of {conventions.day_of(source)}, and the book is of {day}: what it covers was not "
+    reason = (
+        f"it is of {conventions.day_of(source)}, and the book is of {day}, so its part of the book "
+        f"was not compared. To use it, add under [late.{day}] {setting(source.name, 'used')}"
     )
-    words += (
-        f"compared. To use it all the same, say under [late.{day}] {setting(source.name, 'used')}"
-    )
-    return Unused(source.name, FilePart.FILE, source.name, words, "high")
+    return Unused(source.name, FilePart.FILE, source.name, reason, "high")
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
@@ -307,10 +305,7 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
-            words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
-            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")
-
-
-def _scope_words(file: FileSettings) -> str:
-    covered = (f"{name} {', '.join(names)}" for name, names in file.covers.items())
-    return "; ".join(covered) or "what it covers"
+            covers = (f"{name} {', '.join(names)}" for name, names in expected.covers.items())
+            scope = "; ".join(covers) or "its part of the book"
+            reason = f"no such ledger of {day} was read: {scope} was not compared"
+            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, reason, "high")

@@ -278,11 +278,11 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a flat spreadsheet of OpenDocument without a table": (
         lambda at: (at.put(WHOLE), at.put("<office:document/>", "more.fods")),
-        "more.fods holds no table",
+        "more.fods does not have a table",
     ),
     "a bank's XML": (
         lambda at: (at.put(WHOLE), at.put("<?xml version='1.0'?><Document/>", "camt.xml")),
-        "camt.xml: not used: it is XML, but no spreadsheet",
+        "camt.xml: not used: it is XML, but not a spreadsheet",
     ),
     "a statement on paper": (
         lambda at: (at.put(WHOLE), at.put("%PDF-1.7", "statement.pdf")),
