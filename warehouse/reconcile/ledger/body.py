@@ -94,13 +94,13 @@ class Label:
     name: str
 
 
-def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLabels:
+def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> RowLabels:
     """Return the names that rows take from above. Raise `Ambiguous` if a person must decide."""
     shape = head.shape
     if shape.groups is None:
-        _ask_for_groups(grid, head, known, where)
+        _ask_for_groups(grid, head, known, location)
     if shape.fill_down is None:
-        _ask_to_fill_down(grid, head, where)
+        _ask_to_fill_down(grid, head, location)
     if not shape.groups and not shape.fill_down:
         return RowLabels()
     rows = grid.rows[head.body :]
@@ -193,7 +193,7 @@ def _is_total(cells: Row, head: Header) -> bool:
     return head.words.total_name(first_text(cells)) is not None
 
 
-def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
+def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) -> None:
     """Raise `Ambiguous` if lines name a dimension that no column states."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
@@ -215,13 +215,13 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
     if not sure:
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
-            f"{where}: rows like {examples} do not have an amount. They may name the "
+            f"{location}: rows like {examples} do not have an amount. They may name the "
             f"{' or the '.join(missing)} of the rows below them, which no column states, but the "
             "book does not know these names.",
             choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
-        f"{where}: rows like {examples} do not have an amount, and seem to name the "
+        f"{location}: rows like {examples} do not have an amount, and seem to name the "
         f"{' and the '.join(sure)} of the rows below them, which no column states.",
         f"{head.table}\ngroups = {quote_list(sure)}"
         "   # from the outer to the inner one, or [] if these rows are only notes",
@@ -232,7 +232,7 @@ def _has_amount(cells: Row, head: Header) -> bool:
     return any(letter.isdigit() for letter in text_at(cells, head.columns["amount"]))
 
 
-def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
+def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
     """Raise `Ambiguous` if a column seems to name only the first row of each group."""
     titles = [
         head.title_of(head.columns[name])
@@ -241,8 +241,8 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
     ]
     if titles:
         raise Ambiguous(
-            f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
-            "amount, and no name in it is repeated. It seems to name only the first row of each "
+            f"{location}: the column {' and '.join(map(repr, titles))} is blank in rows that have "
+            "an amount, and no name in it is repeated. It seems to name only the first row of each "
             "group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
             "   # or [], if rows with a blank name must be rejected",
@@ -302,7 +302,7 @@ class _GroupSum:
         return abs(stated - self.amount) <= _NEAR * max(abs(stated), abs(self.amount))
 
 
-def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Iterator[Notice]:
+def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> Iterator[Notice]:
     """Yield notices: the number of totals that agree with their rows, and each wrong total.
 
     A total is the sum of the rows since the total before it, of all rows of the group that it
@@ -311,7 +311,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
     """
     if rows.num_rows > _MOST_ROWS:
         yield Notice(
-            "low", f"{count_of(len(totals), 'total line')} not compared with the rows", place
+            "low", f"{count_of(len(totals), 'total line')} not compared with the rows", location
         )
         return
     agreeing = 0
@@ -324,11 +324,11 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
                 f"{total.text!r} says {total.amount.text}, and its "
                 f"{count_of(sums[0].rows, 'row')} add up to {plain(sums[0].amount)}. A row "
                 "is missing, wrong, or there twice",
-                f"{place}:{total.line}",
+                f"{location}:{total.line}",
             )
     if agreeing:
         lines = f"{count_of(agreeing, 'total line')} {'agrees' if agreeing == 1 else 'agree'}"
-        yield Notice("low", f"{lines} with the rows", place)
+        yield Notice("low", f"{lines} with the rows", location)
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
@@ -400,15 +400,15 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
     return pa.array(renamed, pa.string()).take(coded.indices)
 
 
-def ask_for_spellings(body: LedgerBody, where: str) -> None:
+def ask_for_spellings(body: LedgerBody, location: str) -> None:
     """Raise `Ambiguous` if most names of a column are names of the book with text around them."""
     head, known = body.head, body.known
     renames = renames_of(head, known)
     for field in SPELLED:
-        place = head.columns.get(field)
-        if place is None or not known.folded.get(field):
+        column = head.columns.get(field)
+        if column is None or not known.folded.get(field):
             continue
-        written = [text for text in body.counts(place)[0] if text]
+        written = [text for text in body.counts(column)[0] if text]
         unknown = [text for text in written if not known.has(field, text)]
         unknown = [text for text in unknown if field not in renames or renames[field](text) == text]
         examples = " and ".join(repr(text[:40]) for text in unknown[:2])
@@ -416,14 +416,14 @@ def ask_for_spellings(body: LedgerBody, where: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{where}: {examples} have a mark after a name of the book, which seems to refer "
-                "to a footnote.",
+                f"{location}: {examples} have a mark after a name of the book, which seems to "
+                "refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
-                f"{where}: {examples} are names of the book's {field}s with other text around "
+                f"{location}: {examples} are names of the book's {field}s with other text around "
                 f"them. With this setting, {NAME} is the name, and the text around it is not read.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
@@ -561,7 +561,7 @@ class SheetReading:
     undated: frozenset[int]
     day: date | None
     context: ReadingContext
-    place: str
+    location: str
     number: int = 0
     headings: frozenset[str] = frozenset()
     renames: Mapping[str, Rename] = dataclasses.field(default_factory=dict)
@@ -613,9 +613,9 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> SheetRows:
     if found.totals:
         rows = lines.table
         own = rows.filter(pc.equal(rows["file"], reading.number))
-        reading.notices.extend(check_totals(found.totals, own, reading.place))
+        reading.notices.extend(check_totals(found.totals, own, reading.location))
     reading.unused.extend(
-        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
+        Unused(reading.location, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(found.skipped.items())
         if reason != _OTHER_DATE
     )
@@ -868,8 +868,8 @@ def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: Sh
         factor = reading.head.words.factor_of(amount.unit)
         used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
         message = f"the amount is written in {amount.unit} in a row of {asset}; it was {used}"
-        where = f"{reading.place}:{row['line']}"
-        reading.notices.append(Notice("medium", message, where, _raw(reading, layer, row)))
+        location = f"{reading.location}:{row['line']}"
+        reading.notices.append(Notice("medium", message, location, _raw(reading, layer, row)))
         if factor:
             amounts[index] = add_up([amount], Decimal(factor))
     columns = {name: rows[name].to_list() for name in (*FIELDS, "line")}

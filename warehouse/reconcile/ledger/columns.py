@@ -215,7 +215,7 @@ def has_amounts(rows: Iterable[Sequence[object]]) -> bool:
     return any({"number", "text"} <= found for found in kinds)
 
 
-def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
+def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
     """Yield the rows above the header. The severity is higher if they have amounts."""
     filled = [row for row in range(head.row) if first_text(grid.rows[row])]
     if not filled:
@@ -227,7 +227,7 @@ def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
     texts = " | ".join(filter(None, map(as_text, rows[0])))[:60]
     reason = "it is" if first == last else "they are"
     reason += f" above the header, and rows above the header are not read: {texts}"
-    yield Unused(where, FilePart.ROW, name, reason, severity, len(rows))
+    yield Unused(location, FilePart.ROW, name, reason, severity, len(rows))
 
 
 def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
@@ -238,7 +238,7 @@ def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -
 
 
 def unused_columns(
-    body: LedgerBody, missing: Sequence[str], where: str
+    body: LedgerBody, missing: Sequence[str], location: str
 ) -> tuple[list[Unused], list[UnknownColumn]]:
     """Return the columns that are not used, and the columns that a person must explain.
 
@@ -256,7 +256,7 @@ def unused_columns(
         if not reason:
             asked.append(column)
         elif title or column.kind:
-            unused.append(Unused(where, FilePart.COLUMN, repr(column.title), reason))
+            unused.append(Unused(location, FilePart.COLUMN, repr(column.title), reason))
     return unused, asked
 
 
@@ -494,7 +494,7 @@ def _kind(cell: object) -> str:
 
 
 def rows_of_other_dates(
-    body: LedgerBody, days: Sequence[date | None], day: date | None, where: str
+    body: LedgerBody, days: Sequence[date | None], day: date | None, location: str
 ) -> Iterator[Unused]:
     """Yield the rows of other dates.
 
@@ -520,7 +520,7 @@ def rows_of_other_dates(
     repeats = 2 * len(now & then) > len(now)
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{where}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
+            f"{location}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
             f"other days than {day}. Without them, {lost} of {len(now | then)} positions have no "
             "row. The column may be the date of the last movement.",
             choices(
@@ -532,4 +532,4 @@ def rows_of_other_dates(
     reason = f"another date than {day} in {title!r}"
     if lost:
         reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
-    yield Unused(where, FilePart.ROW, "", reason, "medium" if lost else "low", number)
+    yield Unused(location, FilePart.ROW, "", reason, "medium" if lost else "low", number)

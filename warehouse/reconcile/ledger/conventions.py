@@ -78,7 +78,7 @@ _CENTS = Decimal("0.01")
 _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
-def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
+def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
     """Return the factor of the amounts of a sheet, and notices about it.
 
     Raises `Ambiguous` if a title states the smallest unit of one asset, and the sheet has several.
@@ -86,8 +86,8 @@ def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Not
     head = body.head
     unit, source = _stated_unit(grid, body)
     if head.shape.unit is None and 0 < unit < 1:
-        _ask_for_unit(body, unit, source, place)
-    return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
+        _ask_for_unit(body, unit, source, location)
+    return unit, [] if unit == 1 else [_notice(unit, source, head, location)]
 
 
 def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
@@ -114,25 +114,25 @@ def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
             yield texts[0]
 
 
-def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> None:
+def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -> None:
     head = body.head
     at = head.columns.get("asset")
     assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
     is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
-            f"{place}: {source} states the smallest unit of one asset, and the ledger has several "
-            f"assets ({', '.join(assets[:4])}).",
+            f"{location}: {source} states the smallest unit of one asset, and the ledger has "
+            f"several assets ({', '.join(assets[:4])}).",
             choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
         )
 
 
-def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
+def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
     return Notice(
         "medium",
         f"each amount was multiplied by {unit:,f}, as {source} says. If that is wrong, add "
         f"{setting('unit', 'one')} under {head.table} to recon.toml",
-        place,
+        location,
     )
 
 
@@ -149,7 +149,9 @@ _CHANGES = re.compile(
 )
 
 
-def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
+def rules_of(
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str
+) -> Rules:
     """Return how the amounts of a sheet are written. An earlier decision is used again.
 
     Raises `Ambiguous` if the column does not show the convention, or shows two.
@@ -159,10 +161,10 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(grid, head)
-    _ask_for_footnotes(grid, head, cells, where)
+    _ask_for_footnotes(grid, head, cells, location)
     cells = [without_footnote(cell, footnotes) if isinstance(cell, str) else cell for cell in cells]
     if not word and head.sign is None:
-        _ask_for_negative_word(cells, head, where)
+        _ask_for_negative_word(cells, head, location)
     if head.shape.decimals:
         return Rules(head.shape.decimals, word, footnotes)
     sure, unsure = evidence(cells, word)
@@ -170,7 +172,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     if len(sure) > 1:
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
-            f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
+            f"{location}: the amounts are written in two ways, {examples}: one with a decimal "
             f"{' and one with a decimal '.join(rule.value for rule in sure)}. Amounts that are not "
             "written in the way that you choose will be rejected.",
             choices(head.table, *_DECIMAL_LINES),
@@ -183,14 +185,14 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{where}: {unsure!r} can have a decimal point or a decimal comma, and no other amount "
-            "of the column shows which it is.",
+            f"{location}: {unsure!r} can have a decimal point or a decimal comma, and no other "
+            "amount of the column shows which it is.",
             choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
 
 
-def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where: str) -> None:
+def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], location: str) -> None:
     """Raise `Ambiguous` if amounts have marks after them that seem to refer to footnotes."""
     found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
     settled = head.shape.footnotes
@@ -203,7 +205,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where:
     # A footnote may mean that an amount is in thousands, or owed. So may a letter by itself.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     words = (
-        f"{where}: amounts like {examples} have a mark after them, which seems to refer to a "
+        f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
     raise Ambiguous(words, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
@@ -223,13 +225,13 @@ def _is_letter(mark: str) -> bool:
     return any(letter.isalpha() for letter in mark)
 
 
-def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
+def _ask_for_negative_word(cells: Sequence[object], head: Header, location: str) -> None:
     """Raise `Ambiguous` if amounts have CR or DR next to them."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
-            f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file does not "
-            "show which of them makes an amount negative.",
+            f"{location}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file does "
+            "not show which of them makes an amount negative.",
             choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
         )
 
@@ -237,16 +239,16 @@ def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) ->
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
     """Return the cells that show how amounts are written."""
     cells: list[object] = []
-    for place in head.amount_columns:
+    for column in head.amount_columns:
         if isinstance(grid.rows, Cells):
-            cells += telling_cells(grid.rows.column(place).slice(head.body))
+            cells += telling_cells(grid.rows.column(column).slice(head.body))
         else:
-            cells += [row[place] for row in grid.rows[head.body :] if len(row) > place]
+            cells += [row[column] for row in grid.rows[head.body :] if len(row) > column]
     return cells
 
 
 def dates_of(
-    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str, day: date
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str, day: date
 ) -> tuple[Sequence[date | None], frozenset[int]]:
     """Return the date of every row, or None, and the rows whose date cannot be read.
 
@@ -254,10 +256,10 @@ def dates_of(
     date. `day` is the day of the book. Raises `Ambiguous` if 01/02/2026 may be in January or in
     February, and if no date can be read.
     """
-    place = head.columns.get("as_of")
-    if place is None:
+    column = head.columns.get("as_of")
+    if column is None:
         return [None] * len(grid.rows), frozenset()
-    cells = _column(grid, place)
+    cells = _column(grid, column)
     order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
     settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
@@ -265,8 +267,8 @@ def dates_of(
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise question_of_order(
-            f"{where}: the date {example!r} may begin with the day or with the month, and no other "
-            "date of the column shows which it is.",
+            f"{location}: the date {example!r} may begin with the day or with the month, and no "
+            "other date of the column shows which it is.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
             day,
@@ -277,12 +279,12 @@ def dates_of(
     invalid = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
     rows = [row for row, cell in enumerate(cells) if row >= head.body and cell in invalid]
     if rows and not any(dates[cell] for cell in cells[head.body :]):
-        _ask_for_dates(grid, head, where, [(row, cells[row]) for row in rows])
+        _ask_for_dates(grid, head, location, [(row, cells[row]) for row in rows])
     return [dates[cell] for cell in cells], frozenset(rows)
 
 
 def _ask_for_dates(
-    grid: Grid, head: Header, where: str, invalid: Sequence[tuple[int, object]]
+    grid: Grid, head: Header, location: str, invalid: Sequence[tuple[int, object]]
 ) -> None:
     """Raise `Ambiguous` for a column without any date, unless its texts are only notes."""
     amounts = _column(grid, head.columns["amount"])
@@ -290,18 +292,18 @@ def _ask_for_dates(
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{where}: the column {title!r} seems to have the date of each row, but its texts are "
-            f"not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
+            f"{location}: the column {title!r} seems to have the date of each row, but its texts "
+            f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
             "example 2026-11-20. If the column does not have the day of the rows, use the line.",
             choices(head.table, 'as_of = ""'),
         )
 
 
-def _column(grid: Grid, place: int) -> list[object]:
+def _column(grid: Grid, column: int) -> list[object]:
     if isinstance(grid.rows, Cells):
-        texts: list[object] = grid.rows.column(place).to_pylist()
+        texts: list[object] = grid.rows.column(column).to_pylist()
         return texts
-    return [row[place] if len(row) > place else "" for row in grid.rows]
+    return [row[column] if len(row) > column else "" for row in grid.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

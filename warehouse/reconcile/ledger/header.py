@@ -68,7 +68,7 @@ def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
 
 def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
     return NotReconciled(
-        f"{candidate.where} has no column {titles}, which is set for {use}. Nothing was "
+        f"{candidate.location} has no column {titles}, which is set for {use}. Nothing was "
         f"reconciled. Correct {candidate.table} in recon.toml."
     )
 
@@ -81,7 +81,7 @@ def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambi
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
     return Ambiguous(
-        f"{candidate.where}: the columns {shown} may each be the {name}.",
+        f"{candidate.location}: the columns {shown} may each be the {name}.",
         choices(candidate.table, *(setting(name, title) for title in titles)),
     )
 
@@ -157,9 +157,10 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
         indexes = _label_columns(candidate, columns)
         if not indexes:
             raise NotReconciled(
-                f"{candidate.where} has no column of amounts whose title is a {shape.columns_are}, "
-                "as `columns_are` in recon.toml says. Nothing was reconciled. List these columns "
-                "under `label_columns`, or delete the line `columns_are`."
+                f"{candidate.location} has no column of amounts whose title is a "
+                f"{shape.columns_are}, as `columns_are` in recon.toml says. Nothing was "
+                "reconciled. List these columns under `label_columns`, or delete the line "
+                "`columns_are`."
             )
         return tuple(
             Layer((Term(column),), {shape.columns_are: titles[column]}) for column in indexes
@@ -198,8 +199,8 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     if order == "?":
         dates = list(columns.values())
         raise question_of_order(
-            f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with "
-            "the day or with the month.",
+            f"{candidate.location}: the titles {_examples(dates)} are dates, and each may begin "
+            "with the day or with the month.",
             dates,
             candidate.file_table,
             candidate.day,
@@ -266,8 +267,8 @@ def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) 
     titles = [candidate.titles[column] for indexes in months.values() for column in indexes]
     day = candidate.day
     message = (
-        f"{candidate.where}: the titles {_examples(titles)} are months, and none of them ends on "
-        f"{day}, the day of the book."
+        f"{candidate.location}: the titles {_examples(titles)} are months, and none of them ends "
+        f"on {day}, the day of the book."
     )
     last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
     if last is None:
@@ -293,7 +294,7 @@ def _amount_column(candidate: Candidate) -> int:
     if len(debit) == len(credit) == 1:
         pair = (*debit, *credit)
         raise Ambiguous(
-            f"{candidate.where}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
+            f"{candidate.location}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
             "The file does not show which of them increases the holdings.",
             choices(
                 candidate.table,
@@ -308,7 +309,7 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     """Return the question which columns are the parts of an amount."""
     free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
-    message = f"{candidate.where}: no column has the whole amount, and "
+    message = f"{candidate.location}: no column has the whole amount, and "
     message += ", ".join(map(repr, parts))
     # Free and available may be one amount with two titles, so a person must decide if they add up.
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]

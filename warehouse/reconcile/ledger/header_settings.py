@@ -150,7 +150,7 @@ class Candidate:
     covers: Mapping[str, tuple[str, ...]]
     profile: Profile | None
     settled: Mapping[str, str]
-    where: str
+    location: str
     file: str
     day: date
     words: Words
@@ -232,7 +232,7 @@ def candidate_at(
             if title not in shape.columns.values()
         }
         | dict(by_print.columns),
-        where=f"{file} {grid.sheet}".strip(),
+        location=f"{file} {grid.sheet}".strip(),
         file=file,
         day=context.day,
         words=context.words,

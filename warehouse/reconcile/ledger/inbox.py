@@ -183,8 +183,8 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     lines = [setting(name, UNUSED) for name in files]
     lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
-        f"{' and '.join(files)} are different, and may be versions of one ledger of the same day, "
-        f"or several ledgers. {newest.name} was saved last.",
+        f"{' and '.join(files)} differ, and may be versions of one ledger of the same day, or "
+        f"several ledgers. {newest.name} was saved last.",
         choices("[inbox]", *lines),
     )
 

@@ -83,22 +83,24 @@ def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
 def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) -> Grid:
     for number, row in enumerate(grid.rows[:HEAD]):
         titles = [as_text(cell) for cell in row]
-        places = [place for place, title in enumerate(titles) if fold(title) in TITLES]
-        places = [place for place in places if _has_source(grid.rows[number + 1 :], place, names)]
-        portfolios = [place for place, title in enumerate(titles) if _is_portfolio(title, words)]
-        if len(places) != 1:
+        indexes = [index for index, title in enumerate(titles) if fold(title) in TITLES]
+        indexes = [index for index in indexes if _has_source(grid.rows[number + 1 :], index, names)]
+        portfolios = [index for index, title in enumerate(titles) if _is_portfolio(title, words)]
+        if len(indexes) != 1:
             continue
         if not portfolios:
             raise NotReconciled(
-                f"{file} {grid.sheet}".strip() + f" has the column {titles[places[0]]!r} for the "
+                f"{file} {grid.sheet}".strip() + f" has the column {titles[indexes[0]]!r} for the "
                 "organisations, but not a column for their portfolios. Nothing was reconciled. The "
                 "ledger of a firm needs both: add a column Portfolio."
             )
         rows = [
-            _joined_row(below_row, places[0], portfolios[0], names) if below > number else below_row
+            _joined_row(below_row, indexes[0], portfolios[0], names)
+            if below > number
+            else below_row
             for below, below_row in enumerate(grid.rows)
         ]
-        rows[number] = _with(row, {places[0]: ""})
+        rows[number] = _with(row, {indexes[0]: ""})
         return replace(grid, rows=rows)
     return grid
 
@@ -107,26 +109,26 @@ def _is_portfolio(title: str, words: Words) -> bool:
     return words.field_of(title) == "portfolio"
 
 
-def _has_source(rows: Sequence[Sequence[object]], place: int, names: Collection[str]) -> bool:
+def _has_source(rows: Sequence[Sequence[object]], index: int, names: Collection[str]) -> bool:
     """Return whether some cell of a column is the name of an organisation."""
-    return any(len(row) > place and fold(as_text(row[place])) in names for row in rows)
+    return any(len(row) > index and fold(as_text(row[index])) in names for row in rows)
 
 
 def _joined_row(
-    row: Sequence[object], place: int, portfolio: int, names: Mapping[str, str]
+    row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
     """Return a row with its organisation before its portfolio. Do not change other rows."""
-    if len(row) <= max(place, portfolio):
+    if len(row) <= max(index, portfolio):
         return row
-    source, name = as_text(row[place]), as_text(row[portfolio])
+    source, name = as_text(row[index]), as_text(row[portfolio])
     if not source.strip() or not name.strip():
         return row
     joined = of_source(names.get(fold(source), source.strip()), name)
-    return _with(row, {place: "", portfolio: joined})
+    return _with(row, {index: "", portfolio: joined})
 
 
 def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object]:
-    return tuple(cells.get(place, cell) for place, cell in enumerate(row))
+    return tuple(cells.get(index, cell) for index, cell in enumerate(row))
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
@@ -182,26 +184,26 @@ def _start_reading(
 ) -> SheetReading:
     """Find the level of a sheet, its conventions, and its unused parts."""
     name = file.path.name
-    where = f"{name} {grid.sheet}".strip()
-    place = f"{name}!{grid.sheet}" if grid.sheet else name
+    title = f"{name} {grid.sheet}".strip()
+    location = f"{name}!{grid.sheet}" if grid.sheet else name
     lacking = missing_fields(head, context.config, head.covers)
-    unused = list(rows_above(grid, head, place))
-    labels = row_labels(grid, head, context.known, where)
+    unused = list(rows_above(grid, head, location))
+    labels = row_labels(grid, head, context.known, title)
     body = LedgerBody(grid, head, context.known)
-    ask_for_asset(body, place)
-    ask_for_spellings(body, place)
-    columns, asked = unused_columns(body, lacking, place)
+    ask_for_asset(body, location)
+    ask_for_spellings(body, location)
+    columns, asked = unused_columns(body, lacking, location)
     if asked:
-        raise question_of_columns(asked, body, lacking, context, file=name, where=place)
-    positive_word = ask_for_words(body, place)
+        raise question_of_columns(asked, body, lacking, context, file=name, location=location)
+    positive_word = ask_for_words(body, location)
     ask_for_scope(context, head, name, grid.sheet, missing=lacking)
-    fields = level_of(head, context.config, where)
-    rules = rules_of(grid, head, context.remembered, where)
-    days, undated = dates_of(grid, head, context.remembered, where, context.day)
+    fields = level_of(head, context.config, title)
+    rules = rules_of(grid, head, context.remembered, title)
+    days, undated = dates_of(grid, head, context.remembered, title, context.day)
     chosen = _day_of_rows(days, context.day)
-    unused += [*columns, *rows_of_other_dates(body, days, chosen, place)]
+    unused += [*columns, *rows_of_other_dates(body, days, chosen, location)]
     _remember(head, context)
-    unit, unit_notices = unit_of(grid, body, place)
+    unit, unit_notices = unit_of(grid, body, location)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
     notices = [Notice("low", message, name) for message in file.notices]
     return SheetReading(
@@ -213,10 +215,10 @@ def _start_reading(
         undated=undated,
         day=chosen,
         context=context,
-        place=place,
+        location=location,
         renames=renames_of(head, context.known),
         headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
-        notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
+        notices=[*notices, *unit_notices, *_hidden(grid, head, title)],
         unused=unused,
     )
 
@@ -238,17 +240,17 @@ def _remember(head: Header, context: ReadingContext) -> None:
     }
 
 
-def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
+def _hidden(grid: Grid, head: Header, title: str) -> Iterator[Notice]:
     """Yield notices about rows and columns that were read although they are hidden."""
     if not grid.is_visible:
-        yield Notice("medium", "the sheet is hidden, but it was read", where)
+        yield Notice("medium", "the sheet is hidden, but it was read", title)
     if grid.hidden_rows:
         message = f"{grid.hidden_rows} hidden or filtered rows were also read"
-        yield Notice("medium", message, where)
+        yield Notice("medium", message, title)
     hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
-        yield Notice("medium", f"the hidden column {names} was also read", where)
+        yield Notice("medium", f"the hidden column {names} was also read", title)
 
 
 def _source(file: OpenedFile, reading: SheetReading, rows: SheetRows) -> LedgerSource:

@@ -273,7 +273,7 @@ def _several_tabs(
     )
 
 
-def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
+def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
     """Return the level of a sheet.
 
     Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
@@ -285,7 +285,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
     if lacking:
         common = ", ".join(f'"{name}"' for name in has if name in config.level)
         raise Ambiguous(
-            f"{where} has no column for {', '.join(lacking)}, and `level` in recon.toml is "
+            f"{location} has no column for {', '.join(lacking)}, and `level` in recon.toml is "
             f"{', '.join(config.level)}. Name the column under {head.table}, like "
             f'{lacking[0]} = "...", or use a level that the ledger has.',
             f"[settings]\nlevel = [{common}]",
