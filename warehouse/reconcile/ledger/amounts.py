@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.model import FLOAT_DIGITS, NO_AMOUNT, Amount
 from warehouse.reconcile.settings.layout import Decimals
@@ -41,18 +44,13 @@ _UNIT = re.compile(
 )
 
 # If several currencies have a sign, it means the currency that is usually written with it.
-_CURRENCIES = {
-    "$": "USD",
-    "\u20ac": "EUR",
-    "\u00a3": "GBP",
-    "\u00a5": "JPY",
-    "\u20bf": "BTC",
-    "\u039e": "ETH",
-    "\u20b9": "INR",
-    "\u20a9": "KRW",
-    "\u20bd": "RUB",
-    "\u20ba": "TRY",
-}
+_CURRENCIES = dict(
+    zip(
+        "$\u20ac\u00a3\u00a5\u20bf\u039e\u20b9\u20a9\u20bd\u20ba",
+        ["USD", "EUR", "GBP", "JPY", "BTC", "ETH", "INR", "KRW", "RUB", "TRY"],
+        strict=True,
+    )
+)
 
 _SIGN = "[" + "".join(_CURRENCIES) + "]"
 
@@ -83,6 +81,10 @@ def _pattern(point: str, others: str) -> re.Pattern[str]:
     grouped = "|".join(_GROUPS % {"g": re.escape(other)} for other in others)
     return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
 
+
+DECIMAL_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
+
+_LONGEST_PLAIN = 400
 
 _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
 
@@ -289,3 +291,27 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
     text, decimals = read.get(rules.decimals or Decimals.POINT) or next(iter(read.values()))
     minus = "-" if apart.minus and text != "0" else ""
     return Amount(f"{minus}{text}", decimals, apart.unit)
+
+
+def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
+    """Return which texts are amounts in plain digits with these decimals."""
+    pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
+    is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
+    return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
+
+
+def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
+    """Return plain amounts in canonical form, and the decimals that each was written with."""
+    mark = DECIMAL_MARKS[decimals]
+    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
+    point = pc.find_substring(texts, ".")
+    has_part = pc.greater_equal(point, 0)
+    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
+    shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    # `if_else` copies all texts, so it is called only if it has a choice.
+    if not pc.all(has_part).as_py():
+        shortest = pc.if_else(has_part, shortest, texts)
+    is_negative_zero = pc.equal(shortest, "-0")
+    if pc.any(is_negative_zero).as_py():
+        shortest = pc.if_else(is_negative_zero, "0", shortest)
+    return shortest, pc.if_else(has_part, part, 0).cast(pa.int32())

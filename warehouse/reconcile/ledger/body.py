@@ -24,11 +24,13 @@ from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
     add_up,
+    is_plain,
+    plain_amounts,
     split_footnote,
     without_footnote,
 )
 from warehouse.reconcile.ledger.columns import LedgerBody, is_total
-from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plain
+from warehouse.reconcile.ledger.conventions import AmountReader
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.header_settings import ReadingContext
@@ -322,8 +324,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
             yield Notice(
                 "high",
                 f"{total.text!r} says {total.amount.text}, and its "
-                f"{count_of(sums[0].rows, 'row')} add up to {plain(sums[0].amount)}. A row "
-                "is missing, wrong, or there twice",
+                f"{count_of(sums[0].rows, 'row')} {'adds' if sums[0].rows == 1 else 'add'} up to "
+                f"{plain(sums[0].amount)}. A row is missing, wrong, or there twice",
                 f"{location}:{total.line}",
             )
     if agreeing:
@@ -416,15 +418,16 @@ def ask_for_spellings(body: LedgerBody, location: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{location}: {examples} have a mark after a name of the book, which seems to "
-                "refer to a footnote.",
+                f"{location}: names like {examples} have a mark after a name of the book, which "
+                "seems to refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
-                f"{location}: {examples} are names of the book's {field}s with other text around "
-                f"them. With this setting, {NAME} is the name, and the text around it is not read.",
+                f"{location}: texts like {examples} are names of the book's {field}s with other "
+                f"text around them. With this setting, {NAME} is the name, and the text around it "
+                "is not read.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 
@@ -514,23 +517,6 @@ def plain_rows(
         "is_number": is_number,
         "unit": unit,
     }
-
-
-def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and the decimals that each was written with."""
-    mark = _MARKS[decimals]
-    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
-    point = pc.find_substring(texts, ".")
-    has_part = pc.greater_equal(point, 0)
-    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
-    plain = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # `if_else` copies all texts, so it is called only if it has a choice.
-    if not pc.all(has_part).as_py():
-        plain = pc.if_else(has_part, plain, texts)
-    is_less_zero = pc.equal(plain, "-0")
-    if pc.any(is_less_zero).as_py():
-        plain = pc.if_else(is_less_zero, "0", plain)
-    return plain, pc.if_else(has_part, part, 0).cast(pa.int32())
 
 
 _BATCH = 50_000  # rows

@@ -31,16 +31,8 @@ _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pa
 
 # Characters that are sides only together, and the one that makes an amount negative.
 _PAIRS = {
-    frozenset(pair): pair[1]
-    for pair in (
-        ("l", "s"),
-        ("b", "s"),
-        ("k", "v"),
-        ("a", "v"),
-        ("a", "p"),
-        ("p", "n"),
-        ("1", "-1"),
-    )
+    frozenset((positive, negative)): negative
+    for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
 _DAYS = 1.5  # mean number of dates for each key, from which a ledger has several days

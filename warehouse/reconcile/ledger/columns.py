@@ -507,14 +507,11 @@ def rows_of_other_dates(
     if day is None or not stated - {day}:
         return
     columns = [head.columns[field] for field in FIELDS if field in head.columns]
-    now: set[tuple[str, ...]] = set()
-    then: set[tuple[str, ...]] = set()
-    number = 0
-    for row, cells in islice(enumerate(rows), head.body, None):
-        key = tuple(as_text(cells[column]) if len(cells) > column else "" for column in columns)
-        is_other = days[row] not in (None, day)
-        number += is_other
-        (then if is_other else now).add(key)
+    is_other = [row_day not in (None, day) for row_day in days[head.body :]]
+    keys: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = (set(), set())
+    for cells, other in zip(islice(rows, head.body, None), is_other, strict=True):
+        keys[other].add(tuple(as_text(cells[at]) if len(cells) > at else "" for at in columns))
+    (now, then), number = keys, sum(is_other)
     lost = len(then - now)
     title = head.titles[head.columns["as_of"]]
     repeats = 2 * len(now & then) > len(now)

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 from warehouse.exact import plain
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
+    DECIMAL_MARKS,
     NEEDS_WORD,
     Rules,
     add_up,
     evidence,
     footnote_mark,
+    is_plain,
     negate,
     read,
     taken_apart,
@@ -45,7 +47,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
-    for decimals, mark in _MARKS.items():
+    for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
             continue  # all are whole numbers, which are plain with points too
@@ -57,18 +59,6 @@ def telling_cells(cells: pa.Array) -> list[str]:
     texts: list[str] = cells.take(pa.array(sorted(rows), pa.int64())).to_pylist()
     return texts
 
-
-def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return which texts are amounts in plain digits with these decimals."""
-    matches = pc.match_substring_regex(cells, f"^{_WHOLE}(?:[{_MARKS[decimals]}][0-9]+)?$")
-    return pc.and_(matches, pc.less_equal(pc.binary_length(cells), _LONGEST))
-
-
-_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
-
-_LONGEST = 400
-
-_WHOLE = "-?(?:0|[1-9][0-9]*)"
 
 # An amount that the other convention reads as thousands, so it does not show the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
@@ -204,11 +194,11 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
     # A footnote may mean that an amount is in thousands, or owed. So may a letter by itself.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
-    words = (
+    message = (
         f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
-    raise Ambiguous(words, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
+    raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
 
 
 def _footnote(grid: Grid, mark: str) -> str:

@@ -166,14 +166,13 @@ def _rivals(
     stated = day_in(newest.name)
     # Time stamps do not help, because a file that was copied yesterday may be newer than its
     # content. So different files of a family without other dates are a question.
-    rivals = []
-    for path in others:
-        if stated is not None and day_in(path.name) != stated:
-            continue
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        if digest != sha256 and digest not in done:
-            rivals.append(path)
-    return rivals
+    same_day = [path for path in others if stated is None or day_in(path.name) == stated]
+    digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
+    return [
+        path
+        for path, digest in zip(same_day, digests, strict=True)
+        if digest != sha256 and digest not in done
+    ]
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:

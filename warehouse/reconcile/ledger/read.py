@@ -4,7 +4,7 @@ Two organisations of a firm may use the same name for a portfolio, so a portfoli
 name `organisation / portfolio`. If a ledger has two columns for them, they are joined.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -59,7 +59,7 @@ from warehouse.reconcile.settings.layout import ALL
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, of_source, together
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import as_text, fold, text_at
 
 TITLES = {
     *("source", "organisation", "organization", "entity", "company", "firm", "client", "customer"),
@@ -81,37 +81,29 @@ def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
 
 
 def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) -> Grid:
-    for number, row in enumerate(grid.rows[:HEAD]):
-        titles = [as_text(cell) for cell in row]
-        indexes = [index for index, title in enumerate(titles) if fold(title) in TITLES]
-        indexes = [index for index in indexes if _has_source(grid.rows[number + 1 :], index, names)]
-        portfolios = [index for index, title in enumerate(titles) if _is_portfolio(title, words)]
-        if len(indexes) != 1:
+    for number, header in enumerate(grid.rows[:HEAD]):
+        titles, below = [*map(as_text, header)], grid.rows[number + 1 :]
+        sources = [
+            index
+            for index, title in enumerate(titles)
+            if fold(title) in TITLES
+            and any(fold(text_at(cells, index)) in names for cells in below)
+        ]
+        portfolios = [
+            index for index, title in enumerate(titles) if words.field_of(title) == "portfolio"
+        ]
+        if len(sources) != 1:
             continue
         if not portfolios:
             raise NotReconciled(
-                f"{file} {grid.sheet}".strip() + f" has the column {titles[indexes[0]]!r} for the "
+                f"{file} {grid.sheet}".strip() + f" has the column {titles[sources[0]]!r} for the "
                 "organisations, but not a column for their portfolios. Nothing was reconciled. The "
                 "ledger of a firm needs both: add a column Portfolio."
             )
-        rows = [
-            _joined_row(below_row, indexes[0], portfolios[0], names)
-            if below > number
-            else below_row
-            for below, below_row in enumerate(grid.rows)
-        ]
-        rows[number] = _with(row, {indexes[0]: ""})
-        return replace(grid, rows=rows)
+        joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
+        header = _with(header, {sources[0]: ""})
+        return replace(grid, rows=[*grid.rows[:number], header, *joined])
     return grid
-
-
-def _is_portfolio(title: str, words: Words) -> bool:
-    return words.field_of(title) == "portfolio"
-
-
-def _has_source(rows: Sequence[Sequence[object]], index: int, names: Collection[str]) -> bool:
-    """Return whether some cell of a column is the name of an organisation."""
-    return any(len(row) > index and fold(as_text(row[index])) in names for row in rows)
 
 
 def _joined_row(

@@ -99,7 +99,7 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
     columns = [_column(grid, row, column, context) for column in range(len(titles))]
     table = heading("ledger", fingerprint(titles))
     shown = "; ".join(samples(grid, row, _SHOWN))
-    words = (
+    message = (
         f"{file}: no row has titles for the asset and the amount. The columns with their first "
         f"values: {shown[:1500]}."
     )
@@ -108,14 +108,16 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
         item for item in columns if item.is_number and context.known.has(dimension, item.title)
     ]
     if len(labels) > 1:
-        words += f" The titles are names of a {dimension}, so each column seems to have the "
-        words += f"amounts of one {dimension}."
+        message += f" The titles are names of a {dimension}, so each column seems to have the "
+        message += f"amounts of one {dimension}."
         return Ambiguous(
-            words, _answer_of_pivot(columns, labels, dimension, table=table, file=file)
+            message, _answer_of_pivot(columns, labels, dimension, table=table, file=file)
         )
-    words += f" Other columns can be named by {', '.join(READ)}. If the file is not a ledger, add "
-    words += f"{setting(file, UNUSED)} under [inbox] instead."
-    return Ambiguous(words, _answer(columns, table, file))
+    message += (
+        f" Other columns can be named by {', '.join(READ)}. If the file is not a ledger, add "
+    )
+    message += f"{setting(file, UNUSED)} under [inbox] instead."
+    return Ambiguous(message, _answer(columns, table, file))
 
 
 def _answer_of_pivot(
@@ -257,18 +259,18 @@ def _several_tabs(
     tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
 ) -> Ambiguous:
     """Return the question about several tabs that may be the ledger."""
-    words = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
+    message = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
     lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
     dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
     if dimension in lacking:
         return Ambiguous(
-            f"{words} Their names are names of a {dimension}, which no column states.",
+            f"{message} Their names are names of a {dimension}, which no column states.",
             f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
             "   # the name of a tab is the name for all of its rows",
         )
     lines = [setting("sheet", grid.sheet) for grid, _ in tabs]
     return Ambiguous(
-        words,
+        message,
         choices(tabs[0][1].table, *lines, f"{setting('sheet', ALL)}   # all of them together"),
     )
 
