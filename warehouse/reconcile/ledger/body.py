@@ -566,7 +566,7 @@ class SheetReading:
 
 
 @dataclass(slots=True)
-class SheetRows:
+class BodyRows:
     """The rows of a sheet: how many are used, the rejected ones, and how many each reason skips.
 
     `lines` has the used rows of all sheets. `totals` are the total lines whose amount can be read.
@@ -584,12 +584,12 @@ class SheetRows:
         self.used += len(columns["line"])
 
 
-def read_rows(reading: SheetReading, lines: LedgerRows) -> SheetRows:
+def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     """Read every row of a sheet, with one amount for each layer, and add used rows to `lines`.
 
     Adds notices and skipped rows to the lists of `reading`.
     """
-    found = SheetRows(lines)
+    found = BodyRows(lines)
     for layer in reading.head.layers:
         numbers = _read_plain_rows(reading, layer, found)
         # The cells of all rows at once would take a gigabyte for a million rows.
@@ -608,7 +608,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> SheetRows:
     return found
 
 
-def _read_plain_rows(reading: SheetReading, layer: Layer, found: SheetRows) -> Sequence[int]:
+def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
     """Read the rows of a text file that need no checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
@@ -666,7 +666,7 @@ def _names_of(
     return np.where(above != "", above, names)
 
 
-def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: SheetRows) -> None:
+def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
     """Use, skip or reject each of these rows. The first reason that holds counts."""
     read = partial(reading.amounts.read_all, layer)
     rows["amount"] = read(rows["cells"], repeat(""))
@@ -844,7 +844,7 @@ def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
     return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
 
 
-def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: SheetRows) -> None:
+def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
     """Add used rows. An amount in another unit is converted, with a notice."""
     amounts: list[Amount] = rows["amount"].to_list()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):

@@ -12,8 +12,8 @@ from itertools import islice
 
 from warehouse.reconcile.ledger import conventions
 from warehouse.reconcile.ledger.body import (
+    BodyRows,
     SheetReading,
-    SheetRows,
     ask_for_spellings,
     heading_of,
     read_rows,
@@ -101,8 +101,8 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
                 "ledger of a firm needs both: add a column Portfolio."
             )
         joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
-        header = _with(header, {sources[0]: ""})
-        return replace(grid, rows=[*grid.rows[:number], header, *joined])
+        rows = [*grid.rows[:number], _with(header, {sources[0]: ""}), *joined]
+        return replace(grid, rows=rows)
     return grid
 
 
@@ -245,7 +245,7 @@ def _hidden(grid: Grid, head: Header, title: str) -> Iterator[Notice]:
         yield Notice("medium", f"the hidden column {names} was also read", title)
 
 
-def _source(file: OpenedFile, reading: SheetReading, rows: SheetRows) -> LedgerSource:
+def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSource:
     head, grid, context = reading.head, reading.grid, reading.context
     tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
     return LedgerSource(
