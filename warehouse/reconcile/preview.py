@@ -174,7 +174,7 @@ def _use(head: Header, place: int) -> str:
             return name
     for layer in head.layers:
         for term in layer.terms:
-            if term.place == place:
+            if term.column == place:
                 label = "".join(f" of {name}" for name in layer.names.values())
                 return f"amount taken off{label}" if term.is_negative else f"amount{label}"
     uses = {head.sign: "sign", head.unit: "unit"} | dict.fromkeys(head.rows.values(), "row filter")

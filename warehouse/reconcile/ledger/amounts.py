@@ -1,7 +1,7 @@
-"""Amounts as people write them, read exactly: one decimal convention for a whole column.
+"""Exact amounts from the notations that people use, with one decimal convention for each column.
 
-A text that two conventions read differently (`1.234`) is settled by the other cells of its column,
-or by a person, never by a guess. What is no amount has a reason; a blank is never zero.
+If two conventions read a text differently (`1.234`), the other cells of its column or a person
+decide. Nothing is guessed. A cell that is not an amount has a reason, and a blank cell is never 0.
 """
 
 import re
@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.model import FLOAT_DIGITS, NO_AMOUNT, Amount
@@ -24,7 +27,7 @@ LARGEST_EXPONENT = 200
 
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 
-_LETTERS = str.maketrans(
+_CHARACTERS = str.maketrans(
     dict.fromkeys(_SPACES, " ")
     | {"\u2212": "-", "\uff0d": "-", "\uff0b": "+", "\uff0e": ".", "\uff0c": ",", "\u2019": "'"}
     | {"\uff08": "(", "\uff09": ")"}
@@ -40,19 +43,14 @@ _UNIT = re.compile(
     r"(?P<after> [^\W\d_][^\s()\[\]]*|[^\W\d_]{2,})?"
 )
 
-# A sign that several currencies have is that of the one that is written so by itself.
-_CURRENCIES = {
-    "$": "USD",
-    "\u20ac": "EUR",
-    "\u00a3": "GBP",
-    "\u00a5": "JPY",
-    "\u20bf": "BTC",
-    "\u039e": "ETH",
-    "\u20b9": "INR",
-    "\u20a9": "KRW",
-    "\u20bd": "RUB",
-    "\u20ba": "TRY",
-}
+# If several currencies have a sign, it means the currency that is usually written with it.
+_CURRENCIES = dict(
+    zip(
+        "$\u20ac\u00a3\u00a5\u20bf\u039e\u20b9\u20a9\u20bd\u20ba",
+        ["USD", "EUR", "GBP", "JPY", "BTC", "ETH", "INR", "KRW", "RUB", "TRY"],
+        strict=True,
+    )
+)
 
 _SIGN = "[" + "".join(_CURRENCIES) + "]"
 
@@ -69,7 +67,7 @@ _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 
-# A mark that refers to a footnote: (1), [a], 1), *, a dagger or raised digits, behind an amount.
+# A mark after an amount that refers to a footnote: (1), [a], 1), *, a dagger or raised digits.
 _FOOTNOTE = re.compile(
     r"(?P<number>.*?\S)\s*(?P<mark>\((?:[0-9]{1,2}|[a-z])\)|\[(?:[0-9]{1,2}|[a-z])\]"
     r"|(?<=\s)(?:[0-9]{1,2}|[a-z])\)|[*#\u2020\u2021\u00a7\u00b6]{1,4}|[\u00b9\u00b2\u00b3\u2070-\u2079]{1,3})",
@@ -84,14 +82,18 @@ def _pattern(point: str, others: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
 
 
+DECIMAL_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
+
+_LONGEST_PLAIN = 400
+
 _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What was settled for a column: the decimals, and which of CR and DR is negative.
+    """The notation of a column: its decimals, and the negative one of CR and DR.
 
-    `footnotes` are the marks behind amounts that only refer to footnotes.
+    `footnotes` are the marks after amounts that only refer to footnotes.
     """
 
     decimals: Decimals | None = None
@@ -101,7 +103,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Numeral:
-    """A text taken apart: its sign, its digits as written, and the unit beside it."""
+    """The parts of an amount: its sign, its digits as written, and the unit next to it."""
 
     minus: bool
     digits: str
@@ -109,15 +111,15 @@ class Numeral:
 
 
 def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
-    """Sign, digits and unit of a text, or the reason why it is no amount."""
-    text = cell.translate(_LETTERS).strip()
+    """Return the sign, digits and unit of a text, or the reason why it is not an amount."""
+    text = cell.translate(_CHARACTERS).strip()
     if _DASHES.fullmatch(text):
         return BLANK
     word = _DEBIT.fullmatch(text)
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # The length goes first: what a long text without an amount takes grows with its square.
+    # Check the length first, because the time for a long text grows with its square.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -126,7 +128,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if word and unit.upper() in {"CR", "DR"}:
         return NEEDS_WORD
     if _MAGNITUDE.fullmatch(unit.casefold()):
-        return f"{unit} is a magnitude, or a unit that cannot be told from one"
+        return f"{unit} is a magnitude, or a unit that looks like one"
     signed = _split_sign(match["number"].strip())
     if signed is None or (match["before"] and match["after"]):
         return NO_AMOUNT
@@ -134,7 +136,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
 
 
 def footnote_mark(cell: object) -> str:
-    """Return the mark of a footnote behind an amount, or an empty string."""
+    """Return the mark of a footnote after an amount, or an empty string."""
     if not isinstance(cell, str) or len(cell) > LONGEST or _is_amount(cell):
         return ""
     match = _FOOTNOTE.fullmatch(cell.strip())
@@ -162,7 +164,7 @@ def without_footnote(cell: str, marks: Sequence[str]) -> str:
 
 
 def _without_sign(text: str) -> tuple[str, str]:
-    """Return a text without the currency sign beside its digits, and the currency."""
+    """Return a text without the currency sign next to its digits, and the currency."""
     match = _SIGNED.fullmatch(text)
     if match is None:
         return text, ""
@@ -176,7 +178,7 @@ def _without_sign(text: str) -> tuple[str, str]:
 
 
 def _split_sign(text: str) -> tuple[bool, str] | None:
-    """Return whether it is negative, and the rest; None where two signs stand in it."""
+    """Return whether a text is negative, and the text without its sign, or None if invalid."""
     minus = text.startswith("(") and text.endswith(")")
     number = text[1:-1].strip() if minus else text
     if number.endswith("-") and not minus:
@@ -187,10 +189,10 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return what each convention reads in unsigned digits, and how many decimals it had."""
-    # `1.234` is 1.234 with a decimal point and 1234 with a decimal comma; `1.23` and `1,234.5`
-    # have one reading. A grouping letter must stand at every third digit, or as in India at every
-    # second one before the last three, so that `1,23` is no grouped number.
+    """Return by convention the number in unsigned digits, and how many decimals are written."""
+    # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
+    # have one reading. A grouping character must be at every third digit, or as in India at every
+    # second digit before the last three. So `1,23` is not a grouped number.
     scientific = _SCIENTIFIC.fullmatch(digits)
     if scientific:
         return _scientific(scientific)
@@ -216,7 +218,7 @@ def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """Return by convention a cell that only it reads, and a cell that both read differently."""
+    """Return a cell that only one convention can read, by convention, and an ambiguous cell."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -240,7 +242,7 @@ def negate(amount: Amount) -> Amount:
 
 
 def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
-    """Return the exact sum of the parts of an amount, as many times as its unit says."""
+    """Return the exact sum of the parts of an amount, multiplied by the factor of its unit."""
     value = EXACT.multiply(exact_sum(exact(amount.text) for amount in amounts), unit)
     units = {amount.unit for amount in amounts if amount.unit}
     return Amount(
@@ -252,14 +254,13 @@ def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
 
 
 def read(cell: object, rules: Rules) -> Amount | str:
-    """Return one cell as an exact amount, or the reason why it is none."""
+    """Return one cell as an exact amount, or the reason why it is not an amount."""
     if isinstance(cell, str):
         if rules.decimals is not Decimals.COMMA and _PLAIN.fullmatch(cell):
             return _read_plain(cell)
         return _read_text(cell, rules)
     if isinstance(cell, bool) or not isinstance(cell, int | float):
-        kind = "a date" if isinstance(cell, date | time | timedelta) else "no amount"
-        return f"it is {kind}"
+        return "it is a date" if isinstance(cell, date | time | timedelta) else NO_AMOUNT
     return _read_number(cell)
 
 
@@ -286,7 +287,31 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
     if not read:
         return NO_AMOUNT
     if rules.decimals is not None and rules.decimals not in read:
-        return f"it is no amount with a decimal {rules.decimals.value}"
+        return f"it is not an amount with a decimal {rules.decimals.value}"
     text, decimals = read.get(rules.decimals or Decimals.POINT) or next(iter(read.values()))
     minus = "-" if apart.minus and text != "0" else ""
     return Amount(f"{minus}{text}", decimals, apart.unit)
+
+
+def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
+    """Return which texts are amounts in plain digits with these decimals."""
+    pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
+    is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
+    return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
+
+
+def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
+    """Return plain amounts in canonical form, and the decimals that each was written with."""
+    mark = DECIMAL_MARKS[decimals]
+    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
+    point = pc.find_substring(texts, ".")
+    has_part = pc.greater_equal(point, 0)
+    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
+    shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    # `if_else` copies all texts, so it is called only if it has a choice.
+    if not pc.all(has_part).as_py():
+        shortest = pc.if_else(has_part, shortest, texts)
+    is_negative_zero = pc.equal(shortest, "-0")
+    if pc.any(is_negative_zero).as_py():
+        shortest = pc.if_else(is_negative_zero, "0", shortest)
+    return shortest, pc.if_else(has_part, part, 0).cast(pa.int32())

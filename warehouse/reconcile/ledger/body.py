@@ -2,17 +2,19 @@
 
 import dataclasses
 import re
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import partial
-from itertools import chain, combinations_with_replacement, pairwise
+from functools import cache, partial, reduce
+from itertools import chain, combinations_with_replacement, pairwise, repeat
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,11 +24,13 @@ from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
     add_up,
+    is_plain,
+    plain_amounts,
     split_footnote,
     without_footnote,
 )
 from warehouse.reconcile.ledger.columns import LedgerBody, is_total
-from warehouse.reconcile.ledger.conventions import _MARKS, AmountReader, is_plain
+from warehouse.reconcile.ledger.conventions import AmountReader
 from warehouse.reconcile.ledger.dates import is_date
 from warehouse.reconcile.ledger.header import Header, Layer
 from warehouse.reconcile.ledger.header_settings import ReadingContext
@@ -41,127 +45,132 @@ from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.printed_tables import is_page_number, without_digits
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
-_FIRST_ROW = itemgetter(0)
-
-
-@dataclass(frozen=True, slots=True)
-class MergedCells:
-    """The merged cells below a header, by column: first row, last row and first column of each."""
-
-    # In order of their first rows, for a ledger of 100,000 rows may have as many of them: to look
-    # at each for every row took minutes.
-    by_column: Mapping[int, Sequence[tuple[int, int, int]]]
-
-    def top_of(self, row: int, column: int) -> tuple[int, int] | None:
-        """Return the row and column with the content of a merged blank cell, or None."""
-        cells = self.by_column.get(column, ())
-        number = bisect_left(cells, row, key=_FIRST_ROW)
-        if not number or cells[number - 1][1] < row:
-            return None
-        first, _, left = cells[number - 1]
-        return first, left
-
-
-def merged_cells(grid: Grid, head: Header) -> MergedCells:
-    """Return the merged cells in the columns of a header."""
-    by_column: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for (top, left), (bottom, right) in sorted(grid.merged):
-        if top > head.row:
-            for column in head.columns.values():
-                if left <= column <= right:
-                    by_column[column].append((top, bottom, left))
-    return MergedCells(by_column)
-
+Texts = npt.NDArray[np.object_]  # a string for each row
 
 _SEVERAL = 2
 
-_LOOKED_AT = 2000  # rows that show a layout: all of a million cost a second (measured)
+_LOOKED_AT = 2000  # rows that show a layout: to check a million of them takes a second (measured)
 
 _DIGITS = re.compile("[0-9]")
 
 
+def _array(values: Iterable[str]) -> Texts:
+    return np.array([*values], dtype=object)
+
+
+def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
+    """Yield the merged cells of a column: the rows below the first one, and its text.
+
+    Rows are counted from the first row below the header. Blocks do not overlap, so a ledger of
+    100,000 rows can have as many of them.
+    """
+    ranges = [
+        (top, bottom, left)
+        for (top, left), (bottom, right) in sorted(grid.merged)
+        if head.row < top < len(grid.rows) and left <= column <= right
+    ]
+    for (top, bottom, left), (following, *_) in pairwise([*ranges, (len(grid.rows), 0, 0)]):
+        first, last = max(top + 1, head.body), min(bottom, following)
+        cells = grid.rows[top]
+        text = as_text(cells[left]) if len(cells) > left else ""
+        yield slice(first - head.body, max(first, last + 1) - head.body), text
+
+
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The names that rows get from lines above them, and the rows that only name other rows."""
+    """The names that rows take from the rows above them, by field, and the rows with such names.
 
-    names: Mapping[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
-    label_rows: frozenset[int] = frozenset()
+    The arrays have one item for each row below the header. A row that does not take a name has an
+    empty string.
+    """
+
+    names: Mapping[str, Texts] = dataclasses.field(default_factory=dict)
+    is_label: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A line that names a group: the name, and its dimension if it is certain."""
+    """A row that names a group: the name, and its dimension if it is certain."""
 
     dimension: str
     name: str
 
 
-def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLabels:
-    """Return the names that rows take from above; raise `Ambiguous` where it must be said."""
+def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> RowLabels:
+    """Return the names that rows take from above. Raise `Ambiguous` if a person must decide."""
     shape = head.shape
     if shape.groups is None:
-        _ask_for_groups(grid, head, known, where)
+        _ask_for_groups(grid, head, known, location)
     if shape.fill_down is None:
-        _ask_to_fill_down(grid, head, where)
+        _ask_to_fill_down(grid, head, location)
     if not shape.groups and not shape.fill_down:
         return RowLabels()
-    filled = _filled_fields(head)
-    last: dict[str, str] = {}
+    rows = grid.rows[head.body :]
+    labels = [_group_label(cells, head, known) for cells in rows]
+    is_label = np.array([label is not None for label in labels], bool)
+    has_text = [bool(first_text(cells)) and not _is_total(cells, head) for cells in rows]
+    is_row = ~is_label & np.array(has_text, bool)
+    groups = [*_groups(labels, shape.groups or ())]
+    names = {name: _array(group.get(name, "") for group in groups) for name in FIELDS}
+    is_new = np.zeros(len(rows), bool)
+    for column, name in _filled_fields(head):
+        texts = pd.Series([text_at(cells, column) for cells in rows], dtype=object)
+        texts = texts.where(is_row & (texts != ""))
+        # A new name in a column to the left ends the names in this column.
+        filled = texts.groupby(np.cumsum(is_new)).ffill().fillna("").to_numpy()
+        names[name] = np.where(filled != "", filled, names[name])
+        is_new |= texts.notna().to_numpy()
+    return RowLabels({name: np.where(is_row, names[name], "") for name in names}, is_label)
+
+
+def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
+    """Return the group that a row names, if recon.toml says that rows name groups."""
+    groups = head.shape.groups
+    label = label_of(cells, head, known) if groups else None
+    # If assets are not groups, a row with only an asset is a row of the ledger with a blank amount.
+    is_row = label is not None and label.dimension == "asset" and "asset" not in (groups or ())
+    return None if is_row else label
+
+
+def _groups(
+    labels: Sequence[Label | None], dimensions: Sequence[str]
+) -> Iterator[Mapping[str, str]]:
+    """Yield for each row the names of the groups that it is in, by dimension."""
     group: dict[str, str] = {}
-    names: dict[int, dict[str, str]] = {}
-    label_rows = set()
-    for row in range(head.body, len(grid.rows)):
-        cells = grid.rows[row]
-        label = label_of(cells, head, known) if shape.groups else None
-        if label is not None and label.dimension == "asset" and "asset" not in (shape.groups or ()):
-            label = None  # a row of the ledger whose amount is blank: it is rejected, not lost
+    for before, label in pairwise([None, *labels]):
         if label is not None:
-            _enter_group(group, label, shape.groups or (), is_nested=row - 1 in label_rows)
-            label_rows.add(row)
-        elif first_text(cells) and not _is_total(cells, head):
-            _fill(last, cells, filled)
-            names[row] = {**group, **last}
-    return RowLabels(names, frozenset(label_rows))
+            group = _enter_group(group, label, dimensions, is_nested=before is not None)
+        yield group
 
 
 def _filled_fields(head: Header) -> list[tuple[int, str]]:
     """Return the columns that are filled down, from left to right, with their fields."""
     wanted = head.shape.fill_down or ()
-    places = {place for title in wanted for place in find_columns(title, head.titles)}
+    columns = {column for title in wanted for column in find_columns(title, head.titles)}
     return sorted(
-        (place, name)
-        for name, place in head.columns.items()
-        if name in FIELDS and (place in places or "*" in wanted)
+        (column, name)
+        for name, column in head.columns.items()
+        if name in FIELDS and (column in columns or "*" in wanted)
     )
 
 
-def _fill(last: dict[str, str], cells: Row, filled: Sequence[tuple[int, str]]) -> None:
-    """Fill in the names of a row. A new name also resets all names to its right."""
-    is_new = False
-    for place, name in filled:
-        if text := text_at(cells, place):
-            last[name], is_new = text, True
-        elif is_new:
-            last.pop(name, None)
-
-
 def _enter_group(
-    group: dict[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
-) -> None:
-    """Set the group of a label, and end the groups inside it."""
-    # A label that does not say its dimension is one level deeper than the label right above it,
-    # and otherwise of the deepest level.
+    group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
+) -> dict[str, str]:
+    """Return the groups below a label: the label replaces its own dimension and all inside it."""
+    # A label without a known dimension is one level deeper than the label in the row above. If the
+    # row above is not a label, it has the deepest level.
     dimension = label.dimension
     if dimension not in dimensions:
         depth = sum(name in group for name in dimensions) if is_nested else len(dimensions) - 1
         dimension = dimensions[min(depth, len(dimensions) - 1)]
-    for name in dimensions[dimensions.index(dimension) :]:
-        group.pop(name, None)
-    group[dimension] = label.name
+    inside = dimensions[dimensions.index(dimension) :]
+    outside = {name: text for name, text in group.items() if name not in inside}
+    return {**outside, dimension: label.name}
 
 
 def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
-    """Return the group that a line names, or None if it does not name a group."""
+    """Return the group that a row names, or None if it does not name a group."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
     if not is_name or head.words.total_name(texts[0]) is not None:
@@ -174,7 +183,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
         return Label(dimension if is_said else known.dimension_of(text), text)
     if len(texts) == _SEVERAL and dimension in FIELDS and texts[0].endswith(":"):
         return Label(dimension, texts[1])
-    # The compact form of a pivot table: the group stands where the asset does, with its total.
+    # In the compact form of a pivot table, the group is in the column of the asset, with its total.
     text = text_at(cells, head.columns.get("asset"))
     dimension = known.dimension_of(text) if text == texts[0] else ""
     if dimension not in ("", "asset") and not known.has("asset", text):
@@ -186,7 +195,7 @@ def _is_total(cells: Row, head: Header) -> bool:
     return head.words.total_name(first_text(cells)) is not None
 
 
-def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
+def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) -> None:
     """Raise `Ambiguous` if lines name a dimension that no column states."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
@@ -201,23 +210,23 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    # Lines that differ in their digits alone are pages of a report, and no names.
+    # Rows that differ only in their digits are pages of a report, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
     if not sure:
         lines = [f"groups = [{quote(name)}]" for name in missing]
         raise Ambiguous(
-            f"{where}: lines like {examples} have no amount of their own. They may name the "
-            f"{' or the '.join(missing)} of the lines below them, which no column says, but the "
+            f"{location}: rows like {examples} do not have an amount. They may name the "
+            f"{' or the '.join(missing)} of the rows below them, which no column states, but the "
             "book does not know these names.",
-            choices(head.table, *lines, "groups = []   # these lines are only notes"),
+            choices(head.table, *lines, "groups = []   # these rows are only notes"),
         )
     raise Ambiguous(
-        f"{where}: lines like {examples} have no amount of their own and seem to name the "
-        f"{' and the '.join(sure)} of the lines below them, which no column says.",
+        f"{location}: rows like {examples} do not have an amount, and seem to name the "
+        f"{' and the '.join(sure)} of the rows below them, which no column states.",
         f"{head.table}\ngroups = {quote_list(sure)}"
-        "   # from the outer to the inner one; [] where these lines are only notes",
+        "   # from the outer to the inner one, or [] if these rows are only notes",
     )
 
 
@@ -225,7 +234,7 @@ def _has_amount(cells: Row, head: Header) -> bool:
     return any(letter.isdigit() for letter in text_at(cells, head.columns["amount"]))
 
 
-def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
+def _ask_to_fill_down(grid: Grid, head: Header, location: str) -> None:
     """Raise `Ambiguous` if a column seems to name only the first row of each group."""
     titles = [
         head.title_of(head.columns[name])
@@ -234,39 +243,38 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
     ]
     if titles:
         raise Ambiguous(
-            f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
-            "amount, and no name in it is repeated: it seems to name only the first row of each "
+            f"{location}: the column {' and '.join(map(repr, titles))} is blank in rows that have "
+            "an amount, and no name in it is repeated. It seems to name only the first row of each "
             "group.",
             f"{head.table}\nfill_down = {quote_list(titles)}"
-            "   # or [], where rows with a blank are to be rejected",
+            "   # or [], if rows with a blank name must be rejected",
         )
 
 
-def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
-    """Return whether a column has blanks beside amounts, and never twice the same name in a row."""
-    merged = merged_cells(grid, head)
+def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
+    """Return whether a column has blanks next to amounts and never repeats a name in two rows."""
+    rows = grid.rows[head.body : head.body + _LOOKED_AT]
     amount = head.columns["amount"]
-    blanks, last = 0, ""
-    for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT)):
-        cells = grid.rows[row]
-        if not text_at(cells, amount) or merged.top_of(row, place) or _is_total(cells, head):
-            continue
-        name = text_at(cells, place)
-        if not (name or last) or (name and name == last):
-            return False
-        blanks += not name
-        last = name or last
-    return blanks >= _SEVERAL
+    is_row = np.array(
+        [text_at(row, amount) != "" and not _is_total(row, head) for row in rows], bool
+    )
+    for block, _ in merged_blocks(grid, head, column):
+        is_row[block] = False
+    names = pd.Series([text_at(row, column) for row in rows], dtype=object)[is_row]
+    named = names[names != ""]
+    is_repeated = (named == named.shift()).any()
+    starts_named = len(named) > 0 and names.iloc[0] != ""
+    return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # of a total that a number cell of 15 digits holds
+_NEAR = Decimal("1e-13")  # fraction of a total that a number cell of 15 digits can be wrong by
 
-_MOST_ROWS = 200_000  # above, adding up in Python costs more than reading the file
+_MOST_ROWS = 200_000  # with more rows, adding up takes longer than reading the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLine:
-    """A total line: its amount, and the folded name of its group, if it has one."""
+    """A total line: its amount, and the folded name of its group, or an empty string."""
 
     line: int
     text: str
@@ -276,7 +284,7 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of some rows, with their number and their assets."""
+    """The sum of some rows, the number of rows, and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
@@ -289,22 +297,24 @@ class _GroupSum:
         self.assets.add(asset)
 
     def agrees(self, total: Amount) -> bool:
-        """Return whether it is a total as it is written; a number cell has 15 digits of it."""
+        """Return whether a total is this sum. A number cell has only 15 digits."""
         stated = exact(total.text)
         if not total.is_number:
             return stated == self.amount
         return abs(stated - self.amount) <= _NEAR * max(abs(stated), abs(self.amount))
 
 
-def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Iterator[Notice]:
-    """Yield how many totals agree with their rows, and each that surely does not.
+def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> Iterator[Notice]:
+    """Yield notices: the number of totals that agree with their rows, and each wrong total.
 
-    A total is of the rows since the total before it, of all rows of the group that it names, or of
-    all rows above it. One that adds up different assets says nothing where it does not agree: it
+    A total is the sum of the rows since the total before it, of all rows of the group that it
+    names, or of all rows above it. A sum of different assets is not reported as wrong, because it
     may be a value.
     """
     if rows.num_rows > _MOST_ROWS:
-        yield Notice("low", f"{count_of(len(totals), 'total line')} not added up again", place)
+        yield Notice(
+            "low", f"{count_of(len(totals), 'total line')} not compared with the rows", location
+        )
         return
     agreeing = 0
     for total, sums in _sums(sorted(totals, key=lambda item: item.line), rows):
@@ -314,18 +324,18 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
             yield Notice(
                 "high",
                 f"{total.text!r} says {total.amount.text}, and its "
-                f"{count_of(sums[0].rows, 'row')} add up to {plain(sums[0].amount)}: a row is "
-                "missing, twice or wrong",
-                f"{place}:{total.line}",
+                f"{count_of(sums[0].rows, 'row')} {'adds' if sums[0].rows == 1 else 'add'} up to "
+                f"{plain(sums[0].amount)}. A row is missing, wrong, or there twice",
+                f"{location}:{total.line}",
             )
     if agreeing:
         lines = f"{count_of(agreeing, 'total line')} {'agrees' if agreeing == 1 else 'agree'}"
-        yield Notice("low", f"{lines} with the rows", place)
+        yield Notice("low", f"{lines} with the rows", location)
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
-    """Yield each total with the sums that it may be of, the likeliest first."""
-    # One pass: running sums of all rows, of those since the last total, and of each name.
+    """Yield each total with the sums that it may state. The most likely one is first."""
+    # One pass keeps the sums of all rows, of the rows since the last total, and of each name.
     above, since = _GroupSum(), _GroupSum()
     named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
@@ -348,15 +358,15 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # of the different names that the book does not know
+_MOST = 0.5  # fraction of the names in question that must have one spelling
 
-_MOST_PARTS = 8  # words of a text in which names are looked for
+_MOST_PARTS = 8  # only so many words of a text are searched for names
 
 _PART = re.compile(r"[^\W_]+")
 
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Text beside a name that makes it the name of something else, like a future or a loan.
+# Text next to a name that makes it the name of another thing, like a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -383,22 +393,24 @@ def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
     return {field: partial(rename, field) for field in fields}
 
 
-def rename_all(names: pa.Array, rename: Rename) -> pa.Array:
-    """Return a column of names, each renamed; each different name is looked at once."""
+def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
+    """Return a column of names, each renamed. Each different name is looked up once."""
+    if rename is None:
+        return names
     coded = names.dictionary_encode()
-    renamed = pa.array([rename(text) for text in coded.dictionary.to_pylist()], pa.string())
-    return renamed.take(coded.indices)
+    renamed = [rename(text) if text else "" for text in coded.dictionary.to_pylist()]
+    return pa.array(renamed, pa.string()).take(coded.indices)
 
 
-def ask_for_spellings(body: LedgerBody, where: str) -> None:
+def ask_for_spellings(body: LedgerBody, location: str) -> None:
     """Raise `Ambiguous` if most names of a column are names of the book with text around them."""
     head, known = body.head, body.known
     renames = renames_of(head, known)
     for field in SPELLED:
-        place = head.columns.get(field)
-        if place is None or not known.folded.get(field):
+        column = head.columns.get(field)
+        if column is None or not known.folded.get(field):
             continue
-        written = [text for text in body.counts(place)[0] if text]
+        written = [text for text in body.counts(column)[0] if text]
         unknown = [text for text in written if not known.has(field, text)]
         unknown = [text for text in unknown if field not in renames or renames[field](text) == text]
         examples = " and ".join(repr(text[:40]) for text in unknown[:2])
@@ -406,15 +418,16 @@ def ask_for_spellings(body: LedgerBody, where: str) -> None:
         if marks:
             listed = quote_list(dict.fromkeys([*head.shape.footnotes, *marks]))
             raise Ambiguous(
-                f"{where}: {examples} have a mark behind a name of the book, which seems to refer "
-                "to a footnote.",
+                f"{location}: names like {examples} have a mark after a name of the book, which "
+                "seems to refer to a footnote.",
                 f"{head.table}\nfootnotes = {listed}",
             )
         pattern = _spelling(unknown, field, known)
         if pattern and field not in head.shape.spellings and len(unknown) > _MOST * len(written):
             raise Ambiguous(
-                f"{where}: {examples} are names of the book's {field}s with other text around "
-                f"them. With this setting, {NAME} is the name, and the text around it is not read.",
+                f"{location}: texts like {examples} are names of the book's {field}s with other "
+                f"text around them. With this setting, {NAME} is the name, and the text around it "
+                "is not read.",
                 f"{head.table}\n{setting(f'{field}_spelling', pattern)}",
             )
 
@@ -425,14 +438,14 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 
 
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
-    """Return the pattern of most of these texts, or an empty string."""
+    """Return the spelling that most of these texts have, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
-    for number in (0, 1):  # one text around all names, then any text
-        # A text counts once for each pattern, and the order must not depend on hashes.
+    for number in (0, 1):  # the same text around all names, then any text
+        # Each text counts once for a pattern, and the order does not depend on hashes.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
-        # One name alone may have a text beside it by chance, if no space is between them.
+        # A single name may have text next to it by chance, if there is no space between them.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
         if is_sure and count > _MOST * len(unknown):
             return pattern
@@ -440,13 +453,17 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield the spellings of a text around each name in it: with its other text, and with any."""
+    """Yield for each name in a text its exact spelling, and the spelling with any other text."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
         name = text[first.start() : last.end()]
-        is_thing = any(mark in before + after for mark in f"{NAME}{ANY}")
-        if known.has(field, name) and not is_thing and not _OTHER_THING.search(before + after):
+        has_placeholder = any(mark in before + after for mark in f"{NAME}{ANY}")
+        if (
+            known.has(field, name)
+            and not has_placeholder
+            and not _OTHER_THING.search(before + after)
+        ):
             general = f"{_AROUND.sub(ANY, before)}{NAME}{_AROUND.sub(ANY, after)}"
             yield f"{before}{NAME}{after}", general
 
@@ -467,9 +484,9 @@ def plain_rows(
     read. None means that all rows are read.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
-    amount = columns[layer.terms[0].place]
+    amount = columns[layer.terms[0].column]
     # A header that is repeated on each page is not a row. Its amount is the title.
-    is_title = pc.equal(amount, head.titles[layer.terms[0].place])
+    is_title = pc.equal(amount, head.titles[layer.terms[0].column])
     is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
         is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
@@ -502,83 +519,97 @@ def plain_rows(
     }
 
 
-def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and the decimals that each was written with."""
-    mark = _MARKS[decimals]
-    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
-    point = pc.find_substring(texts, ".")
-    has_part = pc.greater_equal(point, 0)
-    part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
-    plain = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # To choose between two texts is to copy them all, so it is done where there is a choice.
-    if not pc.all(has_part).as_py():
-        plain = pc.if_else(has_part, plain, texts)
-    is_less_zero = pc.equal(plain, "-0")
-    if pc.any(is_less_zero).as_py():
-        plain = pc.if_else(is_less_zero, "0", plain)
-    return plain, pc.if_else(has_part, part, 0).cast(pa.int32())
-
+_BATCH = 50_000  # rows
 
 _OTHER_DATE = "another date"
 
 # The errors that programs show for a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
 
-_ASSET = FIELDS.index("asset")
+_BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SheetReading:
-    """One sheet while it is read, and what came of its rows; `days` are the dates of its rows.
+    """One sheet to read, with everything that was decided about it.
 
-    `labels` are the names that rows take from above, `totals` the lines that add up others;
-    `seen_names` are all names in its cells, folded, once such a line asks for them. `headings` are
-    the rows above its header, which are repeated on every page. `renames` take by field the names
-    out of the text around them.
+    `number` is the number of its file, `days` has the date of each row of the sheet, and `undated`
+    the rows whose date cannot be read. Only rows of `day` are read, unless it is None. `headings`
+    are the rows above the header, which a report repeats on every page. `renames` remove the text
+    around the names of a field.
     """
 
-    number: int
-    grid: Grid
-    head: Header
+    body: LedgerBody
     fields: tuple[str, ...]
     amounts: AmountReader
     labels: RowLabels
-    merged: MergedCells
     days: Sequence[date | None]
     undated: frozenset[int]
     day: date | None
     context: ReadingContext
-    place: str
-    lines: LedgerRows
-    used: int = 0
-    rejected: list[RejectedRow] = dataclasses.field(default_factory=list)
-    skipped: Counter[str] = dataclasses.field(default_factory=Counter)
-    totals: list[SumLine] = dataclasses.field(default_factory=list)
-    seen_names: set[str] = dataclasses.field(default_factory=set)
+    location: str
+    number: int = 0
     headings: frozenset[str] = frozenset()
     renames: Mapping[str, Rename] = dataclasses.field(default_factory=dict)
     notices: list[Notice] = dataclasses.field(default_factory=list)
     unused: list[Unused] = dataclasses.field(default_factory=list)
 
+    @property
+    def head(self) -> Header:
+        """The header of the sheet."""
+        return self.body.head
 
-def read_rows(reading: SheetReading) -> None:
-    """Read every row of a sheet, with one amount for each layer."""
+    @property
+    def grid(self) -> Grid:
+        """The cells of the sheet."""
+        return self.body.grid
+
+
+@dataclass(slots=True)
+class BodyRows:
+    """The rows of a sheet: how many are used, the rejected ones, and how many each reason skips.
+
+    `lines` has the used rows of all sheets. `totals` are the total lines whose amount can be read.
+    """
+
+    lines: LedgerRows
+    used: int = 0
+    rejected: list[RejectedRow] = dataclasses.field(default_factory=list)
+    skipped: Counter[str] = dataclasses.field(default_factory=Counter)
+    totals: list[SumLine] = dataclasses.field(default_factory=list)
+
+    def use(self, columns: Mapping[str, Any]) -> None:
+        """Add used rows by the columns of `LINES`."""
+        self.lines.add_all(columns)
+        self.used += len(columns["line"])
+
+
+def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
+    """Read every row of a sheet, with one amount for each layer, and add used rows to `lines`.
+
+    Adds notices and skipped rows to the lists of `reading`.
+    """
+    found = BodyRows(lines)
     for layer in reading.head.layers:
-        for row in _read_plain_rows(reading, layer):
-            _read_row(reading, row, layer)
-    if reading.totals:
-        rows = reading.lines.table
+        numbers = _read_plain_rows(reading, layer, found)
+        # The cells of all rows at once would take a gigabyte for a million rows.
+        size = len(numbers) if reading.grid.merged else _BATCH
+        for start in range(0, len(numbers), max(size, 1)):
+            _read_rows(reading, layer, _table(reading, layer, numbers[start : start + size]), found)
+    if found.totals:
+        rows = lines.table
         own = rows.filter(pc.equal(rows["file"], reading.number))
-        reading.notices += check_totals(reading.totals, own, reading.place)
-    reading.unused += [
-        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
-        for reason, number in sorted(reading.skipped.items())
+        reading.notices.extend(check_totals(found.totals, own, reading.location))
+    reading.unused.extend(
+        Unused(reading.location, FilePart.ROW, "", reason, "low", number)
+        for reason, number in sorted(found.skipped.items())
         if reason != _OTHER_DATE
-    ]
+    )
+    return found
 
 
-def _read_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
-    """Read the rows that can be read as columns. Return the other rows, to be read one by one."""
+def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
+    """Read the rows of a text file that need no checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
     is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
@@ -592,116 +623,139 @@ def _read_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
         ]
     decimals = reading.amounts.rules.decimals or Decimals.POINT
     rows, columns = plain_rows(grid.rows, head, layer, decimals, is_read)
-    for name, rename in reading.renames.items():
-        columns[name] = rename_all(columns[name], rename)
+    for name in FIELDS:
+        columns[name] = rename_all(columns[name], reading.renames.get(name))
     columns["file"] = pa.repeat(reading.number, len(rows))
     columns["line"] = pc.add(rows, grid.line(0))
-    reading.lines.add_all(columns)
-    reading.used += len(rows)
-    is_left = np.ones(len(numbers), bool)
-    is_left[rows.to_numpy() - numbers.start] = False
-    others: list[int] = (np.flatnonzero(is_left) + numbers.start).tolist()
+    found.use(columns)
+    others: list[int] = np.setdiff1d(numbers, rows, assume_unique=True).tolist()
     return others
 
 
-def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
-    cells = reading.grid.rows[row]
-    names, skipped = _names(reading, row, cells, layer)
-    if skipped:
-        reading.skipped[skipped] += 1
-        if skipped == "total line":
-            _keep_total(reading, row, cells, layer)
-        return
-    amount, raw = _amount(reading, row, names, layer), _raw(reading, row, layer)
-    line = reading.grid.line(row)
-    if isinstance(amount, str):
-        if amount == BLANK and _may_be_blank(reading):
-            reading.skipped["blank amount"] += 1
-            return
-        if amount == BLANK and not reading.grid.is_blank_sure:
-            amount += ", or an error that this format does not show: save the ledger as xlsx"
-        reading.rejected.append(RejectedRow(names, raw, amount, reading.number, line))
-        return
-    asset = names[_ASSET]
-    if amount.unit and fold(amount.unit) != fold(asset):
-        factor = reading.head.words.factor_of(amount.unit)
-        words_ = f"the amount is written in {amount.unit} in a row of {asset}; it was "
-        words_ += f"multiplied by {factor}" if factor not in ("", "1") else "used"
-        reading.notices.append(Notice("medium", words_, f"{reading.place}:{line}", raw))
-        amount = add_up([amount], Decimal(factor)) if factor else amount
-    reading.lines.add(names, amount, reading.number, line)
-    reading.used += 1
+def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
+    """Return rows of a sheet with `number`, `line`, `cells` and their name for each field.
+
+    `number` counts from 0, and `line` is the number that programs show.
+    """
+    cells = [reading.grid.rows[row] for row in numbers]
+    columns = {
+        "number": numbers,
+        "line": list(map(reading.grid.line, numbers)),
+        "cells": pd.Series(cells, dtype=object),
+    }
+    names = {name: _names_of(reading, layer, numbers, cells, name) for name in FIELDS}
+    return pd.DataFrame(columns | names, dtype=object)
 
 
-def _may_be_blank(reading: SheetReading) -> bool:
-    """Return whether a blank amount is left out: where it is settled, or of one among several."""
-    # Of a column for each venue most cells of a row are blank: nothing is held there.
-    may_be = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
-    return may_be and reading.grid.is_blank_sure
-
-
-def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
-    """Keep a total line if its amount can be read."""
-    texts = (as_text(cell).strip() for cell in cells)
-    text = next((t for t in texts if reading.head.words.total_name(t) is not None), "")
-    amount = reading.amounts.read(cells, layer)
-    if isinstance(amount, Amount) and len(reading.head.layers) == 1:
-        group = fold(reading.head.words.total_name(text) or "")
-        line = reading.grid.line(row)
-        reading.totals.append(SumLine(line=line, text=text, group=group, amount=amount))
-
-
-def _names(
-    reading: SheetReading, row: int, cells: Row, layer: Layer
-) -> tuple[tuple[str, ...], str]:
-    """Return the names of a row by field, and why it is skipped, if it is."""
-    reason = _reason_of_cells(reading, row, cells)
-    if reason:
-        return (), reason
+def _names_of(
+    reading: SheetReading, layer: Layer, numbers: Sequence[int], cells: Sequence[Row], field: str
+) -> Texts:
+    """Return the name of a field in each row, without the text around it."""
     head = reading.head
-    stated = {**head.names, **layer.names, **reading.labels.names.get(row, {})}
-    names = tuple(stated.get(name) or _name_of(reading, row, cells, name) for name in FIELDS)
-    if _is_total_row(reading, cells):
-        return names, "total line"
-    if _is_of_page(reading, cells, layer, names[_ASSET]):
-        return names, "page header"
-    has_amount = any(
-        (len(cells) > place and cells[place] != "") or (row, place) in reading.grid.errors
-        for place in head.amount_columns
+    column = head.columns.get(field)
+    names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
+    if column is not None and not names.any():
+        names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
+        # If a sheet has merged cells, `numbers` are all of its rows.
+        for block, text in merged_blocks(reading.grid, head, column):
+            names[block] = np.where(names[block] == "", text, names[block])
+        names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
+    if field not in reading.labels.names:
+        return names
+    above = reading.labels.names[field][np.array(numbers, int) - head.body]
+    return np.where(above != "", above, names)
+
+
+def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
+    """Use, skip or reject each of these rows. The first reason that holds counts."""
+    read = partial(reading.amounts.read_all, layer)
+    rows["amount"] = read(rows["cells"], repeat(""))
+    rows["reason"] = _first_reasons(rows, _skip_reasons(reading, rows))
+    found.skipped.update(rows["reason"][rows["reason"] != ""])
+    if len(reading.head.layers) == 1:
+        found.totals += _total_lines(reading, rows[rows["reason"] == "total line"])
+    rows = rows[rows["reason"] == ""].copy()
+    if reading.head.unit is not None:  # the word for a unit may be the asset
+        rows["amount"] = read(rows["cells"], rows["asset"])
+    rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
+    is_blank = rows["reason"] == BLANK
+    # In a sheet with a column for each venue, most cells are blank, because nothing is held there.
+    may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
+    if not reading.grid.is_blank_sure:
+        rows.loc[is_blank, "reason"] += _BLANK_UNSURE
+    elif may_be_blank:
+        found.skipped.update(repeat("blank amount", is_blank.sum()))
+        rows = rows[~is_blank]
+    is_used = rows["reason"] == ""
+    found.rejected += [
+        RejectedRow(
+            tuple(row[name] for name in FIELDS),
+            _raw(reading, layer, row),
+            row["reason"],
+            reading.number,
+            row["line"],
+        )
+        for row in rows[~is_used].to_dict("records")
+    ]
+    _use_rows(reading, layer, rows[is_used], found)
+
+
+def _first_reasons(rows: pd.DataFrame, reasons: Iterable[Texts]) -> Texts:
+    """Return for each row the first of its reasons that is not an empty string."""
+    return reduce(
+        lambda first, reason: np.where(first == "", reason, first),
+        reasons,
+        np.full(len(rows), "", object),
     )
-    is_named = "asset" in head.columns and bool(names[_ASSET]) and not is_date(names[_ASSET])
-    if not has_amount and not is_named:
-        return names, "title or note"
-    if reading.day is not None and reading.days[row] not in (None, reading.day):
-        return names, _OTHER_DATE
-    return names, _row_word(head, cells, head.shape.skip_rows, is_listed=True)
 
 
-def _row_word(
-    head: Header, cells: Row, words: Mapping[str, Sequence[str]], *, is_listed: bool
-) -> str:
-    """Return the first word of a row that recon.toml lists, or does not list, by its column."""
-    for title, column in head.rows.items():
-        word = text_at(cells, column)
-        if (fold(word) in map(fold, words.get(title, ()))) == is_listed:
-            return f"{title!r} says {(word if is_listed else word[:40])!r}"
-    return ""
+def _if(conditions: Iterable[bool], reason: str) -> Texts:
+    """Return a reason for the rows that have a condition, and an empty string for the others."""
+    return np.where(np.fromiter(conditions, bool), reason, "")
 
 
-def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
-    """Return the reason to skip a row regardless of its names, or an empty string."""
-    head = reading.head
-    if all(cell in ("", None) for cell in cells):
-        return "blank line"
-    if row in reading.labels.label_rows:
-        return "name of a group"
-    place = head.columns["amount"]
-    is_title = len(cells) > place and cells[place] == head.titles[place]
-    return "header repeated" if is_title and _is_header(head, cells) else ""
+def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
+    """Yield each reason to skip rows, for all rows at once."""
+    head, cells, assets = reading.head, rows["cells"], rows["asset"]
+    yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
+    if reading.labels.is_label is not None:
+        is_label = reading.labels.is_label[np.array(rows["number"], int) - head.body]
+        yield _if(is_label, "name of a group")
+    yield _if(map(partial(_repeats_header, head), cells), "header repeated")
+    is_sum = partial(is_total, head, reading.context.known, is_name=reading.body.has_name)
+    yield _if(
+        map(cache(is_sum), map(first_text, cells), _texts(cells, head.columns.get("asset"))),
+        "total line",
+    )
+    is_heading = partial(_is_page_heading, reading.headings)
+    yield _if(map(is_heading, cells, rows["amount"], assets), "page header")
+    is_named = assets.map(cache(lambda name: name != "" and not is_date(name)))
+    has_amount = map(partial(_has_amount_cell, reading), rows["number"], cells)
+    is_note = ~np.fromiter(has_amount, bool) & ~(is_named.astype(bool) & ("asset" in head.columns))
+    yield _if(is_note, "title or note")
+    if reading.day is not None:
+        days = (reading.days[row] for row in rows["number"])
+        yield _if((day not in (None, reading.day) for day in days), _OTHER_DATE)
+    yield from _row_words(head, cells, head.shape.skip_rows, is_listed=True)
 
 
-def _is_header(head: Header, cells: Row) -> bool:
-    return [fold(as_text(cell)) for cell in cells] == [fold(title) for title in head.titles]
+def _texts(cells: Iterable[Row], column: int | None) -> Texts:
+    """Return the texts of a column without spaces around them."""
+    return _array(text_at(row, column) for row in cells)
+
+
+def _repeats_header(head: Header, cells: Row) -> bool:
+    column = head.columns["amount"]
+    is_title = len(cells) > column and cells[column] == head.titles[column]
+    return is_title and [fold(as_text(cell)) for cell in cells] == [*map(fold, head.titles)]
+
+
+def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
+    """Return whether some cell of the amounts is not blank, or is an error."""
+    return any(
+        (len(cells) > column and cells[column] != "") or (row, column) in reading.grid.errors
+        for column in reading.head.amount_columns
+    )
 
 
 def heading_of(cells: Row) -> str:
@@ -709,67 +763,55 @@ def heading_of(cells: Row) -> str:
     return without_digits(" ".join(filter(None, map(str.strip, map(as_text, cells)))))
 
 
-def _is_of_page(reading: SheetReading, cells: Row, layer: Layer, asset: str) -> bool:
+def _is_page_heading(
+    headings: Collection[str], cells: Row, amount: Amount | str, asset: str
+) -> bool:
     """Return whether a row is the heading of a page, which a report repeats among its rows."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
-    pairs = (f"{first} {second}" for first, second in pairwise(texts))
-    has_number = any(map(is_page_number, (*texts, *pairs)))
-    is_repeated = heading_of(cells) in reading.headings
-    if not has_number and not is_repeated:
-        return False
-    # `Page 2` in two cells may put the 2 below the amounts, but then nothing names an asset.
-    is_amount = isinstance(reading.amounts.read(cells, layer), Amount)
-    return not is_amount or (has_number and (is_repeated or not asset))
+    has_number = any(map(is_page_number, chain(texts, map(" ".join, pairwise(texts)))))
+    is_repeated = heading_of(cells) in headings
+    if isinstance(amount, str):
+        return has_number or is_repeated
+    # If `Page 2` is in two cells, the 2 may be in the column of the amounts, but then the row does
+    # not have an asset.
+    return has_number and (is_repeated or not asset)
 
 
-def _is_total_row(reading: SheetReading, cells: Row) -> bool:
-    """Return whether a row is a total line."""
-    asset = text_at(cells, reading.head.columns.get("asset"))
-    known, is_name = reading.context.known, partial(_is_seen, reading)
-    return is_total(reading.head, known, first_text(cells), asset, is_name)
+def _row_words(
+    head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
+) -> Iterator[Texts]:
+    """Yield by column the words of rows that recon.toml lists, or does not list, as reasons."""
+    before = "" if is_listed else "recon.toml does not say whether a row counts if "
+    for title, column in head.rows.items():
+        listed = {*map(fold, words.get(title, ()))}
+        yield _array(
+            f"{before}{title!r} says {(word if is_listed else word[:40])!r}"
+            if (fold(word) in listed) == is_listed
+            else ""
+            for word in _texts(cells, column)
+        )
 
 
-def _is_seen(reading: SheetReading, name: str) -> bool:
-    """Return whether a name stands in a column of names, as rows above a total have it."""
-    if not reading.seen_names:
-        places = [place for field, place in reading.head.columns.items() if field in FIELDS]
-        rows = reading.grid.rows[reading.head.body :]
-        reading.seen_names |= {fold(text_at(row, place)) for row in rows for place in places}
-    return fold(name) in reading.seen_names
-
-
-def _name_of(reading: SheetReading, row: int, cells: Row, name: str) -> str:
-    """Return the name of a field in a row, without the text around it.
-
-    The name in merged cells is in the first of them.
-    """
-    column = reading.head.columns.get(name)
-    if column is None:
-        return ""
-    text = as_text(cells[column]) if len(cells) > column else ""
-    if not text and (top := reading.merged.top_of(row, column)):
-        text = as_text(reading.grid.rows[top[0]][top[1]])
-    rename = reading.renames.get(name)
-    return rename(text) if rename is not None and text else text
-
-
-def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Layer) -> Amount | str:
-    """Return the amount of a row, or the reason why it cannot be used."""
-    grid, places, cells = reading.grid, reading.head.columns, reading.grid.rows[row]
-    fields = [(name, at) for name, at in places.items() if name != "amount"]
-    for name, where in (*fields, *(("amount", term.place) for term in layer.terms)):
-        if (row, where) in grid.errors:
-            return _reason_of_error(name, grid.errors[row, where])
-    if any(as_text(extra) for extra in cells[len(reading.head.titles) :]):
-        return "the row has more cells than the header"
+def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator[Texts]:
+    """Yield each reason to reject rows, for all rows at once."""
+    head, grid, cells = reading.head, reading.grid, rows["cells"]
+    columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
+    columns += [("amount", term.column) for term in layer.terms]
+    for name, column in columns if grid.errors else ():
+        errors = (grid.errors.get((row, column), "") for row in rows["number"])
+        yield _array(error and _reason_of_error(name, error) for error in errors)
+    is_long = (any(map(as_text, row[len(head.titles) :])) for row in cells)
+    yield _if(is_long, "the row has more cells than the header")
     for name in REQUIRED_NAMES:
-        if name in reading.head.fields and not names[FIELDS.index(name)].strip():
-            return f"the {name} is blank"
-    if word := _row_word(reading.head, cells, reading.head.shape.keep_rows, is_listed=False):
-        return f"recon.toml does not say whether a row counts if {word}"
-    if row in reading.undated:
-        return f"the date {text_at(cells, places['as_of'])[:40]!r} is not understood"
-    return reading.amounts.read(cells, layer, names[_ASSET])
+        if name in head.fields:
+            yield _if((not text.strip() for text in rows[name]), f"the {name} is blank")
+    yield from _row_words(head, cells, head.shape.keep_rows, is_listed=False)
+    if reading.undated:
+        yield _array(
+            f"the date {text[:40]!r} is not understood" if row in reading.undated else ""
+            for row, text in zip(rows["number"], _texts(cells, head.columns["as_of"]), strict=True)
+        )
+    yield _array(amount if isinstance(amount, str) else "" for amount in rows["amount"])
 
 
 def _reason_of_error(name: str, error: str) -> str:
@@ -784,12 +826,40 @@ def _reason_of_error(name: str, error: str) -> str:
     return f"the {name} is an error cell: {error}"[:200]
 
 
-def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
+def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]:
+    """Yield the total lines whose amount can be read."""
+    total_name = reading.head.words.total_name
+    for line, cells, amount in zip(rows["line"], rows["cells"], rows["amount"], strict=True):
+        texts = (as_text(cell).strip() for cell in cells)
+        text = next((t for t in texts if total_name(t) is not None), "")
+        if isinstance(amount, Amount):
+            group = fold(total_name(text) or "")
+            yield SumLine(line=line, text=text, group=group, amount=amount)
+
+
+def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
     """Return the content of the cells of an amount."""
-    cells = reading.grid.rows[row]
-    texts = (
-        reading.grid.errors.get((row, term.place), as_text(cells[term.place]))
-        for term in layer.terms
-        if len(cells) > term.place
-    )
-    return " | ".join(texts)
+    cells, errors = row["cells"], reading.grid.errors
+    places = [term.column for term in layer.terms if len(cells) > term.column]
+    return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
+
+
+def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
+    """Add used rows. An amount in another unit is converted, with a notice."""
+    amounts: list[Amount] = rows["amount"].to_list()
+    for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
+        if not amount.unit or fold(amount.unit) == fold(asset):
+            continue
+        row = rows.iloc[index]
+        factor = reading.head.words.factor_of(amount.unit)
+        used = f"multiplied by {factor}" if factor not in ("", "1") else "used"
+        message = f"the amount is written in {amount.unit} in a row of {asset}; it was {used}"
+        location = f"{reading.location}:{row['line']}"
+        reading.notices.append(Notice("medium", message, location, _raw(reading, layer, row)))
+        if factor:
+            amounts[index] = add_up([amount], Decimal(factor))
+    columns = {name: rows[name].to_list() for name in (*FIELDS, "line")}
+    parts = ("decimals", "is_number", "unit")
+    columns |= {part: [getattr(amount, part) for amount in amounts] for part in parts}
+    columns["amount"] = [amount.text for amount in amounts]
+    found.use({**columns, "file": [reading.number] * len(rows)})

@@ -31,16 +31,8 @@ _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pa
 
 # Characters that are sides only together, and the one that makes an amount negative.
 _PAIRS = {
-    frozenset(pair): pair[1]
-    for pair in (
-        ("l", "s"),
-        ("b", "s"),
-        ("k", "v"),
-        ("a", "v"),
-        ("a", "p"),
-        ("p", "n"),
-        ("1", "-1"),
-    )
+    frozenset((positive, negative)): negative
+    for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
 _DAYS = 1.5  # mean number of dates for each key, from which a ledger has several days
@@ -60,12 +52,12 @@ def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
     """Raise `Ambiguous` if only the export or a name states a dimension that no column states."""
-    where = f"{file} {sheet}".strip()
+    location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
-                f"{where}: its columns are those of an export of {' and '.join(names)}, and the "
+                f"{location}: its columns are those of an export of {' and '.join(names)}, and the "
                 f"book does not know a {dimension} of that name. Write the name in the book.",
                 choices(
                     table,
@@ -77,13 +69,13 @@ def ask_for_scope(
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in missing:
             raise Ambiguous(
-                f"{where}: no column states the {dimension}, and the name contains {name!r}. The "
-                f"ledger may cover only that {dimension}.",
+                f"{location}: no column states the {dimension}, and the name contains {name!r}. "
+                f"The ledger may cover only that {dimension}.",
                 f'{table}\n{setting(dimension, name)}   # or "*", if it covers every {dimension}',
             )
 
 
-def ask_for_asset(body: LedgerBody, where: str) -> None:
+def ask_for_asset(body: LedgerBody, location: str) -> None:
     """Raise `Ambiguous` if the column of the assets seems to be the currency of their prices."""
     head, words = body.head, body.head.words
     index = head.columns.get("asset")
@@ -111,9 +103,9 @@ def ask_for_asset(body: LedgerBody, where: str) -> None:
     asset, currency = head.title_of(best), head.title_of(index)
     titles = [title for title in head.shape.unused if fold(title) != fold(asset)]
     message = (
-        f"{where}: the column {currency!r} has only currencies ({', '.join(currencies[:4])}), and "
-        f"one of them has several values of {asset!r}. So {currency!r} may be the currency of a "
-        f"price, and {asset!r} the asset."
+        f"{location}: the column {currency!r} has only currencies ({', '.join(currencies[:4])}), "
+        f"and one of them has several values of {asset!r}. So {currency!r} may be the currency of "
+        f"a price, and {asset!r} the asset."
     )
     line = setting("asset", asset)
     if shares[best] > _MOST or any(words.is_title(title, "figure") for title in head.titles):
@@ -143,7 +135,7 @@ def question_of_columns(
     context: ReadingContext,
     *,
     file: str,
-    where: str,
+    location: str,
 ) -> Ambiguous:
     """Return one question about all columns that a person must explain."""
     head = body.head
@@ -154,14 +146,14 @@ def question_of_columns(
         # The title of a field may be a name, too.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
-            f"{where}: cannot tell what these columns contain: {samples[:1500]}. Their titles are "
-            f"names of a {dimension}, and no column states the {dimension}. Each of them seems to "
-            f"contain the amounts of one {dimension}.",
+            f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
+            f"are names of a {dimension}, and no column states the {dimension}. Each of them seems "
+            f"to contain the amounts of one {dimension}.",
             f"{heading('file', name_pattern(file))}\n{setting('columns_are', dimension)}\n"
             f"label_columns = {quote_list(titles)}",
         )
     lines, meanings = _settlement_of(asked, body, missing, context)
-    message = f"{where}: cannot tell what these columns state about the amounts: "
+    message = f"{location}: cannot tell what these columns state about the amounts: "
     message += f"{'; '.join(meanings)[:2000]}."
     if missing:
         message += f" The ledger has no column for {', '.join(missing)}. Without it, the comparison"
@@ -394,16 +386,16 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
             yield f"{name} = {{ {tables} }}"
 
 
-def ask_for_words(body: LedgerBody, where: str) -> str:
+def ask_for_words(body: LedgerBody, location: str) -> str:
     """Return the only word of the sign column that is not in recon.toml, or an empty string.
 
     Raises `Ambiguous` if recon.toml does not explain several words of the sign column, a unit, or
     a word of a column that says which rows count.
     """
     head = body.head
-    positive = "" if head.sign is None else _ask_for_signs(body, head.sign, where)
+    positive = "" if head.sign is None else _ask_for_signs(body, head.sign, location)
     if head.unit is not None:
-        _ask_for_units(body, head.unit, where)
+        _ask_for_units(body, head.unit, location)
     new: _RowWords = {}
     for title, index in head.rows.items():
         named = [*head.shape.keep_rows.get(title, ()), *head.shape.skip_rows.get(title, ())]
@@ -417,7 +409,7 @@ def ask_for_words(body: LedgerBody, where: str) -> str:
     shown = "; ".join(
         f"{_quote_words([*kept, *voids])} of {t!r}" for t, (kept, voids) in new.items()
     )
-    message = f"{where}: recon.toml does not say whether rows with these words count: {shown}."
+    message = f"{location}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
     if void:  # the next question is about the other words
         raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
@@ -430,7 +422,7 @@ def _quote_words(words: Sequence[str]) -> str:
     return ", ".join(repr(word[:40]) for word in words[:_MOST_WORDS])
 
 
-def _ask_for_signs(body: LedgerBody, column: int, where: str) -> str:
+def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
     """Return the only word that is not in recon.toml. Raise `Ambiguous` if there are several."""
     head, shape = body.head, body.head.shape
     title = head.title_of(column)
@@ -453,13 +445,13 @@ def _ask_for_signs(body: LedgerBody, column: int, where: str) -> str:
         sign = UnknownColumn(column, title, "text", tuple(words))
         lines = _sign_lines(sign, head.words) or [*lines, *guesses]
     raise Ambiguous(
-        f"{where}: recon.toml does not say whether these words of the column {title!r} make an "
+        f"{location}: recon.toml does not say whether these words of the column {title!r} make an "
         f"amount negative: {_quote_words(unknown)}.",
         "\n".join([head.table, *lines]),
     )
 
 
-def _ask_for_units(body: LedgerBody, column: int, where: str) -> None:
+def _ask_for_units(body: LedgerBody, column: int, location: str) -> None:
     """Raise `Ambiguous` if recon.toml does not state the factor of a unit."""
     head = body.head
     assets = _assets_of(body, column)
@@ -480,7 +472,7 @@ def _ask_for_units(body: LedgerBody, column: int, where: str) -> None:
         factors |= {word: factor or "1" for word, factor in known.items()}
     title = head.title_of(column)
     raise Ambiguous(
-        f"{where}: recon.toml does not say which factors these units of the column {title!r} "
+        f"{location}: recon.toml does not say which factors these units of the column {title!r} "
         f"have: {_quote_words(listed)}. Correct the factors that are wrong.",
         f"{head.table}\n{setting('unit_column', title)}\n{mark}{_unit_words(factors)}",
     )

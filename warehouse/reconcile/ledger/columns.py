@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,6 +99,7 @@ class LedgerBody:
     head: Header
     known: KnownNames
     _rows: dict[int, pa.Array] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
         """Return the rows of each common value, the number of values, and the number of rows."""
@@ -134,6 +135,14 @@ class LedgerBody:
         keys = table.group_by(names).aggregate([]).num_rows
         dated = table.append_column("date", self.column(column))
         return float(dated.group_by([*names, "date"]).aggregate([]).num_rows / max(keys, 1))
+
+    def has_name(self, name: str) -> bool:
+        """Return whether some cell in a column of names is this name."""
+        if not self._names:
+            columns = [column for key, column in self.head.columns.items() if key in FIELDS]
+            texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
+            self._names.update(map(fold, texts))
+        return fold(name) in self._names
 
     def _all(self, column: int) -> pa.Array:
         start = self.head.body
@@ -206,7 +215,7 @@ def has_amounts(rows: Iterable[Sequence[object]]) -> bool:
     return any({"number", "text"} <= found for found in kinds)
 
 
-def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
+def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
     """Yield the rows above the header. The severity is higher if they have amounts."""
     filled = [row for row in range(head.row) if first_text(grid.rows[row])]
     if not filled:
@@ -218,7 +227,7 @@ def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
     texts = " | ".join(filter(None, map(as_text, rows[0])))[:60]
     reason = "it is" if first == last else "they are"
     reason += f" above the header, and rows above the header are not read: {texts}"
-    yield Unused(where, FilePart.ROW, name, reason, severity, len(rows))
+    yield Unused(location, FilePart.ROW, name, reason, severity, len(rows))
 
 
 def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
@@ -229,7 +238,7 @@ def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -
 
 
 def unused_columns(
-    body: LedgerBody, missing: Sequence[str], where: str
+    body: LedgerBody, missing: Sequence[str], location: str
 ) -> tuple[list[Unused], list[UnknownColumn]]:
     """Return the columns that are not used, and the columns that a person must explain.
 
@@ -247,7 +256,7 @@ def unused_columns(
         if not reason:
             asked.append(column)
         elif title or column.kind:
-            unused.append(Unused(where, FilePart.COLUMN, repr(column.title), reason))
+            unused.append(Unused(location, FilePart.COLUMN, repr(column.title), reason))
     return unused, asked
 
 
@@ -428,6 +437,8 @@ def is_factor(text: str) -> bool:
         value = exact(text.replace(" ", "").replace(",", "").replace("'", ""))
     except ArithmeticError:
         return False
+    if not value.is_finite():  # a cell like `inf` or `nan`
+        return False
     is_digit = abs(value) <= _LARGEST_DIGIT
     if value == value.to_integral_value() and (is_digit or int(value) in _YEARS):
         return True
@@ -483,7 +494,7 @@ def _kind(cell: object) -> str:
 
 
 def rows_of_other_dates(
-    body: LedgerBody, days: Sequence[date | None], day: date | None, where: str
+    body: LedgerBody, days: Sequence[date | None], day: date | None, location: str
 ) -> Iterator[Unused]:
     """Yield the rows of other dates.
 
@@ -496,20 +507,17 @@ def rows_of_other_dates(
     if day is None or not stated - {day}:
         return
     columns = [head.columns[field] for field in FIELDS if field in head.columns]
-    now: set[tuple[str, ...]] = set()
-    then: set[tuple[str, ...]] = set()
-    number = 0
-    for row, cells in islice(enumerate(rows), head.body, None):
-        key = tuple(as_text(cells[column]) if len(cells) > column else "" for column in columns)
-        is_other = days[row] not in (None, day)
-        number += is_other
-        (then if is_other else now).add(key)
+    is_other = [row_day not in (None, day) for row_day in days[head.body :]]
+    keys: tuple[set[tuple[str, ...]], set[tuple[str, ...]]] = (set(), set())
+    for cells, other in zip(islice(rows, head.body, None), is_other, strict=True):
+        keys[other].add(tuple(as_text(cells[at]) if len(cells) > at else "" for at in columns))
+    (now, then), number = keys, sum(is_other)
     lost = len(then - now)
     title = head.titles[head.columns["as_of"]]
     repeats = 2 * len(now & then) > len(now)
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
-            f"{where}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
+            f"{location}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
             f"other days than {day}. Without them, {lost} of {len(now | then)} positions have no "
             "row. The column may be the date of the last movement.",
             choices(
@@ -521,4 +529,4 @@ def rows_of_other_dates(
     reason = f"another date than {day} in {title!r}"
     if lost:
         reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
-    yield Unused(where, FilePart.ROW, "", reason, "medium" if lost else "low", number)
+    yield Unused(location, FilePart.ROW, "", reason, "medium" if lost else "low", number)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache, partial
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -13,11 +14,13 @@ import pyarrow.compute as pc
 from warehouse.exact import plain
 from warehouse.reconcile.ledger.amounts import (
     BLANK,
+    DECIMAL_MARKS,
     NEEDS_WORD,
     Rules,
     add_up,
     evidence,
     footnote_mark,
+    is_plain,
     negate,
     read,
     taken_apart,
@@ -38,16 +41,16 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 
 def telling_cells(cells: pa.Array) -> list[str]:
-    """Return the few texts of a column that say how its amounts are written, in their order."""
-    # Of plain ones the first of each kind is enough, for the others say the same: one that both
-    # conventions can read, and one that only the point, or only the comma, can explain.
+    """Return the few texts of a column that show how its amounts are written, in their order."""
+    # The first plain text of each kind is enough, because the others of its kind show the same. The
+    # kinds: both conventions can read it, only a point explains it, or only a comma does.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
-    for decimals, mark in _MARKS.items():
+    for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # whole numbers, which are plain with points too
+            continue  # all are whole numbers, which are plain with points too
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
@@ -57,19 +60,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return which texts are amounts in plain digits with these decimals."""
-    matches = pc.match_substring_regex(cells, f"^{_WHOLE}(?:[{_MARKS[decimals]}][0-9]+)?$")
-    return pc.and_(matches, pc.less_equal(pc.binary_length(cells), _LONGEST))
-
-
-_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
-
-_LONGEST = 400
-
-_WHOLE = "-?(?:0|[1-9][0-9]*)"
-
-# What the other convention reads as thousands, so that it says nothing of the column.
+# An amount that the other convention reads as thousands, so it does not show the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
 _CENTS = Decimal("0.01")
@@ -77,7 +68,7 @@ _CENTS = Decimal("0.01")
 _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
-def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Notice]]:
+def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
     """Return the factor of the amounts of a sheet, and notices about it.
 
     Raises `Ambiguous` if a title states the smallest unit of one asset, and the sheet has several.
@@ -85,12 +76,12 @@ def unit_of(grid: Grid, body: LedgerBody, place: str) -> tuple[Decimal, list[Not
     head = body.head
     unit, source = _stated_unit(grid, body)
     if head.shape.unit is None and 0 < unit < 1:
-        _ask_for_unit(body, unit, source, place)
-    return unit, [] if unit == 1 else [_notice(unit, source, head, place)]
+        _ask_for_unit(body, unit, source, location)
+    return unit, [] if unit == 1 else [_notice(unit, source, head, location)]
 
 
 def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
-    """Return a unit and what says it."""
+    """Return the unit of a sheet, and its source: recon.toml, or the text that states it."""
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
@@ -106,32 +97,32 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
 
 
 def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
-    """Yield the texts at the end of a sheet that are alone in their rows and name nothing."""
+    """Yield the texts at the end of a sheet that are alone in their rows and are not names."""
     for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
         texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
         if len(texts) == 1 and not body.known.dimension_of(texts[0]):
             yield texts[0]
 
 
-def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, place: str) -> None:
+def _ask_for_unit(body: LedgerBody, unit: Decimal, source: str, location: str) -> None:
     head = body.head
     at = head.columns.get("asset")
     assets = [asset for asset in body.counts(at)[0] if asset] if at is not None else []
     is_cents = unit == _CENTS and all(head.words.is_cell(asset, "currency") for asset in assets)
     if len(assets) > 1 and not is_cents:
         raise Ambiguous(
-            f"{place}: {source} says the smallest unit of one asset, and the amounts are of "
-            f"several ({', '.join(assets[:4])}).",
+            f"{location}: {source} states the smallest unit of one asset, and the ledger has "
+            f"several assets ({', '.join(assets[:4])}).",
             choices(head.table, setting("unit", plain(unit)), setting("unit", "one")),
         )
 
 
-def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
+def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
     return Notice(
         "medium",
-        f"each amount was multiplied by {unit:,f}, as {source} says; where that is wrong, write "
-        f"{setting('unit', 'one')} under {head.table} in recon.toml",
-        place,
+        f"each amount was multiplied by {unit:,f}, as {source} says. If that is wrong, add "
+        f"{setting('unit', 'one')} under {head.table} to recon.toml",
+        location,
     )
 
 
@@ -139,7 +130,7 @@ _DECIMAL, _DATES = "decimal", "dates"
 
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# Words in a footnote after which its amounts may have another sign or unit, or are not held.
+# If a footnote has one of these words, its amounts may have another sign or unit, or not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
@@ -148,20 +139,22 @@ _CHANGES = re.compile(
 )
 
 
-def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
-    """Return how the amounts of a sheet are written; what was settled once is used again.
+def rules_of(
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str
+) -> Rules:
+    """Return how the amounts of a sheet are written. An earlier decision is used again.
 
-    Raises `Ambiguous` where the column says nothing, or two things.
+    Raises `Ambiguous` if the column does not show the convention, or shows two.
     """
-    # One amount that only one convention reads settles all the others of its column. Nothing is
-    # guessed from how often a letter occurs: a column of `1.234` alone may be either.
+    # If only one convention can read an amount, the whole column has this convention. The number of
+    # points and commas is not used, because a column with only `1.234` may have either.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(grid, head)
-    _ask_for_footnotes(grid, head, cells, where)
+    _ask_for_footnotes(grid, head, cells, location)
     cells = [without_footnote(cell, footnotes) if isinstance(cell, str) else cell for cell in cells]
     if not word and head.sign is None:
-        _ask_for_negative_word(cells, head, where)
+        _ask_for_negative_word(cells, head, location)
     if head.shape.decimals:
         return Rules(head.shape.decimals, word, footnotes)
     sure, unsure = evidence(cells, word)
@@ -169,9 +162,9 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     if len(sure) > 1:
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
-            f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
-            f"{' and one with a decimal '.join(rule.value for rule in sure)}. The amounts that are "
-            "not written in the way that you choose are rejected.",
+            f"{location}: the amounts are written in two ways, {examples}: one with a decimal "
+            f"{' and one with a decimal '.join(rule.value for rule in sure)}. Amounts that are not "
+            "written in the way that you choose will be rejected.",
             choices(head.table, *_DECIMAL_LINES),
         )
     if sure:
@@ -182,15 +175,15 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         return Rules(Decimals(settled[_DECIMAL]), word, footnotes)
     if unsure:
         raise Ambiguous(
-            f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
-            "other amount of the column settles it.",
+            f"{location}: {unsure!r} can have a decimal point or a decimal comma, and no other "
+            "amount of the column shows which it is.",
             choices(head.table, *_DECIMAL_LINES),
         )
     return Rules(None, word, footnotes)
 
 
-def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where: str) -> None:
-    """Raise `Ambiguous` if amounts have marks behind them that seem to refer to footnotes."""
+def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], location: str) -> None:
+    """Raise `Ambiguous` if amounts have marks after them that seem to refer to footnotes."""
     found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
     settled = head.shape.footnotes
     if found.keys() <= set(settled):
@@ -199,13 +192,13 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], where:
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
-    # A footnote may say that an amount is in thousands, or owed. A letter may say that by itself.
+    # A footnote may mean that an amount is in thousands, or owed. So may a letter by itself.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
-    words = (
-        f"{where}: amounts like {examples} have a mark behind them, which seems to refer to a "
+    message = (
+        f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
         f"footnote.{explained} With this setting, the amounts are read without the mark."
     )
-    raise Ambiguous(words, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
+    raise Ambiguous(message, f"{head.table}\n{line}" if is_harmless else choices(head.table, line))
 
 
 def _footnote(grid: Grid, mark: str) -> str:
@@ -222,41 +215,41 @@ def _is_letter(mark: str) -> bool:
     return any(letter.isalpha() for letter in mark)
 
 
-def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
+def _ask_for_negative_word(cells: Sequence[object], head: Header, location: str) -> None:
     """Raise `Ambiguous` if amounts have CR or DR next to them."""
     example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
     if example is not None:
         raise Ambiguous(
-            f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and it is not known "
-            "which of them makes an amount negative.",
+            f"{location}: amounts like {as_text(example)[:40]!r} say CR or DR, and the file does "
+            "not show which of them makes an amount negative.",
             choices(head.table, 'negative_word = "CR"', 'negative_word = "DR"'),
         )
 
 
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
-    """Return the cells that say how amounts are written."""
+    """Return the cells that show how amounts are written."""
     cells: list[object] = []
-    for place in head.amount_columns:
+    for column in head.amount_columns:
         if isinstance(grid.rows, Cells):
-            cells += telling_cells(grid.rows.column(place).slice(head.body))
+            cells += telling_cells(grid.rows.column(column).slice(head.body))
         else:
-            cells += [row[place] for row in grid.rows[head.body :] if len(row) > place]
+            cells += [row[column] for row in grid.rows[head.body :] if len(row) > column]
     return cells
 
 
 def dates_of(
-    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str, day: date
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str, day: date
 ) -> tuple[Sequence[date | None], frozenset[int]]:
-    """Return the date of every row, None where it states none, and rows of an unreadable date.
+    """Return the date of every row, or None, and the rows whose date cannot be read.
 
-    `day` is that of the book. A date that is not understood is not the same as none: it may be of
-    another day. Raises `Ambiguous` where 01/02/2026 may be January or February, and where no date
-    is understood.
+    A row whose date cannot be read may be of another day, so it is not the same as a row without a
+    date. `day` is the day of the book. Raises `Ambiguous` if 01/02/2026 may be in January or in
+    February, and if no date can be read.
     """
-    place = head.columns.get("as_of")
-    if place is None:
+    column = head.columns.get("as_of")
+    if column is None:
         return [None] * len(grid.rows), frozenset()
-    cells = _column(grid, place)
+    cells = _column(grid, column)
     order = head.shape.dates or order_of(dict.fromkeys(cells[head.body :]))
     settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
@@ -264,8 +257,8 @@ def dates_of(
     if order == "?":
         example = next(cell for cell in cells[head.body :] if order_of([cell]) == "?")
         raise question_of_order(
-            f"{where}: the date {example!r} may begin with the day or with the month, and no other "
-            "date of the column settles it.",
+            f"{location}: the date {example!r} may begin with the day or with the month, and no "
+            "other date of the column shows which it is.",
             list(dict.fromkeys(cells[head.body :])),
             head.table,
             day,
@@ -273,41 +266,41 @@ def dates_of(
     if order:
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
-    odd = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
-    rows = (
-        [row for row, cell in enumerate(cells) if row >= head.body and cell in odd] if odd else []
-    )
+    invalid = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
+    rows = [row for row, cell in enumerate(cells) if row >= head.body and cell in invalid]
     if rows and not any(dates[cell] for cell in cells[head.body :]):
-        _ask_for_dates(grid, head, where, [(row, cells[row]) for row in rows])
+        _ask_for_dates(grid, head, location, [(row, cells[row]) for row in rows])
     return [dates[cell] for cell in cells], frozenset(rows)
 
 
-def _ask_for_dates(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
-    """Raise `Ambiguous` for a column without one date, unless only notes stand in it."""
+def _ask_for_dates(
+    grid: Grid, head: Header, location: str, invalid: Sequence[tuple[int, object]]
+) -> None:
+    """Raise `Ambiguous` for a column without any date, unless its texts are only notes."""
     amounts = _column(grid, head.columns["amount"])
-    example = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
+    example = next((cell for row, cell in invalid if as_text(amounts[row]).strip()), None)
     if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
-            f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
-            f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20. If the "
-            "column does not say the day of the ledger, take the line.",
+            f"{location}: the column {title!r} seems to have the date of each row, but its texts "
+            f"are not valid dates, like {as_text(example)[:40]!r}. Write dates as YYYY-MM-DD, for "
+            "example 2026-11-20. If the column does not have the day of the rows, use the line.",
             choices(head.table, 'as_of = ""'),
         )
 
 
-def _column(grid: Grid, place: int) -> list[object]:
+def _column(grid: Grid, column: int) -> list[object]:
     if isinstance(grid.rows, Cells):
-        texts: list[object] = grid.rows.column(place).to_pylist()
+        texts: list[object] = grid.rows.column(column).to_pylist()
         return texts
-    return [row[place] if len(row) > place else "" for row in grid.rows]
+    return [row[column] if len(row) > column else "" for row in grid.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountReader:
-    """How the amounts of a sheet are written: their decimals, their unit, and their columns.
+    """A reader for the amounts of a sheet, with its decimals, its unit and its signs.
 
-    `positive_word` is the only word of the column of signs that recon.toml does not name.
+    `positive_word` is the only word of the sign column that is not in recon.toml.
     """
 
     head: Header
@@ -315,12 +308,25 @@ class AmountReader:
     unit: Decimal = Decimal(1)
     positive_word: str = ""
 
-    def read(self, cells: Row, layer: Layer, asset: str = "") -> Amount | str:
-        """Return the amount of a row, added up of its columns, or why it cannot be used."""
-        # Of free and locked one may be blank: nothing is locked. All of them blank are no zero.
+    def read_all(
+        self, layer: Layer, rows: Iterable[Row], assets: Iterable[str]
+    ) -> list[Amount | str]:
+        """Return the amount of each row, or the reason why it cannot be used.
+
+        Each different cell is parsed once.
+        """
+        parse = lru_cache(maxsize=None, typed=True)(partial(read, rules=self.rules))
+        places = [term.column for term in layer.terms]
+        terms = ([parse(row[at] if len(row) > at else "") for at in places] for row in rows)
+        return list(map(partial(self._add_terms, layer), rows, terms, assets))
+
+    def _add_terms(
+        self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
+    ) -> Amount | str:
+        """Return the sum of the terms of a row, with its unit and its sign."""
+        # One of free and locked may be blank, if nothing is locked. If all are blank, it is not 0.
         parts: list[Amount] = []
-        for term in layer.terms:
-            part = read(cells[term.place] if len(cells) > term.place else "", self.rules)
+        for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
                 parts.append(negate(part) if term.is_negative else part)
             elif part != BLANK or len(layer.terms) == 1:
@@ -343,7 +349,7 @@ class AmountReader:
         return f"the unit {word[:40]!r} is not understood" if factor is None else factor * self.unit
 
     def _apply_sign(self, amount: Amount, cells: Row) -> Amount | str:
-        """Return an amount with the sign that a word beside it says."""
+        """Return an amount with the sign that a word in its row states."""
         word = text_at(cells, self.head.sign)
         is_minus = is_negative(word, self.head)
         if is_minus is None and word and fold(word) == fold(self.positive_word):
@@ -356,7 +362,7 @@ class AmountReader:
 
 
 def is_negative(word: str, head: Header) -> bool | None:
-    """Return whether a word of the column of signs makes an amount negative; None if unknown."""
+    """Return whether a word of the sign column makes an amount negative, or None if unknown."""
     shape, words = head.shape, head.words
     name = fold(word)
     if name in map(fold, shape.negative_words):
@@ -381,7 +387,7 @@ def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
 
 _STATED, _MADE = "stated", "made"
 
-# When a report was made says nothing of the day that it is of.
+# The date on which a report was made does not state the day of its amounts.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
     r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
@@ -392,9 +398,11 @@ _WORDS = re.compile(
 
 
 def title_day(rows: Iterable[Row], day: date) -> date | None:
-    """Return the day that the lines above the header state, or None.
+    """Return the day that the rows above the header state, or None.
 
-    A date beside words like `as of` counts before others; of several, that of the book counts.
+    A date after words like `as of` counts before a date without words. The date on which a report
+    was printed does not count. If several dates count equally, for example of a period, the day of
+    the book is returned if it is one of them, and else the latest date.
     """
     days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
     for row in rows:
@@ -403,16 +411,14 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
             for about, written in _days(cell, label, day):
                 days_by_kind[about].append(written)
             label = as_text(cell) or label
-    # "As of" beats a bare date, a bare date beats "printed on". A report may state several days, of
-    # a period say: that of the book counts if it is among them, else the latest.
     counting = days_by_kind[_STATED] or days_by_kind[""]
     return day if day in counting else max(counting, default=None)
 
 
 def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
-    """Yield the dates in a cell with what is said of each by the words before it.
+    """Yield the dates in a cell, each with the kind of the words before it.
 
-    Of 02/03/2026, which may be two days, that of the book is taken.
+    If a date like 02/03/2026 may be two days, and one of them is the day of the book, yield that.
     """
     if isinstance(cell, date):
         yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
@@ -428,7 +434,7 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
 
 
 def _kind_of_words(words: str) -> str:
-    """Return which kind of words these are; the last ones before a date count."""
+    """Return the kind of the last known word, which is next to the date."""
     kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
     return kinds[-1] if kinds else ""
 
@@ -457,8 +463,8 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}: it was not used, for against another day's book "
-        "it opens what was settled. Put the ledger of the day into the inbox, or take this one out "
-        "of it; or say that it is used for this day all the same.",
+        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the "
+        "book of another day shows breaks that are already settled. Put the ledger of the day into "
+        "the inbox, or remove this one from it. Or add the line, to use it for this day anyway.",
         choices(f"[late.{day}]", *lines),
     )

@@ -1,4 +1,4 @@
-"""Dates as people write them: in the cells of a column, in a title, or in any other text."""
+"""Dates in the notations that people use: in cells, in titles, or in any other text."""
 
 import re
 from calendar import monthrange
@@ -52,9 +52,9 @@ _BEFORE_DATE = re.compile(
 
 
 def order_of(cells: Iterable[object]) -> str:
-    """Return `day first`, `month first`, `?` where both may be; nothing where no date needs it."""
-    # A part above 12 is a day, and a point between the parts is written where days come first.
-    # 02/02/2026 is the same either way; any other date leaves the order open.
+    """Return `day first`, `month first`, `?` if both are possible, or "" if it does not matter."""
+    # A part above 12 is a day. If there are points between the parts, the day is first. 02/02/2026
+    # is the same date in both orders. Other dates do not show the order.
     unsure = ""
     for cell in cells:
         match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
@@ -71,14 +71,14 @@ def order_of(cells: Iterable[object]) -> str:
 
 
 def order_with(cells: Iterable[object], day: date) -> str:
-    """Return the order in which some of these dates is the given day, if it is only one order."""
+    """Return the only order that makes one of these dates the given day, or an empty string."""
     dates = list(cells)
     orders = [order for order in ORDERS if day in {date_of(cell, order) for cell in dates}]
     return orders[0] if len(orders) == 1 else ""
 
 
 def dated_title(cell: object) -> tuple[str, object]:
-    """Return a title without its date, and the date as it is written, None if it has none."""
+    """Return a title without its date, and the date as it is written, or None without a date."""
     if isinstance(cell, date):
         return "", cell
     text = _TIME.sub("", as_text(cell).strip())
@@ -89,13 +89,13 @@ def dated_title(cell: object) -> tuple[str, object]:
 
 
 def _without(text: str, written: re.Match[str]) -> str:
-    """Return a title without a date in it and without the words that only join the two."""
+    """Return a title without its date and without words before the date, like `as of`."""
     before = _BEFORE_DATE.sub("", text[: written.start()])
     return f"{before} {text[written.end() :].strip(' _-()[]:,')}".strip()
 
 
 def month_title(cell: object) -> tuple[str, date | None]:
-    """Return a title without its month, and the last day of that month, None if it has none."""
+    """Return a title without its month, and the last day of the month, or None without a month."""
     text = as_text(cell).strip()
     match = _MONTH.search(text)
     if match is None or not isinstance(cell, str):
@@ -113,12 +113,12 @@ def _is_month(written: str | None, name: str) -> bool:
 
 
 def is_date(cell: object) -> bool:
-    """Return whether a cell is a date that is written in one of the known ways."""
+    """Return whether a cell is a date in one of the known notations."""
     return any(date_of(cell, order) is not None for order in ORDERS)
 
 
 def date_of(cell: object, order: str) -> date | None:
-    """Return the date that a cell is, or None."""
+    """Parse a cell as a date. Return None if it is not a valid date."""
     if isinstance(cell, datetime):
         return cell.date()
     if isinstance(cell, date):
@@ -131,7 +131,7 @@ def date_of(cell: object, order: str) -> date | None:
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return year, month and day of a text that is a date."""
+    """Return the year, month and day in a text, or None. They may not be a valid date."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")
@@ -144,7 +144,7 @@ def _parts(text: str, order: str) -> tuple[int, int, int] | None:
 
 
 def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
-    """Return the parts of a date with its month in English, which needs no order."""
+    """Return the year, month and day of a date with an English month name, or None."""
     day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
     if day_month:
         day, name, year = day_month.groups()

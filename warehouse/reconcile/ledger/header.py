@@ -60,7 +60,7 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
 
 
 def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
-    """Return the columns with a title that was settled; raise `NotReconciled` without one."""
+    """Return the columns with a title from the settings. Raise `NotReconciled` if there is none."""
     if indexes := find_columns(title, candidate.titles):
         return indexes
     raise _missing_column(candidate, repr(title), use)
@@ -68,20 +68,20 @@ def _settled_columns(candidate: Candidate, title: str, use: str) -> list[int]:
 
 def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconciled:
     return NotReconciled(
-        f"{candidate.where} has no column {titles}, which was settled for {use}. Nothing was "
+        f"{candidate.location} has no column {titles}, which is set for {use}. Nothing was "
         f"reconciled. Correct {candidate.table} in recon.toml."
     )
 
 
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
-    """Return the question which of several columns is a field."""
+    """Return the question about several columns that may be one field."""
     titles = [candidate.titles[index] for index in indexes]
     # Columns with the same title are named by their letters.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
     return Ambiguous(
-        f"{candidate.where}: the columns {shown} may each be the {name}.",
+        f"{candidate.location}: the columns {shown} may each be the {name}.",
         choices(candidate.table, *(setting(name, title) for title in titles)),
     )
 
@@ -95,13 +95,13 @@ _OPERATOR = re.compile(r"\s+([+-])\s+")
 class Term:
     """One column of an amount. A negative one is subtracted."""
 
-    place: int
+    column: int
     is_negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount of each row, with the names and the day that the titles of its columns state."""
+    """One amount of each row, with the names and the day from the titles of its columns."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -113,55 +113,58 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     texts = list(wanted)
     if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
-    # A list has names only; a text with operators has them between its names.
+    # A list has only names. In a single text, operators may be between the names.
     is_expression = len(wanted) == 1 and len(texts) > 1
     names = texts[::2] if is_expression else texts
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
     terms = []
     for name, sign in zip(names, signs, strict=True):
-        places = find_columns(name.strip(), titles)
-        if not places:
+        indexes = find_columns(name.strip(), titles)
+        if not indexes:
             return None
-        terms.append(Term(places[0], sign == "-"))
+        terms.append(Term(indexes[0], sign == "-"))
     return tuple(terms)
 
 
-def _label_places(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
-    """Return the columns whose titles are names of the field that `columns_are` says."""
+def _label_columns(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
+    """Return the columns whose titles are names of the field in `columns_are`."""
     shape, titles, words = candidate.shape, candidate.titles, candidate.words
     if shape.label_columns:
         wanted = {fold(title) for title in shape.label_columns}
-        return [place for place, title in enumerate(titles) if fold(title) in wanted]
+        return [column for column, title in enumerate(titles) if fold(title) in wanted]
     unused = {fold(title) for title in shape.unused}
     return [
-        place
-        for place, title in enumerate(titles)
+        column
+        for column, title in enumerate(titles)
         if title
-        and place not in columns.values()
+        and column not in columns.values()
         and fold(title) not in unused
         and words.field_of(title) != "amount"
         and words.total_name(title) is None
-        and candidate.has_numbers(place)
+        and candidate.has_numbers(column)
     ]
 
 
 def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
-    """Return the titles that name such parts of an amount, like `free` and `locked`."""
+    """Return the titles with one of these roles, like `free` and `locked`."""
     return [title for title in candidate.titles if candidate.words.role_of(title) in roles]
 
 
 def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
-    """Return the amounts of a row; raise `Ambiguous` where a person must say which they are."""
+    """Return the amounts of a row. Raise `Ambiguous` if a person must choose their columns."""
     shape, titles = candidate.shape, candidate.titles
     if shape.columns_are:
-        places = _label_places(candidate, columns)
-        if not places:
+        indexes = _label_columns(candidate, columns)
+        if not indexes:
             raise NotReconciled(
-                f"{candidate.where} has no column of amounts whose title is a {shape.columns_are}, "
-                "as `columns_are` in recon.toml says. Nothing was reconciled. List these columns "
-                "under `label_columns`, or delete the line `columns_are`."
+                f"{candidate.location} has no column of amounts whose title is a "
+                f"{shape.columns_are}, as `columns_are` in recon.toml says. Nothing was "
+                "reconciled. List these columns under `label_columns`, or delete the line "
+                "`columns_are`."
             )
-        return tuple(Layer((Term(place),), {shape.columns_are: titles[place]}) for place in places)
+        return tuple(
+            Layer((Term(column),), {shape.columns_are: titles[column]}) for column in indexes
+        )
     if wanted := shape.amount_titles:
         terms = terms_of(wanted, titles)
         if terms is None:
@@ -173,7 +176,7 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
         if candidate.day not in months:
             raise _question_of_months(candidate, months)
         return (_layer_of_day(candidate, months),)
-    return (Layer((Term(_amount_place(candidate)),)),)
+    return (Layer((Term(_amount_column(candidate)),)),)
 
 
 def day_columns(candidate: Candidate) -> dict[date, list[int]]:
@@ -196,8 +199,8 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     if order == "?":
         dates = list(columns.values())
         raise question_of_order(
-            f"{candidate.where}: the titles {_examples(dates)} are dates, and each may begin with "
-            "the day or with the month.",
+            f"{candidate.location}: the titles {_examples(dates)} are dates, and each may begin "
+            "with the day or with the month.",
             dates,
             candidate.file_table,
             candidate.day,
@@ -221,7 +224,7 @@ def _plain_amounts(candidate: Candidate) -> list[int]:
 def _columns_of_amounts(
     candidate: Candidate, titles: Mapping[int, tuple[str, DateCell | None]]
 ) -> dict[int, DateCell]:
-    """Return the date of each column of amounts with a date, from the titles without their date."""
+    """Return the date in the title of each column of amounts. `titles` are texts and dates."""
     dated = {
         index: (stem, written)
         for index, (stem, written) in titles.items()
@@ -229,7 +232,7 @@ def _columns_of_amounts(
     }
     if not set(_plain_amounts(candidate)) <= dated.keys():
         return {}
-    # `Quantity 2026-11-20` counts before a bare date, which may be the title of anything.
+    # `Quantity 2026-11-20` counts before a bare date, which may be the title of other things.
     named = [index for index in dated if candidate.words.field_of(dated[index][0]) == "amount"]
     indexes = named or [index for index in dated if not dated[index][0]]
     return {index: dated[index][1] for index in indexes}
@@ -244,8 +247,8 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the column of the day of the book, or else that of the newest day before it."""
-    # Whether amounts of another day are used at all is decided later (`reading.read_ledgers`).
+    """Return the column of the day of the book, or else the column of the newest day before it."""
+    # `read_ledgers` decides later if amounts of another day are used at all.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:
         raise two_columns(candidate, "amount", days[day])
@@ -253,7 +256,7 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
 
 
 def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
-    """Return the question whether dates begin with the day or with the month."""
+    """Return the question if dates begin with the day or with the month."""
     if likely := order_with(dates, day):
         message += f" Only dates with the {likely} include {day}, the day of the book."
         return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
@@ -261,19 +264,19 @@ def question_of_order(message: str, dates: Sequence[object], table: str, day: da
 
 
 def _question_of_months(candidate: Candidate, months: Mapping[date, list[int]]) -> Ambiguous:
-    titles = [candidate.titles[place] for places in months.values() for place in places]
+    titles = [candidate.titles[column] for indexes in months.values() for column in indexes]
     day = candidate.day
-    words = (
-        f"{candidate.where}: the titles {_examples(titles)} are months, and none of them ends on "
-        f"{day}, the day of the book."
+    message = (
+        f"{candidate.location}: the titles {_examples(titles)} are months, and none of them ends "
+        f"on {day}, the day of the book."
     )
     last = next((last for last in months if (last.year, last.month) == (day.year, day.month)), None)
     if last is None:
         line = choices("[inbox]", setting(candidate.file, UNUSED))
-        return Ambiguous(f"{words} Put a ledger of that day into the inbox instead.", line)
+        return Ambiguous(f"{message} Put a ledger of that day into the inbox instead.", line)
     line = setting("amount", candidate.titles[months[last][0]])
     return Ambiguous(
-        f"{words} The column of that month may hold the amounts of that day.",
+        f"{message} The column of that month may have the amounts of that day.",
         choices(candidate.file_table, line),
     )
 
@@ -282,17 +285,17 @@ def _examples(cells: Sequence[object]) -> str:
     return ", ".join(repr(as_text(cell)) for cell in cells[:4])
 
 
-def _amount_place(candidate: Candidate) -> int:
+def _amount_column(candidate: Candidate) -> int:
     """Return the only column of amounts. Raise `Ambiguous` if there are only parts of an amount."""
-    place = column_of(candidate, "amount", candidate.settled.get("amount"))
-    if place is not None:
-        return place
+    column = column_of(candidate, "amount", candidate.settled.get("amount"))
+    if column is not None:
+        return column
     debit, credit = (titles_of_role(candidate, role) for role in ("debit", "credit"))
     if len(debit) == len(credit) == 1:
         pair = (*debit, *credit)
         raise Ambiguous(
-            f"{candidate.where}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
-            "Nothing in the file says which of them increases what is held.",
+            f"{candidate.location}: the amounts are in two columns, {pair[0]!r} and {pair[1]!r}. "
+            "The file does not show which of them increases the holdings.",
             choices(
                 candidate.table,
                 setting("amount", " - ".join(pair)),
@@ -306,13 +309,13 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     """Return the question which columns are the parts of an amount."""
     free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
-    message = f"{candidate.where}: no column is the whole amount, and "
+    message = f"{candidate.location}: no column has the whole amount, and "
     message += ", ".join(map(repr, parts))
-    # Free and available may be the same amount under two titles, so only a person can add them up.
+    # Free and available may be one amount with two titles, so a person must decide if they add up.
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
     lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:
-        message += " seem to be its parts, which are added up."
+        message += " seem to be its parts. With this setting, they are added up."
         return Ambiguous(message, f"{candidate.table}\n{lines[0]}")
     message += " may be its parts, or several of them may be the same part."
     return Ambiguous(message, choices(candidate.table, *lines))
@@ -320,14 +323,14 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The row of the header, the shape it makes, and the column of each field, from 0.
+    """The header of a sheet: its first row, its settings, and the column of each field, from 0.
 
-    It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
-    `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
-    whether they are negative, `unit` the one that says their units. `rows` are the columns by title
-    that say which rows are used. The column `amount` is the first one that an amount is read from.
-    `profile` is the export of a known program that it is. `days` are the days that the titles of
-    columns of amounts state, by column, and `day` is the one that is read.
+    The header has `depth` rows. By field, `names` has the name that the file or its tab states for
+    all rows, and `covers` the names that the file covers. `layers` are the amounts of a row,
+    `sign` is the column that states whether they are negative, and `unit` is the column of their
+    units. `rows` has the columns that state which rows are used, by title. The column `amount` is
+    the first column of an amount. `profile` is the known export that has this header. `days` has
+    the day in the title of each column of amounts, and `day` is the day that is read.
     """
 
     row: int
@@ -349,16 +352,16 @@ class Header:
 
     @property
     def table(self) -> str:
-        """The heading of the table of recon.toml that settles questions of it."""
+        """The heading of the table in recon.toml for ledgers with this header."""
         return heading("ledger", self.fingerprint)
 
-    def title_of(self, place: int) -> str:
+    def title_of(self, column: int) -> str:
         """Return the title of a column, or its letter if it has no title."""
-        return self.titles[place] or letters(place)
+        return self.titles[column] or letters(column)
 
     @property
     def body(self) -> int:
-        """The first row below it."""
+        """The first row below the header."""
         return self.row + self.depth
 
     @property
@@ -374,18 +377,18 @@ class Header:
     @property
     def amount_columns(self) -> tuple[int, ...]:
         """The columns that amounts are read from."""
-        return tuple(dict.fromkeys(term.place for layer in self.layers for term in layer.terms))
+        return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
 
     @property
     def used_columns(self) -> frozenset[int]:
         """All columns that are read."""
-        said = [place for place in (self.sign, self.unit) if place is not None]
-        places = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
-        return frozenset(places)
+        said = [column for column in (self.sign, self.unit) if column is not None]
+        indexes = (*self.columns.values(), *self.amount_columns, *said, *self.rows.values())
+        return frozenset(indexes)
 
     @property
     def is_plain(self) -> bool:
-        """Whether each layer has one column, and nothing else says what its cells mean."""
+        """Whether each layer has one column, and no other column changes its meaning."""
         is_said = self.sign is not None or self.unit is not None or self.rows
         return not is_said and all(
             len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
@@ -393,13 +396,13 @@ class Header:
 
 
 def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
-    """Return the header of a sheet, or None where no row can be one.
+    """Return the header of a sheet, or None if no row can be a header.
 
-    Raises `Ambiguous` where two columns may be the same field, `NotReconciled` where a column that
-    was settled is not there.
+    Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
+    the settings is missing.
     """
-    # The first row that names both an asset and an amount, by its words or by what was settled for
-    # headers like these. Titles, blank lines and addresses above it name at most one of them.
+    # The header is the first row that names both an asset and an amount, by its words or by the
+    # settings for such headers. Titles, blank lines and addresses above it name at most one.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):
@@ -410,14 +413,14 @@ def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None
 
 
 def _is_header(candidate: Candidate) -> bool:
-    """Return whether a row names an asset and an amount, whatever else it names."""
+    """Return whether a row names an asset and an amount."""
     shape = candidate.shape
-    titles = [place for place, title in enumerate(candidate.titles) if title]
+    titles = [column for column, title in enumerate(candidate.titles) if title]
     refusal = candidate.profile.refusal if candidate.profile else ""
     if not titles or (refusal and not shape.amount_titles):
         return False
-    fields = {candidate.field_of(place) or candidate.second_field_of(place) for place in titles}
-    # What is written down for files of a name counts for the row that has the title, and no other.
+    fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
+    # A setting for files with a name counts only for the row that has the title.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()
@@ -428,7 +431,7 @@ def _is_header(candidate: Candidate) -> bool:
 
 
 def _has_amounts(candidate: Candidate) -> bool:
-    """Return whether a row names columns that are amounts together."""
+    """Return whether a row names several columns that together are the amount."""
     shape, titles = candidate.shape, candidate.titles
     if wanted := shape.amount_titles:
         return terms_of(wanted, titles) is not None
@@ -444,7 +447,7 @@ def _has_amounts(candidate: Candidate) -> bool:
 def _header(candidate: Candidate) -> Header:
     columns = _columns(candidate)
     layers = layers_of(candidate, columns)
-    columns["amount"] = layers[0].terms[0].place
+    columns["amount"] = layers[0].terms[0].column
     days = day_columns(candidate) or month_columns(candidate) if layers[0].day else {}
     shape, unit = candidate.shape, candidate.shape.unit_column
     return Header(
@@ -465,13 +468,13 @@ def _header(candidate: Candidate) -> Header:
             for title in shape.row_columns
         },
         profile=candidate.profile,
-        days={place: day for day, places in days.items() for place in places},
+        days={column: day for day, indexes in days.items() for column in indexes},
         day=layers[0].day,
     )
 
 
 def _columns(candidate: Candidate) -> dict[str, int]:
-    """Return the column of each field but the amount."""
+    """Return the column of each field except the amount."""
     settled = {**candidate.settled, **candidate.shape.columns}
     columns: dict[str, int] = {}
     for name in READ:

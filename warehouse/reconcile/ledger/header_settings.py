@@ -30,10 +30,10 @@ from warehouse.spreadsheet.reading.text import fold, text_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingContext:
-    """The settings, what was settled by headers before, the day of the book, and its names.
+    """The settings, the day of the book and its names, and the decisions of earlier runs.
 
-    `remembered` has by the print of a header what a run found out; a reading adds to it. `sources`
-    are the organisations of a firm.
+    `remembered` has the decisions by the fingerprint of a header. Reading a ledger adds to it.
+    `sources` are the organisations of a firm.
     """
 
     config: Config
@@ -44,7 +44,7 @@ class ReadingContext:
 
     @property
     def words(self) -> Words:
-        """The words of titles and cells, with those that the person added."""
+        """The words of titles and cells, including the user's own words."""
         return words_of(self.config.own_words)
 
 
@@ -52,7 +52,7 @@ _FOLDER = Path(__file__).with_name("profiles")
 
 
 class ExportKind(Enum):
-    """What the rows of an export are."""
+    """The kind of the rows of an export."""
 
     POSITIONS = "positions"
     TRANSACTIONS = "transactions"
@@ -60,10 +60,10 @@ class ExportKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """An export of a known program: `titles` are those that all stand in its header.
+    """An export of a known program. Its header has all of `titles`.
 
-    `source` is the public document that says so; `shape` and `covers` are what a person would say
-    under `[ledger."..."]` and `[file."..."]` in recon.toml.
+    `source` is the public document about the export. `shape` and `covers` are the settings that a
+    person would add to recon.toml under `[ledger."..."]` and `[file."..."]`.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Profile:
     content: ExportKind
 
     def below(self, shape: Shape) -> Shape:
-        """Return what a person said of a header, and besides it what is known of the export."""
+        """Return the settings of a person, completed by the settings of the export."""
         of_export = self.shape
         if shape.amounts or shape.columns_are or "amount" in shape.columns:
             columns = {name: at for name, at in of_export.columns.items() if name != "amount"}
@@ -87,13 +87,13 @@ class Profile:
         if self.content is ExportKind.POSITIONS:
             return ""
         return (
-            f"this is a list of transactions ({self.name}), not of positions: what is held at the "
-            "end of a day does not stand in it. Export the balances instead"
+            f"this is a list of transactions ({self.name}), not of positions. It does not have the "
+            "holdings at the end of a day. Export the balances instead"
         )
 
 
 def profile_of(titles: Sequence[str]) -> Profile | None:
-    """Return the export that has such a header: of several, the one of which most is known."""
+    """Return the export with such a header, or None. The export with most titles counts."""
     written = {fold(title) for title in titles}
     matching = [profile for profile in known_profiles() if profile.titles <= written]
     return max(matching, key=lambda profile: len(profile.titles), default=None)
@@ -101,7 +101,7 @@ def profile_of(titles: Sequence[str]) -> Profile | None:
 
 @cache
 def known_profiles() -> tuple[Profile, ...]:
-    """Return all profiles by their names; raise `ValueError` where a file of ours is wrong."""
+    """Return all profiles, sorted by name. Raise `ValueError` if one of our files is wrong."""
     tables: dict[str, dict[str, Any]] = {}
     for path in sorted(_FOLDER.glob("*.toml")):
         tables |= tomllib.loads(path.read_text(encoding="utf-8"))
@@ -126,16 +126,17 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     return profile
 
 
-_LOOKED_AT = 200  # rows below a header that say whether a column holds numbers
+_LOOKED_AT = 200  # rows below a header that show whether a column has numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A row that may be the header, with all that is settled of one like it.
+    """A row that may be the header, with the settings for such a header.
 
-    `settled` has titles by field that were found or written down for headers like it; `shape` also
-    has what was written down for files of its name, and what is known of the export that it is.
-    `covers` is what the file is of, by field; `day` is that of the book.
+    `settled` has the title of each field from an earlier run or from the settings for this header.
+    `shape` also has the settings for files with this name, and those of a known export. `lower` has
+    the titles of the last row alone. `covers` has the names that the file covers, by field, and
+    `day` is the day of the book.
     """
 
     grid: Grid
@@ -149,52 +150,52 @@ class Candidate:
     covers: Mapping[str, tuple[str, ...]]
     profile: Profile | None
     settled: Mapping[str, str]
-    where: str
+    location: str
     file: str
     day: date
     words: Words
 
-    def field_of(self, place: int) -> str:
-        """Return the field that a title names; of two rows the lower one may say it alone."""
-        return self.words.field_of(self.titles[place]) or self.words.field_of(self.lower[place])
+    def field_of(self, column: int) -> str:
+        """Return the field that a title names, or that its lower row names."""
+        return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
-    def second_field_of(self, place: int) -> str:
-        """Return the field that a title names where no other column names it better."""
-        return self.words.second_field_of(self.titles[place]) or self.words.second_field_of(
-            self.lower[place]
+    def second_field_of(self, column: int) -> str:
+        """Return the field that a title names if no other column names it better."""
+        return self.words.second_field_of(self.titles[column]) or self.words.second_field_of(
+            self.lower[column]
         )
 
     @property
     def table(self) -> str:
-        """The heading of the table that settles questions of it."""
+        """The heading of the table in recon.toml for ledgers with this header."""
         return heading("ledger", self.fingerprint)
 
     @property
     def file_table(self) -> str:
-        """The heading of the table that settles questions of all files of its name."""
+        """The heading of the table in recon.toml for all files with this name."""
         return heading("file", name_pattern(self.file))
 
-    def title_cell(self, place: int) -> object:
-        """Return the title of a column, or the date that is its title."""
+    def title_cell(self, column: int) -> object:
+        """Return the title of a column as a string, or as a date if its cell is a date."""
         cells = self.grid.rows[self.row + self.depth - 1]
-        cell = cells[place] if len(cells) > place else ""
-        return cell if isinstance(cell, date) else self.titles[place]
+        cell = cells[column] if len(cells) > column else ""
+        return cell if isinstance(cell, date) else self.titles[column]
 
     def dates_above(self) -> dict[int, object]:
         """Return the dates in the row above the last row of titles, if they differ."""
         row = self.row + self.depth - 2
         cells = self.grid.rows[row] if row >= 0 else ()
         dates = {
-            place: written
-            for place, cell in enumerate(cells)
+            column: written
+            for column, cell in enumerate(cells)
             if (written := dated_title(cell)[1]) is not None
         }
         return dates if len(set(dates.values())) > 1 else {}
 
-    def has_numbers(self, place: int) -> bool:
+    def has_numbers(self, column: int) -> bool:
         """Return whether the first rows of a column have numbers."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
-        texts = [text_at(row, place) for row in rows]
+        texts = [text_at(row, column) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
         filled = sum(bool(text.strip("-")) for text in texts)
         return filled == 0 or 2 * numbers > filled
@@ -203,7 +204,7 @@ class Candidate:
 def candidate_at(
     grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, file: str
 ) -> Candidate:
-    """Return a row of a sheet with all that is settled of one like it."""
+    """Return rows of a sheet as a possible header, with the settings for it."""
     titles, lower = joined_titles(grid, rows.start, len(rows))
     name = fingerprint(titles)
     by_print = context.config.shapes.get(name, Shape())
@@ -231,7 +232,7 @@ def candidate_at(
             if title not in shape.columns.values()
         }
         | dict(by_print.columns),
-        where=f"{file} {grid.sheet}".strip(),
+        location=f"{file} {grid.sheet}".strip(),
         file=file,
         day=context.day,
         words=context.words,
@@ -241,7 +242,7 @@ def candidate_at(
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
-    """Return what an export is of by names of this book; another name is asked about later."""
+    """Return the names that an export covers, if the book has them. The others are a question."""
     return {
         field: names
         for field, names in profile.covers.items()

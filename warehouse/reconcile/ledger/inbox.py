@@ -27,7 +27,7 @@ from warehouse.spreadsheet.reading.formats.kinds import FLAT, kind_of
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
-# Files that are read by people: what they say of amounts stands elsewhere as well.
+# Files for people. The amounts in them are also in other files.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
 
@@ -48,11 +48,13 @@ def find_ledgers(
     config: Config,
     done: Collection[str] = (),
 ) -> InboxContents:
-    """Return the ledgers of a day, and every other file of the inbox with why it is not used.
+    """Return the ledgers of a day, and every other file of the inbox with the reason.
 
-    Of each family the newest file that is not of a later day is read; the same bytes count once.
-    `ours` are workbooks of ours, `done` the digests of ledgers of days that are done. Raises
-    `Ambiguous` where two files of a family may each be the one of the day.
+    A family is the files that one source delivers night after night. They have the same name, apart
+    from dates, digits and words like "copy". The newest file of each family that is not of a later
+    day is read, and files with the same bytes are read once. `ours` are the workbooks that we
+    wrote, and `done` are the digests of ledgers of finished days. Raises `Ambiguous` if several
+    files of a family may be the ledger of the day.
     """
     families: dict[str, list[LedgerFile]] = {}
     unused: list[Unused] = []
@@ -63,16 +65,15 @@ def find_ledgers(
         if reason is not None:
             unused.append(reason)
         elif stated is not None and stated > day:
-            unused.append(_file(path, f"its name is of {stated}, after the day of the book"))
+            unused.append(
+                _file(path, f"the day in its name is {stated}, after the day of the book")
+            )
         else:
             own = path.name if config.inbox_setting(path.name) == LEDGER else family(path.name)
             families.setdefault(own, []).append(path)
     chosen: list[OpenedFile] = []
     count = partial(count_fields, own_words=config.own_words)
     older: list[tuple[LedgerFile, LedgerFile]] = []
-    # A family is what one source delivers night after night, told by its name without dates, digits
-    # and words like "copy". Its newest file is read; the rest is older, unless it may be another
-    # version of the same day, which only a person can tell.
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
         with reading_files():
@@ -83,8 +84,8 @@ def find_ledgers(
             raise _versions(rivals, newest)
         twin = next((file for file in chosen if file.sha256 == read.sha256), None)
         if twin is not None:
-            words = f"it is the same file as {twin.path.name}, which was read once"
-            unused.append(_file(newest, words, "medium"))
+            message = f"it is the same file as {twin.path.name}, which was read once"
+            unused.append(_file(newest, message, "medium"))
         else:
             chosen.append(read)
         older += [(path, newest) for path in others]
@@ -96,7 +97,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
-    """Yield a file of the inbox, or what lies in an archive, each with why it cannot be read."""
+    """Yield a file of the inbox, or the files in an archive, each with its error or ""."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):
         yield path, ""
@@ -108,75 +109,76 @@ def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
 
 
 def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
-    """Return why a file cannot be a ledger, or None if it can."""
+    """Return a file with the reason why it cannot be a ledger, or None if it can be one."""
     archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
     if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
     if problem:
-        words = f"{problem}, or say in recon.toml under [inbox] {setting(path.name, UNUSED)}"
-        return _file(path, words, "high")
+        return _file(path, f"{problem}, {_settle(path)}", "high")
     with reading_files():
-        return next(_reasons(path), None)
+        return next((_file(path, *found) for found in _reasons(path)), None)
 
 
-def _reasons(path: LedgerFile) -> Iterator[Unused]:
-    """Yield why a file cannot be a ledger by what it is and by its name, the first that counts."""
-    settle = f"or say in recon.toml under [inbox] {setting(path.name, UNUSED)}"
+def _settle(path: LedgerFile) -> str:
+    return f"or add to recon.toml under [inbox] {setting(path.name, UNUSED)}"
+
+
+def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
+    """Yield why a file cannot be a ledger: reasons with their severity. The first one counts."""
+    settle = _settle(path)
     name = path.name.rpartition("/")[2]
     if name.startswith(("~$", ".~lock.")):
-        yield _file(path, "it marks that a spreadsheet is open in a program")
+        yield "a program writes it while it has a spreadsheet open", "low"
     if isinstance(path, Path) and path.is_symlink():
-        words = "it is a link, and what lies behind it may be any file: copy the file itself here"
-        yield _file(path, f"{words}, {settle}", "high" if path.exists() else "medium")
+        reason = f"it is a link, which may lead to any file: copy the file itself here, {settle}"
+        yield reason, "high" if path.exists() else "medium"
     if name.startswith("."):
-        yield _file(path, "its name begins with a point, as those of hidden files do")
+        yield "its name begins with a dot, like the name of a hidden file", "low"
     if isinstance(path, Path) and path.is_dir():
         has_files = any(file.is_file() for file in path.rglob("*"))
-        words = "it is a folder, and what lies in it is not read: move it up"
-        yield _file(path, f"{words}, {settle}", "high" if has_files else "low")
+        reason = "this is a folder, and files in folders are not read: move them up into the inbox"
+        yield f"{reason}, {settle}", "high" if has_files else "low"
     if not path.is_file():
-        yield _file(path, "it is no ordinary file")
+        yield "it is not an ordinary file", "low"
     yield from _reasons_of_kind(path, settle)
 
 
-def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[Unused]:
-    """Yield why a file cannot be a ledger by its ending, and of XML by its first element."""
-    ending = path.suffix.lower() or "no ending"
+def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]:
+    """Yield the reasons by the extension of the file, and by the first element of XML."""
+    ending = path.suffix.lower() or "no extension"
     if ending in _PAPERS:
-        yield _file(path, f"files with {ending} are not read", "medium")
+        yield f"files with {ending} are not read", "medium"
     if not is_ledger_name(path):
         remedy = "unpack it" if ending in ARCHIVES else "save its ledger as xlsx, ods or csv"
-        words = f"files with {ending} are not read: {remedy}"
-        yield _file(path, f"{words}, {settle}", "high")
+        yield f"files with {ending} are not read: {remedy}, {settle}", "high"
     if ending == ".xml" and kind_of(path.read_bytes()) not in FLAT:
-        words = "it is XML, but no spreadsheet: save its ledger as xlsx, ods or csv"
-        yield _file(path, f"{words}, {settle}", "high")
+        reason = "it is XML, but not a spreadsheet: save its ledger as xlsx, ods or csv"
+        yield f"{reason}, {settle}", "high"
 
 
 def _rivals(
     others: Sequence[LedgerFile], newest: LedgerFile, sha256: str, done: Collection[str]
 ) -> list[LedgerFile]:
-    """Return the files that may be of the same day as the newest one and hold something else.
+    """Return the files with other content that may be of the same day as the newest file.
 
-    One of an earlier day by its name is none, nor one with which an earlier day was reconciled.
+    A file is not one of them if its name has another day, or if a finished day used it.
     """
     stated = day_in(newest.name)
-    # Time stamps say nothing here: a file copied yesterday may be newer than its content. So two
-    # different files of a family, neither dated apart nor used before, are a question.
-    rivals = []
-    for path in others:
-        if stated is not None and day_in(path.name) != stated:
-            continue
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        if digest != sha256 and digest not in done:
-            rivals.append(path)
-    return rivals
+    # Time stamps do not help, because a file that was copied yesterday may be newer than its
+    # content. So different files of a family without other dates are a question.
+    same_day = [path for path in others if stated is None or day_in(path.name) == stated]
+    digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
+    return [
+        path
+        for path, digest in zip(same_day, digests, strict=True)
+        if digest != sha256 and digest not in done
+    ]
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     """Return the question which of several files of a day is the ledger."""
     files = [path.name for path in (*rivals, newest)]
-    # The newest file need not be the right one: it may be a copy that somebody opened and saved.
+    # The newest file may not be the right one: somebody may have opened and saved a copy.
     lines = [setting(name, UNUSED) for name in files]
     lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
@@ -187,18 +189,18 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield one line for all older files together: there is one more every night."""
+    """Yield one item for all older files together, because there is one more every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")
     elif older:
         names = sorted(path.name for path, _ in older)
-        words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
+        reason = f"{count_of(len(older), 'older file')}, and newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
-        yield Unused(name, FilePart.FILE, name, words, "low", len(older))
+        yield Unused(name, FilePart.FILE, name, reason, "low", len(older))
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
-    """Sort files of the day itself last, then by the date in the name, then by their time."""
+    """Return a sort key: files of the day last, then by date in the name, then by time."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

@@ -4,7 +4,7 @@ Two organisations of a firm may use the same name for a portfolio, so a portfoli
 name `organisation / portfolio`. If a ledger has two columns for them, they are joined.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -12,10 +12,10 @@ from itertools import islice
 
 from warehouse.reconcile.ledger import conventions
 from warehouse.reconcile.ledger.body import (
+    BodyRows,
     SheetReading,
     ask_for_spellings,
     heading_of,
-    merged_cells,
     read_rows,
     renames_of,
     row_labels,
@@ -45,13 +45,21 @@ from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.inbox import InboxContents
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.words import Words
-from warehouse.reconcile.model import FilePart, Ledger, LedgerRows, LedgerSource, Notice, Unused
+from warehouse.reconcile.model import (
+    FilePart,
+    Ledger,
+    LedgerRows,
+    LedgerSource,
+    Notice,
+    RejectedRow,
+    Unused,
+)
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.layout import ALL, FileSettings
+from warehouse.reconcile.settings.layout import ALL
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import FIELDS, Ambiguous, NotReconciled, of_source, together
 from warehouse.spreadsheet.reading.grid import HEAD, Grid, OpenedFile
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import as_text, fold, text_at
 
 TITLES = {
     *("source", "organisation", "organization", "entity", "company", "firm", "client", "customer"),
@@ -61,9 +69,9 @@ TITLES = {
 
 
 def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Return a file whose portfolios are told with their organisation, where a column says it.
+    """Return a file whose portfolios have the names of their organisations, if a column has them.
 
-    Raises `NotReconciled` where a sheet has such a column and none of portfolios.
+    Raises `NotReconciled` if a sheet has such a column, but not a column for portfolios.
     """
     if not context.sources:
         return file
@@ -73,61 +81,56 @@ def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
 
 
 def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) -> Grid:
-    for number, row in enumerate(grid.rows[:HEAD]):
-        titles = [as_text(cell) for cell in row]
-        places = [place for place, title in enumerate(titles) if fold(title) in TITLES]
-        places = [place for place in places if _has_source(grid.rows[number + 1 :], place, names)]
-        portfolios = [place for place, title in enumerate(titles) if _is_portfolio(title, words)]
-        if len(places) != 1:
+    for number, header in enumerate(grid.rows[:HEAD]):
+        titles, below = [*map(as_text, header)], grid.rows[number + 1 :]
+        sources = [
+            index
+            for index, title in enumerate(titles)
+            if fold(title) in TITLES
+            and any(fold(text_at(cells, index)) in names for cells in below)
+        ]
+        portfolios = [
+            index for index, title in enumerate(titles) if words.field_of(title) == "portfolio"
+        ]
+        if len(sources) != 1:
             continue
         if not portfolios:
             raise NotReconciled(
-                f"{file} {grid.sheet}".strip() + f" has the column {titles[places[0]]!r} for the "
-                "organisations and none for their portfolios. Nothing was reconciled. A firm's "
-                "ledger says both: add a column Portfolio."
+                f"{file} {grid.sheet}".strip() + f" has the column {titles[sources[0]]!r} for the "
+                "organisations, but not a column for their portfolios. Nothing was reconciled. The "
+                "ledger of a firm needs both: add a column Portfolio."
             )
-        rows = [
-            _joined_row(below_row, places[0], portfolios[0], names) if below > number else below_row
-            for below, below_row in enumerate(grid.rows)
-        ]
-        rows[number] = _with(row, {places[0]: ""})
+        joined = [_joined_row(cells, sources[0], portfolios[0], names) for cells in below]
+        rows = [*grid.rows[:number], _with(header, {sources[0]: ""}), *joined]
         return replace(grid, rows=rows)
     return grid
 
 
-def _is_portfolio(title: str, words: Words) -> bool:
-    return words.field_of(title) == "portfolio"
-
-
-def _has_source(rows: Sequence[Sequence[object]], place: int, names: Collection[str]) -> bool:
-    """Return whether some cell of a column is the name of an organisation."""
-    return any(len(row) > place and fold(as_text(row[place])) in names for row in rows)
-
-
 def _joined_row(
-    row: Sequence[object], place: int, portfolio: int, names: Mapping[str, str]
+    row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Return a row whose portfolio has its organisation before it; a row without one is kept."""
-    if len(row) <= max(place, portfolio):
+    """Return a row with its organisation before its portfolio. Do not change other rows."""
+    if len(row) <= max(index, portfolio):
         return row
-    source, name = as_text(row[place]), as_text(row[portfolio])
+    source, name = as_text(row[index]), as_text(row[portfolio])
     if not source.strip() or not name.strip():
         return row
     joined = of_source(names.get(fold(source), source.strip()), name)
-    return _with(row, {place: "", portfolio: joined})
+    return _with(row, {index: "", portfolio: joined})
 
 
 def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object]:
-    return tuple(cells.get(place, cell) for place, cell in enumerate(row))
+    return tuple(cells.get(index, cell) for index, cell in enumerate(row))
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
-    """Read the chosen files for the book of a day; nothing is resolved or matched yet.
+    """Read the chosen files for the book of a day. Names are not resolved yet.
 
-    Raises `Ambiguous` where a person must settle something, `NotReconciled` where a file cannot be
+    Raises `Ambiguous` if a person must decide something, and `NotReconciled` if a file cannot be
     read at all.
     """
-    readings: list[SheetReading] = []
+    rejected: list[RejectedRow] = []
+    notices: list[Notice] = []
     sources: list[LedgerSource] = []
     lines = LedgerRows()
     unused: list[Unused] = []
@@ -139,21 +142,21 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
             unused += other_tabs(file, tabs, context)
         for grid, head in tabs:
             with _collecting(questions):
-                reading = _start_reading(file, grid, head, context)
-                reading.number, reading.lines = len(sources), lines
-                read_rows(reading)
-                readings.append(reading)
-                sources.append(_source(file, reading))
+                reading = replace(_start_reading(file, grid, head, context), number=len(sources))
+                rows = read_rows(reading, lines)
+                rejected += rows.rejected
+                notices += reading.notices
                 unused += reading.unused
+                sources.append(_source(file, reading, rows))
     if questions:
         raise together(questions)
     stated = {name for source in sources for name in (*source.fields, *source.covers)}
     return Ledger(
         fields=tuple(name for name in FIELDS if name in stated),
         lines=lines,
-        rejected=[row for reading in readings for row in reading.rejected],
+        rejected=rejected,
         sources=tuple(sources),
-        notices=tuple(notice for reading in readings for notice in reading.notices),
+        notices=tuple(notices),
         remembered=context.remembered,
         unused=tuple(unused),
     )
@@ -171,60 +174,56 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
 def _start_reading(
     file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
 ) -> SheetReading:
-    """Settle what a sheet says as a whole: its level, its conventions, and its unused parts."""
+    """Find the level of a sheet, its conventions, and its unused parts."""
     name = file.path.name
-    where = f"{name} {grid.sheet}".strip()
-    place = f"{name}!{grid.sheet}" if grid.sheet else name
+    title = f"{name} {grid.sheet}".strip()
+    location = f"{name}!{grid.sheet}" if grid.sheet else name
     lacking = missing_fields(head, context.config, head.covers)
-    unused = list(rows_above(grid, head, place))
-    labels = row_labels(grid, head, context.known, where)
+    unused = list(rows_above(grid, head, location))
+    labels = row_labels(grid, head, context.known, title)
     body = LedgerBody(grid, head, context.known)
-    ask_for_asset(body, place)
-    ask_for_spellings(body, place)
-    columns, asked = unused_columns(body, lacking, place)
+    ask_for_asset(body, location)
+    ask_for_spellings(body, location)
+    columns, asked = unused_columns(body, lacking, location)
     if asked:
-        raise question_of_columns(asked, body, lacking, context, file=name, where=place)
-    positive_word = ask_for_words(body, place)
+        raise question_of_columns(asked, body, lacking, context, file=name, location=location)
+    positive_word = ask_for_words(body, location)
     ask_for_scope(context, head, name, grid.sheet, missing=lacking)
-    fields = level_of(head, context.config, where)
-    rules = rules_of(grid, head, context.remembered, where)
-    days, undated = dates_of(grid, head, context.remembered, where, context.day)
+    fields = level_of(head, context.config, title)
+    rules = rules_of(grid, head, context.remembered, title)
+    days, undated = dates_of(grid, head, context.remembered, title, context.day)
     chosen = _day_of_rows(days, context.day)
-    unused += [*columns, *rows_of_other_dates(body, days, chosen, place)]
+    unused += [*columns, *rows_of_other_dates(body, days, chosen, location)]
     _remember(head, context)
-    unit, unit_notices = unit_of(grid, body, place)
+    unit, unit_notices = unit_of(grid, body, location)
     amounts = AmountReader(head=head, rules=rules, unit=unit, positive_word=positive_word)
-    notices = [Notice("low", words_, name) for words_ in file.notices]
+    notices = [Notice("low", message, name) for message in file.notices]
     return SheetReading(
-        number=0,
-        grid=grid,
-        head=head,
+        body=body,
         fields=fields,
         amounts=amounts,
         labels=labels,
-        merged=merged_cells(grid, head),
         days=days,
         undated=undated,
         day=chosen,
         context=context,
-        place=place,
-        lines=LedgerRows(),
+        location=location,
         renames=renames_of(head, context.known),
         headings=frozenset(filter(None, map(heading_of, islice(grid.rows, head.row)))),
-        notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
+        notices=[*notices, *unit_notices, *_hidden(grid, head, title)],
         unused=unused,
     )
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the day whose rows are read: that of the book, else the newest one, if any is said."""
-    # Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    """Return the day whose rows are read: the day of the book, or else the newest day of a row."""
+    # `read_ledgers` decides later if a ledger of another day is used at all.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Keep which column is which field; an amount of several columns follows from the settings."""
+    """Remember the column of each field. The settings state an amount of several columns."""
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
@@ -233,20 +232,20 @@ def _remember(head: Header, context: ReadingContext) -> None:
     }
 
 
-def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
+def _hidden(grid: Grid, head: Header, title: str) -> Iterator[Notice]:
     """Yield notices about rows and columns that were read although they are hidden."""
     if not grid.is_visible:
-        yield Notice("medium", "the sheet is hidden, and it was read", where)
+        yield Notice("medium", "the sheet is hidden, but it was read", title)
     if grid.hidden_rows:
-        words = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
-        yield Notice("medium", words, where)
+        message = f"{grid.hidden_rows} hidden or filtered rows were also read"
+        yield Notice("medium", message, title)
     hidden = sorted(head.used_columns & grid.hidden_columns)
     if hidden:
         names = " and ".join(repr(head.title_of(column)) for column in hidden)
-        yield Notice("medium", f"the hidden column {names} was read like the others", where)
+        yield Notice("medium", f"the hidden column {names} was also read", title)
 
 
-def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
+def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSource:
     head, grid, context = reading.head, reading.grid, reading.context
     tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
     return LedgerSource(
@@ -255,9 +254,9 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
         sha256=file.sha256,
         as_of=reading.day or head.day or title_day(grid.rows[: head.row], context.day),
         rows=(len(grid.rows) - head.body) * len(head.layers),
-        used=reading.used,
-        skipped=dict(sorted(reading.skipped.items())),
-        rejected=len(reading.rejected),
+        used=rows.used,
+        skipped=dict(sorted(rows.skipped.items())),
+        rejected=len(rows.rejected),
         fingerprint=head.fingerprint,
         fields=reading.fields,
         covers=tab | {name: names for name, names in head.covers.items() if names != (ALL,)},
@@ -268,13 +267,13 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
 def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     """Read the ledgers of a day.
 
-    Raises `Late` where one is of another day and the others cannot be compared without it.
+    Raises `Late` if a ledger is of another day, and the others cannot be compared without it.
     """
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)
     names = {source.name for source in late}
-    # A file that covers a part of the book leaves just that part out; one that covers all of it
-    # stops the run, for nothing would be left to compare with.
+    # A late file that covers a part of the book leaves out only that part. A late file for the
+    # whole book stops the run, because nothing could be compared.
     usable = [file for file in contents.ledgers if file.path.name not in names]
     unused = [*contents.unused]
     if late and usable and all(source.covers for source in late):
@@ -288,13 +287,11 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
 
 
 def _late(source: LedgerSource, day: date) -> Unused:
-    words = (
-        f"it is of {conventions.day_of(source)}, and the book is of {day}: what it covers was not "
+    reason = (
+        f"it is of {conventions.day_of(source)}, and the book is of {day}, so its part of the book "
+        f"was not compared. To use it, add under [late.{day}] {setting(source.name, 'used')}"
     )
-    words += (
-        f"compared. To use it all the same, say under [late.{day}] {setting(source.name, 'used')}"
-    )
-    return Unused(source.name, FilePart.FILE, source.name, words, "high")
+    return Unused(source.name, FilePart.FILE, source.name, reason, "high")
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
@@ -302,10 +299,7 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
-            words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
-            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")
-
-
-def _scope_words(file: FileSettings) -> str:
-    covered = (f"{name} {', '.join(names)}" for name, names in file.covers.items())
-    return "; ".join(covered) or "what it covers"
+            covers = (f"{name} {', '.join(names)}" for name, names in expected.covers.items())
+            scope = "; ".join(covers) or "its part of the book"
+            reason = f"no such ledger of {day} was read: {scope} was not compared"
+            yield Unused(expected.pattern, FilePart.FILE, expected.pattern, reason, "high")

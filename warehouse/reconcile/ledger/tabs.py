@@ -27,15 +27,15 @@ _NUMBER = re.compile(
 
 _SHOWN, _ROWS = 12, 200
 
-_MOST = 0.5  # of the cells of a column that must be like the field it is taken for
+_MOST = 0.5  # fraction of the cells of a column that must fit the proposed field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TitledColumn:
-    """A column below a row of titles: its name in recon.toml, and what its title and cells say.
+    """A column below a row of titles, with its name in recon.toml.
 
-    `field` is the field that its title names, `second` the one that it may name if no other title
-    does, and `names` is the field whose names its cells are.
+    `field` is the field that its title names, and `second` the field that it may name if no other
+    title does. `names` is the field whose names are in its cells.
     """
 
     name: str
@@ -50,26 +50,26 @@ class _TitledColumn:
 def unknown_header(
     grids: Sequence[Grid], file: str, context: ReadingContext
 ) -> Ambiguous | NotReconciled:
-    """Return the question about a file without a known header: its columns, with two values."""
+    """Return the question about a file without a known header, with its columns."""
     for grid in grids:
         if refusal := refusal_of(grid):
             line = f"[inbox]\n{setting(file, UNUSED)}"
-            return Ambiguous(f"{file}: {refusal}, and take this file out of the inbox.", line)
+            return Ambiguous(f"{file}: {refusal}, and remove this file from the inbox.", line)
         if grid.likely_starts:
             return _question_of_starts(grid, file)
         row = _likely_header(grid)
         if row is not None:
             return _question(grid, row, file, context)
     return NotReconciled(
-        f"{file} holds no table: expected a row of headers, one of them the asset and one the "
-        "amount, and rows below it. Nothing was reconciled. `nightbook reconcile init` writes a "
-        "template. If it is no ledger, take it out of the inbox, or say in recon.toml under "
-        f"[inbox] {setting(file, UNUSED)}"
+        f"{file} does not have a table: expected a row of titles, one for the asset and one for "
+        "the amount, and rows below it. Nothing was reconciled. `nightbook reconcile init` writes "
+        "a template. If the file is not a ledger, remove it from the inbox, or add to recon.toml "
+        f"under [inbox] {setting(file, UNUSED)}"
     )
 
 
 def refusal_of(grid: Grid) -> str:
-    """Return why a sheet of a known export is no ledger; nothing where it is none of them."""
+    """Return why a sheet of a known export is not a ledger, or an empty string."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
 
@@ -77,16 +77,15 @@ def refusal_of(grid: Grid) -> str:
 def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
     starts = ", ".join(map(str, grid.likely_starts))
     return Ambiguous(
-        f"{file} is a table in columns made of spaces, and some lines do not keep to the columns, "
-        "or the columns could have other edges. With this setting, a column begins at each of "
-        "these characters of a line, counted from 1. Each line with a word across an edge is "
-        "rejected.",
+        f"{file} is a table in columns made of spaces. Some lines do not fit the columns, or the "
+        "columns may begin elsewhere. With this setting, a column begins at each of these "
+        "characters of a line, counted from 1. A line with a word in two columns is rejected.",
         f"{heading('file', name_pattern(file))}\ncolumn_starts = [{starts}]",
     )
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the first of the rows with most titles, if it has two at least and a row below it."""
+    """Return the first row with the most titles, if it has at least two and a row below it."""
     titles = [
         sum(bool(title) and not _NUMBER.fullmatch(title) for title in titles_of(cells))
         for cells in islice(grid.rows, min(HEAD, len(grid.rows) - 1))
@@ -97,26 +96,28 @@ def _likely_header(grid: Grid) -> int | None:
 
 def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambiguous:
     titles = titles_of(grid.rows[row])
-    columns = [_column(grid, row, place, context) for place in range(len(titles))]
+    columns = [_column(grid, row, column, context) for column in range(len(titles))]
     table = heading("ledger", fingerprint(titles))
     shown = "; ".join(samples(grid, row, _SHOWN))
-    words = (
-        f"{file}: no row says which column is the asset and which the amount. Its columns and "
-        f"their first values: {shown[:1500]}."
+    message = (
+        f"{file}: no row has titles for the asset and the amount. The columns with their first "
+        f"values: {shown[:1500]}."
     )
     dimension = context.known.shared_dimension([title for title in titles if title])
     labels = [
         item for item in columns if item.is_number and context.known.has(dimension, item.title)
     ]
     if len(labels) > 1:
-        words += f" The titles are names of a {dimension}, so that each column seems to be the "
-        words += f"amounts of one {dimension}."
+        message += f" The titles are names of a {dimension}, so each column seems to have the "
+        message += f"amounts of one {dimension}."
         return Ambiguous(
-            words, _answer_of_pivot(columns, labels, dimension, table=table, file=file)
+            message, _answer_of_pivot(columns, labels, dimension, table=table, file=file)
         )
-    also = f" Columns that may be named besides: {', '.join(READ)}. If it is no ledger, say so "
-    also += f"under [inbox] by {setting(file, UNUSED)} instead."
-    return Ambiguous(words + also, _answer(columns, table, file))
+    message += (
+        f" Other columns can be named by {', '.join(READ)}. If the file is not a ledger, add "
+    )
+    message += f"{setting(file, UNUSED)} under [inbox] instead."
+    return Ambiguous(message, _answer(columns, table, file))
 
 
 def _answer_of_pivot(
@@ -130,7 +131,7 @@ def _answer_of_pivot(
     """Return the lines for a table in which each column has the amounts of one name."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
-    # A venue may be called like the title of another field, and there may be other figures.
+    # A venue may have the title of another field as its name, and there may be other figures.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
         lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
@@ -165,7 +166,7 @@ def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
 
 
 def _named_by_cells(columns: Sequence[_TitledColumn], taken: str) -> list[str]:
-    """Return lines for columns with unknown titles whose cells are the names of a field."""
+    """Return the lines for columns with unknown titles whose cells are names of a field."""
     said = {taken, *(item.field for item in columns)}
     named: dict[str, str] = {}
     for item in columns:
@@ -174,16 +175,16 @@ def _named_by_cells(columns: Sequence[_TitledColumn], taken: str) -> list[str]:
     return [setting(field, name) for field, name in named.items()]
 
 
-def _column(grid: Grid, row: int, place: int, context: ReadingContext) -> _TitledColumn:
-    title = titles_of(grid.rows[row])[place]
+def _column(grid: Grid, row: int, column: int, context: ReadingContext) -> _TitledColumn:
+    title = titles_of(grid.rows[row])[column]
     rows = islice(grid.rows, row + 1, row + _ROWS)
-    cells = [cell for below in rows if (cell := text_at(below, place))]
+    cells = [cell for below in rows if (cell := text_at(below, column))]
     names = Counter(context.known.dimension_of(cell) for cell in cells)
     dimension = max(names, key=lambda name: names[name], default="")
     words = context.words
     is_other = any(words.is_title(title, kind) for kind in ("figure", "number"))
     return _TitledColumn(
-        name=title or letters(place),
+        name=title or letters(column),
         title=title,
         field=words.field_of(title),
         second=words.second_field_of(title),
@@ -202,7 +203,10 @@ def _is_number(cell: str) -> bool:
 
 
 def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, Header]]:
-    """Return the sheets that are the ledger, hidden ones among them; two are a question."""
+    """Return the sheets that are the ledger, including hidden ones.
+
+    Raises `Ambiguous` if several sheets may be the ledger.
+    """
     tabs = []
     name = file.path.name
     for grid in file.grids:
@@ -219,7 +223,7 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
         if not named:
             raise NotReconciled(
                 f"{name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
-                f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Mend "
+                f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Correct "
                 "`sheet` in recon.toml."
             )
         tabs = named
@@ -234,7 +238,7 @@ def _tabs_of_day(
 ) -> list[tuple[Grid, Header]]:
     """Return the tab of the day of the book, or of the newest day before it, if all have a day.
 
-    Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    `read_ledgers` decides later if a ledger of another day is used at all.
     """
     days = {day: tab for tab in tabs if (day := day_in(tab[0].sheet)) is not None}
     if len(days) < len(tabs):
@@ -243,7 +247,7 @@ def _tabs_of_day(
 
 
 def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
-    """Return whether recon.toml says under [inbox] that a tab is unused, as `book.xlsx!Old`."""
+    """Return whether recon.toml says under [inbox] that a tab like `book.xlsx!Old` is unused."""
     return bool(grid.sheet) and context.config.inbox_setting(f"{file}!{grid.sheet}") == UNUSED
 
 
@@ -254,24 +258,24 @@ def _names(grids: Iterable[Grid]) -> str:
 def _several_tabs(
     tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
 ) -> Ambiguous:
-    """Return the question which of several tabs are the ledger, and what their names say."""
-    words = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
+    """Return the question about several tabs that may be the ledger."""
+    message = f"{file}: the sheets {_names(grid for grid, _ in tabs)} may each be the ledger."
     lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
     dimension = context.known.shared_dimension([grid.sheet for grid, _ in tabs])
     if dimension in lacking:
         return Ambiguous(
-            f"{words} Their names are those of a {dimension}, which no column says.",
+            f"{message} Their names are names of a {dimension}, which no column states.",
             f'{heading("file", name_pattern(file))}\ntab = "{dimension}"'
-            "   # the name of each tab is that of its rows",
+            "   # the name of a tab is the name for all of its rows",
         )
     lines = [setting("sheet", grid.sheet) for grid, _ in tabs]
     return Ambiguous(
-        words,
+        message,
         choices(tabs[0][1].table, *lines, f"{setting('sheet', ALL)}   # all of them together"),
     )
 
 
-def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
+def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
     """Return the level of a sheet.
 
     Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
@@ -283,9 +287,9 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
     if lacking:
         common = ", ".join(f'"{name}"' for name in has if name in config.level)
         raise Ambiguous(
-            f"{where} has no column for {', '.join(lacking)}, and `level` in recon.toml asks for "
+            f"{location} has no column for {', '.join(lacking)}, and `level` in recon.toml is "
             f"{', '.join(config.level)}. Name the column under {head.table}, like "
-            f'{lacking[0]} = "...", or ask for a level that it has.',
+            f'{lacking[0]} = "...", or use a level that the ledger has.',
             f"[settings]\nlevel = [{common}]",
         )
     return config.level
@@ -307,7 +311,7 @@ def other_tabs(
         else:
             asked.append(grid)
     for title, kind in file.others:
-        yield Unused(name, FilePart.TAB, title, f"it holds no cells ({kind})")
+        yield Unused(name, FilePart.TAB, title, f"it does not have cells ({kind})")
     if asked:
         raise _question_of_others(asked, chosen, name, context)
 
@@ -324,12 +328,12 @@ def _reason_of_tab(
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
     if not has_amounts(grid.rows):
-        return "it holds no amounts", "low"
+        return "it does not have amounts", "low"
     if sheet := chosen[1].shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"
     day, day_of_chosen = day_in(grid.sheet), day_in(chosen[0].sheet)
     if day is not None and day_of_chosen not in (None, day):
-        return f"its name is of {day}", "low"
+        return f"the day in its name is {day}", "low"
     return refusal_of(grid), "medium"
 
 
@@ -339,13 +343,13 @@ def _question_of_others(
     file: str,
     context: ReadingContext,
 ) -> Ambiguous:
-    """Return the question about tabs with amounts whose columns are not understood."""
+    """Return the question about tabs with amounts whose columns are unknown."""
     sheet, head = chosen[0][0].sheet, chosen[0][1]
     lines = [head.table, setting("sheet", sheet)]
     if context.config.of_file(file).tab or len(chosen) > 1:
         lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
     return Ambiguous(
-        f"{file}: the ledger was found in {sheet!r}, and there are amounts in {_names(asked)}, "
-        "whose columns are not understood. If the ledger is complete without them, take the line.",
+        f"{file}: the ledger is in {sheet!r}, but there are also amounts in {_names(asked)}, and "
+        "their columns are unknown. If the ledger is complete without them, use the line.",
         choices(*lines),
     )

@@ -1,6 +1,6 @@
-"""The words of ledgers: which field or role a title names, sums, units, sides of an amount.
+"""The vocabulary of ledgers: the words for fields, roles, totals, units and sides of an amount.
 
-They are data, in `words.toml` beside this module; a person adds words in a file of the same form.
+The words are in `words.toml` next to this module. A user can add words in a file of the same form.
 """
 
 import re
@@ -28,7 +28,7 @@ _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
 
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
-# A currency of values: `Balance (USD)` beside `Balance` is what the balance is worth.
+# The currency of a value: next to `Balance`, `Balance (USD)` is the value of the balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
 
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
@@ -51,17 +51,17 @@ _CHECK_MARKS = ("\u2713", "\u2714")
 
 _PART = re.compile(r"[^\W_]+")
 
-_LONG_PART = 4  # characters: shorter words are parts of names by chance
+_LONG_PART = 4  # characters; a shorter word may be part of a name by chance
 
 _FEW_PARTS = 4
 
-# By group and kind, like `field` and `asset`, the words.
+# The words by group and kind, for example `field` and `asset`.
 _Lists = dict[tuple[str, str], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The words that are known, by their keys; titles are looked up in all their spellings."""
+    """The known words by their keys. Titles are looked up in all of their spellings."""
 
     fields: Mapping[str, str]
     second: Mapping[str, str]
@@ -75,14 +75,14 @@ class Words:
     factors: Mapping[str, str]
 
     def field_of(self, title: str) -> str:
-        """Return the field that a title names in one of the known languages, or nothing."""
+        """Return the field that a title names in a known language, or an empty string."""
         is_other = _is_valued(title) or self.native_factor(title)
         return "" if is_other else self._field(title, self.fields)
 
     def second_field_of(self, title: str) -> str:
-        """Return the field that a title names where no other column names it better, or nothing."""
+        """Return the field that a title names if no other column names it better, or ""."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
-        # `Sum of Quantity`, as pivot tables call the column that they add up.
+        # Pivot tables have titles like `Sum of Quantity`.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
         summed = "amount" if summed == "amount" or self.native_factor(title) else ""
         return self._field(title, self.second) or valued or summed
@@ -98,7 +98,7 @@ class Words:
         return parts.pop() if len(parts) == 1 else ""
 
     def role_of(self, title: str) -> str:
-        """Return what a column of amounts is beside others, like `debit` or `locked`."""
+        """Return the role of a column among several columns of amounts, like `debit`, or ""."""
         for written in _spellings(title):
             key = _key(written)
             if key in self.roles:
@@ -117,7 +117,7 @@ class Words:
         return self.cells.get(_key(cell)) == kind
 
     def side_of(self, cell: str) -> str:
-        """Return `debit`, `credit`, `positive` or `negative`, or nothing if a cell says no side."""
+        """Return `debit`, `credit`, `positive` or `negative`, or "" if a cell is not a side."""
         if sign := _SIGNS.get(cell.strip()):
             return sign
         kind = self.cells.get(_key(cell), "")
@@ -136,7 +136,7 @@ class Words:
         return (self.factors[_key(units[0])], rest) if is_amount else ("", title)
 
     def is_void(self, cell: str) -> bool:
-        """Return whether a cell says that its row does not count (yet), like `VOID`."""
+        """Return whether a cell means that its row does not count (yet), like `VOID`."""
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
     def is_unmarked(self, cell: str) -> bool:
@@ -144,12 +144,12 @@ class Words:
         return not _key(cell) or self.is_cell(cell, "unmarked")
 
     def factor_of(self, cell: str) -> str:
-        """Return by what a unit like `k` or `sat` multiplies an amount, or nothing."""
+        """Return the factor of a unit like `k` or `sat`, or an empty string."""
         is_figure = cell[:1].isdecimal() and not cell.startswith("0")
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the one of these kinds that the longer words of a cell are of, or nothing."""
+        """Return the only one of these kinds that the longer words of a cell have, or ""."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # short-term is not short
             return ""
@@ -173,7 +173,7 @@ class Words:
         )
 
     def is_remark(self, title: str) -> bool:
-        """Return whether a title speaks of remarks, or describes the asset."""
+        """Return whether a title is about remarks, or describes the asset."""
         return (
             self.is_title(title, "remark")
             or self.is_asset_name(title)
@@ -189,11 +189,11 @@ class Words:
         )
 
     def is_asset_name(self, title: str) -> bool:
-        """Return whether a title speaks of another name of the asset."""
+        """Return whether a title is about another name of the asset."""
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
-        """Return the group whose sum a line is, "" of a bare word for a sum, None of no sum."""
+        """Return the group in a text like `Total Kraken`, "" for `Total`, or None."""
         bare = text.strip().rstrip(":").strip()
         if _key(bare) in self.whole_totals:
             return ""
@@ -201,13 +201,13 @@ class Words:
         return (match["after"] or match["before"] or "").strip() if match else None
 
     def unit_of(self, text: str) -> str:
-        """Return `thousands`, `millions` or `billions` where a text says that amounts are in it."""
+        """Return `thousands`, `millions` or `billions` if a text states it as the unit, or ""."""
         bare = _bare(text)
         return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
 
 def title_words(title: str) -> Iterator[str]:
-    """Yield a title as words, with and without what stands in brackets.
+    """Yield a title as words, with and without the text in brackets at its end.
 
     `portfolioName` and `portfolio_name` are two words each.
     """
@@ -227,7 +227,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Return a title and what follows a slash or a comma in it."""
+    """Return a title and the text after the slash or comma in it, or an empty string."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -243,7 +243,7 @@ def _is_valued(title: str) -> bool:
 def _bare(text: str) -> str:
     """Return a text folded and without accents."""
     folded = fold(text)
-    if folded.isascii():  # as most are: to take each letter apart took half of what words cost
+    if folded.isascii():  # most are, and normalizing all texts took half of the time for words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -251,27 +251,27 @@ def _bare(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _key(text: str) -> str:
-    """Return what all spellings of a word have in common: its letters and digits."""
+    """Return the key that all spellings of a word share: its letters and digits."""
     bare = _bare(text).strip()
     return _KEPT.sub("", f"{bare[:-1]} no" if bare.endswith("#") else bare)
 
 
 def _keys(word: str) -> frozenset[str]:
-    """Return the keys of a word; `ä` may be written `ae`."""
+    """Return the keys of a word. `ä` may be written as `ae`."""
     return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
 
 
 @lru_cache(maxsize=8)
 def words_of(own: str = "") -> Words:
-    """Return the known words, with those of a person's own `words.toml`, which count before ours.
+    """Return the known words and the words of the user, which count before ours.
 
-    Raises `NotReconciled` with every complaint about the own file in one message.
+    `own` is the text of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
     tables = {group: _by_key(group, shipped) for group, _ in shipped}
     own_tables = {group: _by_key(group, theirs) for group in tables}
-    # A word that they take for a field of one choice is none of the other choice any more.
+    # If the user uses a word for one of the two choices, it no longer belongs to the other one.
     for group, other in (("field", "second"), ("second", "field")):
         for word in own_tables[other]:
             tables[group].pop(word, None)
@@ -300,7 +300,7 @@ def words_of(own: str = "") -> Words:
 
 
 def _lists(file: Mapping[str, Any]) -> _Lists:
-    """Return the words of a file by group and kind; those of a kind may be told by language."""
+    """Return the words of a file by group and kind. A kind may have a list for each language."""
     return {
         (group, kind): [
             word
@@ -330,9 +330,9 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
             kinds = ", ".join(map(".".join, shipped))
-            complaints.append(f"there is no {group}.{kind}, only {kinds}")
+            complaints.append(f"{group}.{kind} does not exist, expected one of {kinds}")
         bad = [word for word in words if not isinstance(word, str) or not _key(word)]
-        complaints += [f"{group}.{kind} has {word!r}, which is no word" for word in bad]
+        complaints += [f"{group}.{kind} has {word!r}, which is not a word" for word in bad]
     if not complaints:
         complaints = list(_words_of_two(lists))
     if complaints:
@@ -343,7 +343,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
 
 
 def _words_of_two(lists: _Lists) -> Iterator[str]:
-    """Yield each word that would mean two things of one group."""
+    """Yield a complaint about each word that has two kinds in one group."""
     kinds: dict[tuple[str, str], str] = {}
     for (group, kind), words in lists.items():
         space = "field" if group == "second" else group
@@ -363,7 +363,7 @@ def _by_key(group: str, lists: _Lists) -> dict[str, str]:
 
 
 def _either(words: list[str], gap: str) -> str:
-    """Return a pattern of all these words, the longest first."""
+    """Return a pattern for any of these words. Longer words come first."""
     spellings = {spelling for word in words for spelling in (word, word.translate(_UMLAUTS))}
     spellings |= {_bare(spelling) for spelling in spellings}
     in_order = sorted(spellings, key=lambda word: (-len(word), word))
@@ -379,7 +379,7 @@ def _total_pattern(words: list[str]) -> re.Pattern[str]:
 
 
 def _unit_pattern(words: list[str], alone: list[str]) -> re.Pattern[str]:
-    # One letter and a bare number are units only beside a currency, or in brackets.
+    # One letter or a bare number is a unit only next to a currency, or in brackets.
     plain = _either([word for word in words if len(word) > 1], r"\s*")
     named = _either([word for word in words if word.isalpha() and len(word) > 1], r"\s*")
     every = _either(words, r"\s*")

@@ -410,7 +410,7 @@ CASES: dict[str, list[Case]] = {
         Case(lambda t: ledger(["Aug 2026", "Sep 2026"], old(t), t), (NO_LEDGER,))
     ],
     f"{A}_question_of_months#2": [Case(lambda t: ledger(["Oct 2026", "Nov 2026"], old(t), t))],
-    f"{A}_amount_place": [
+    f"{A}_amount_column": [
         Case(lambda t: ledger(["Debit", "Credit"], t, zeros(t)), (RIGHT, BREAKS)),
         Case(lambda t: ledger(["Debit", "Credit"], zeros(t), t), (BREAKS, RIGHT)),
     ],

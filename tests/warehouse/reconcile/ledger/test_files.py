@@ -54,6 +54,25 @@ def test_case_32_a_text_file_is_read_whatever_wrote_it(
     assert ledger.lines[0].names[3] == account
 
 
+def test_a_merged_cell_below_a_short_row_is_blank() -> None:
+    """The first row of merged cells may end before their column: no row below gets a name."""
+    rows = [["amount", "asset", "account"], ["1", "BTC"], ["2", "ETH", ""], ["3", "SOL", "a"]]
+    grid = Grid(sheet="", rows=rows, merged=(((1, 2), (2, 2)),))
+    file = OpenedFile(path=Path("ledger.xlsx"), sha256="", grids=(grid,))
+    ledger = read_ledger([file], ReadingContext(config=Config(), day=DAY))
+    assert used(ledger) == [("BTC", "1"), ("ETH", "2"), ("SOL", "3")]
+    assert [line.names[3] for line in ledger.lines] == ["", "", "a"]
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
+    """The column of the number is a question, and no error ends the run."""
+    rows = [["asset", "amount", "x"], ["BTC", "1", number], ["ETH", "2", 2.0], ["SOL", "3", 2.0]]
+    file = OpenedFile(path=Path("l.xlsx"), sha256="", grids=(Grid(sheet="", rows=rows),))
+    with pytest.raises(Ambiguous, match="'x'"):
+        read_ledger([file], ReadingContext(config=Config(), day=DAY))
+
+
 def test_a_decimal_comma_in_a_comma_file_is_no_guess(write: Write, read: Read) -> None:
     """BTC,1,5 under asset,amount has a cell too many: it is rejected, not read as 1."""
     ledger = read(write("asset,amount\nBTC,1,5\n"))
@@ -192,7 +211,7 @@ def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> 
         ("ledger.xlsx", b"<html><table></table></html>", "web page"),
         ("ledger.csv", b"<!DOCTYPE html><html></html>", "web page"),
         ("ledger.xlsx", b"PK\x03\x04 half", "half copied"),
-        ("ledger.csv", b"hello\n", "holds no table"),
+        ("ledger.csv", b"hello\n", "does not have a table"),
     ],
 )
 def test_case_38_a_file_that_is_no_ledger_says_what_it_is(

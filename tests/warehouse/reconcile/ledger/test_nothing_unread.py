@@ -239,7 +239,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "the ledger itself is a hidden tab": (
         lambda at: book(at, {"Cover": [["Ledger of tonight"]]} | LEDGER, hide("Ledger")),
-        "the sheet is hidden, and it was read",
+        "the sheet is hidden, but it was read",
     ),
     "a tab of words": (
         lambda at: book(at, LEDGER | {"Read me": [["Prepared by Ada"]]}),
@@ -278,11 +278,11 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a flat spreadsheet of OpenDocument without a table": (
         lambda at: (at.put(WHOLE), at.put("<office:document/>", "more.fods")),
-        "more.fods holds no table",
+        "more.fods does not have a table",
     ),
     "a bank's XML": (
         lambda at: (at.put(WHOLE), at.put("<?xml version='1.0'?><Document/>", "camt.xml")),
-        "camt.xml: not used: it is XML, but no spreadsheet",
+        "camt.xml: not used: it is XML, but not a spreadsheet",
     ),
     "a statement on paper": (
         lambda at: (at.put(WHOLE), at.put("%PDF-1.7", "statement.pdf")),
@@ -290,7 +290,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a folder with a ledger in it": (
         lambda at: (at.put(WHOLE), at.folder("kraken"), at.put(WHOLE, "kraken/l.csv")),
-        "it is a folder",
+        "this is a folder",
     ),
     "a link to a ledger elsewhere": (
         lambda at: (at.put(WHOLE), at.link("more.csv", at.put(WHOLE, "../x.csv"))),

@@ -7,9 +7,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warehouse.reconcile.ledger.amounts import Rules, read
-from warehouse.reconcile.ledger.body import plain_amounts, plain_rows
-from warehouse.reconcile.ledger.conventions import is_plain
+from warehouse.reconcile.ledger.amounts import Rules, is_plain, plain_amounts, read
+from warehouse.reconcile.ledger.body import plain_rows
 from warehouse.reconcile.ledger.header import find_header
 from warehouse.reconcile.ledger.header_settings import ReadingContext
 from warehouse.reconcile.ledger.read import read_ledger

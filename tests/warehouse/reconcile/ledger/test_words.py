@@ -182,8 +182,8 @@ def test_a_person_adds_words(write: Write, read: Read) -> None:
     [
         ("[field\n", "it is not TOML"),
         ("[field.asset.en]\nx = 3\n", "each line must be like"),
-        ("[field]\nasset = [3]\n", "3, which is no word"),
-        ('[field]\nowner = ["x"]\n', "there is no field.owner, only field.portfolio, field.asset"),
+        ("[field]\nasset = [3]\n", "3, which is not a word"),
+        ('[field]\nowner = ["x"]\n', "field.owner does not exist, expected one of field.portfolio"),
         ('[field]\nasset = ["X"]\nvenue = ["x"]\n', "'x' is in field.venue and in field.asset"),
         ("field = 3\n", "each line must be like"),
     ],
