@@ -15,9 +15,10 @@ import python_calamine
 
 from warehouse.reconcile.model import Signature, moment
 from warehouse.reconcile.workbook import imprint
-from warehouse.reconcile.workbook.edits import ROLES
+from warehouse.reconcile.workbook.edits import role_of
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import fold
+from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
@@ -88,14 +89,14 @@ def _rows(content: bytes) -> Iterator[SignOffRow]:
     for name, sheet in sheets.items():
         for number, row in enumerate(sheet.rows, 1):
             label, who, comment, *_ = (*map(imprint.cell_text, row), "", "", "")
-            if role := ROLES.get(fold(label)):
+            if role := role_of(label):
                 yield SignOffRow(name, number, role, who.strip(), comment.strip())
 
 
 def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(made, "w") as target:
-        paths = imprint.sheet_paths(source)
+        paths = sheet_paths(source)
         by_path = {paths[sheet]: of_sheet for sheet, of_sheet in cells.items()}
         for entry in source.infolist():
             part = source.read(entry)

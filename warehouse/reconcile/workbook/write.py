@@ -6,10 +6,8 @@ Beside the workbook, and whole however many keys there are: a sheet has its end,
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,9 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.origins import key_of_names, lookup_key
 from warehouse.reconcile.book import columns, copy_table, display_names, in_name_cell
-from warehouse.reconcile.model import Result, RunResult
-from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.model import Result
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, WITH_IDS, NotReconciled
-from warehouse.reconcile.workbook import imprint, summary
+from warehouse.reconcile.workbook import summary
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import cut_words
 from warehouse.reconcile.workbook.sheets import (
@@ -283,20 +280,16 @@ def _values(
     return values
 
 
-def write_files(record: Record, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
-    """Write the workbook, and for machines the breaks and every key."""
-    files = record.day_files(content.day)
-    write(replace(content, written=result.written), files.workbook)
-    written = files.workbook.read_bytes()
-    imprint.store_imprint(record, result.written, written)
+def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes:
+    """Write the workbook, all positions and the breaks to these paths. Return the workbook."""
+    workbook, positions_path, breaks = files
+    write(content, workbook)
     text = io.StringIO()
     csv.writer(text).writerows(_rows_of_breaks(content))
-    write_positions(content, files.positions)
-    with written_aside(files.breaks) as file:
+    write_positions(content, positions_path)
+    with written_aside(breaks) as file:
         file.write(text.getvalue().encode())
-    # What we wrote need not be read back.
-    record.add_workbooks([hashlib.sha256(written).hexdigest()])
-    return files.workbook, files.breaks, files.positions
+    return workbook.read_bytes()
 
 
 def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
