@@ -7,13 +7,13 @@ sort rows and move columns.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -57,6 +57,7 @@ from warehouse.reconcile.workbook.edits import BREAK_MARKS, read_edits, role_of
 from warehouse.reconcile.workbook.imprint import (
     POSITION_MARKS,
     Cell,
+    Header,
     SheetImprint,
     cell_text,
     comparable,
@@ -256,11 +257,10 @@ def _compare_workbook(
     runs: StoredRuns, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
 ) -> VerifyResult:
     copy = imprint.read(content)
-    written = imprint.unpack(runs.imprint(edits.written)) or imprint.unpack(
-        runs.imprint(result.written)
-    )
+    imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
+    written = next(filter(None, imprints), None)
     pairs = _pairs(written or {}, copy)
-    others = {name: copy[name] for name in copy if name not in pairs.values()}
+    added = [name for name in copy if name not in pairs.values()]
     differences: list[str] = []
     compared: list[str] = []
     uncompared: list[str] = []
@@ -269,27 +269,25 @@ def _compare_workbook(
         if rows is None:
             uncompared.append(f"{table.sheet} was not compared: {_OLDER}")
             continue
-        of_wording = _in_wording(table, edits.wording)
-        if written is None:
-            differences += _compare_with_result(of_wording, rows, copy)
-        else:
-            # The copy is compared with the imprint, so the imprint must agree with the result.
-            differences += _compare_with_result(of_wording, rows, written)
-            differences += _compare_with_result(of_wording, rows, others, is_added=True)
+        # The copy is compared with the imprint, so the imprint must agree with the result.
+        sheets = [written[table.sheet]] if written else []
+        sheets += [copy[name] for name in sorted(added, key=lambda name: name != table.sheet)]
+        differences += _compare_with_result(_in_wording(table, edits.wording), rows, sheets)
         compared.append(f"{count_of(len(rows), 'row')} of {table.sheet}")
-    found = _read_positions(content, _in_wording(_position_table(result.fields), edits.wording))
+    positions = _in_wording(_position_table(result.fields), edits.wording)
+    label, found, problems = _read_positions(content, positions)
     try:
-        stored = _stored_positions(runs, found, result, edits.wording)
-        differences += _compare_positions(found, stored)
-        compared.append(f"{count_of(stored.num_rows, 'row')} of {found.label}")
+        stored = _stored_positions(runs, positions, label, result, edits.wording)
+        differences += [*problems, *_compare_positions(label, positions.key, stored, found)]
+        compared.append(f"{count_of(stored.num_rows, 'row')} of {label}")
     except NotReconciled as error:
-        uncompared.append(f"{found.label} was not compared: {error}")
+        uncompared.append(f"{label} was not compared: {error}")
     if written is None:
         uncompared.append(f"number cells, Summary and other sheets were not compared: {_OLDER}")
     else:
         differences += compare_sheets(written, copy)
         compared.append(f"every other cell of {', '.join(written)}")
-        uncompared += [f"the sheet {name!r} was not written by the run" for name in others]
+        uncompared += [f"the sheet {name!r} was not written by the run" for name in added]
     return VerifyResult(
         file=file,
         run_id=result.run_id,
@@ -300,21 +298,21 @@ def _compare_workbook(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class _Layout:
-    """The columns of compared rows: how many of them identify a row, and which have amounts.
+    """The columns of compared rows, of which the first `keys` identify a row.
 
-    `digits` are the digits on which all programs agree, by the index of a column with number cells.
-    If `is_sorted`, the order of rows counts. If `guess`, a row without the same key is compared
-    with the row that is most like it.
+    `digits` has the number of digits on which all programs agree, by the index of each column with
+    number cells.
     """
 
-    label: str
-    titles: Sequence[str]
-    keys: int = 0
-    digits: Mapping[int, int] = field(default_factory=dict)
-    is_sorted: bool = False
-    guess: bool = False
+    def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
+        self.label, self.titles, self.keys = label, titles, keys
+        # Programs calculate the difference of a break anew, and agree on fewer of its digits.
+        self.digits = {
+            column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
+            for column, title in enumerate(titles)
+            if title_key(title) in _AMOUNTS or (label == _SUMMARY and column in range(1, 5))
+        }
 
     def key(self, row: Row) -> Row:
         """Return the cells that identify a row, or nothing if they are blank."""
@@ -357,7 +355,7 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
     return EXACT.abs(EXACT.subtract(*amounts)) <= unit
 
 
-def _compare_rows(layout: _Layout, ours: Sequence[Row], theirs: Sequence[Row]) -> Iterator[str]:
+def _compare_rows(layout: _Layout, ours: Iterable[Row], theirs: Iterable[Row]) -> Iterator[str]:
     """Yield the differences between rows as they were written and rows as they are now."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
@@ -365,8 +363,9 @@ def _compare_rows(layout: _Layout, ours: Sequence[Row], theirs: Sequence[Row]) -
         row: (written[row], found[row]) for row in written | found if written[row] != found[row]
     }
     messages = list(_differences(layout, counts))
-    if not messages and layout.is_sorted and any(map(layout.changes, ours, theirs)):
-        messages = [f"{layout.label}: its rows are in another order"]
+    is_moved = not messages and any(map(layout.changes, ours, theirs))
+    if is_moved and layout.label not in _KEYS:
+        yield f"{layout.label}: its rows are in another order"
     yield from messages
 
 
@@ -377,10 +376,8 @@ def _differences(layout: _Layout, counts: Mapping[Row, _Counts]) -> Iterator[str
     for row in extra:
         by_key[layout.key(row)].append(row)
     for row in missing[:MOST_ROWS]:
-        candidates = by_key[layout.key(row)] if layout.key(row) else []
-        other = next(iter(candidates), None)
-        if other is None and layout.guess:
-            other = _most_alike(row, [*chain(*by_key.values())])
+        same = by_key[layout.key(row)] if layout.key(row) else []
+        other = same[0] if same else _most_alike(layout, row, chain(*by_key.values()))
         if other is None:
             yield f"{layout.name(row)} {_count_words(*counts[row])}"
             continue
@@ -389,20 +386,18 @@ def _differences(layout: _Layout, counts: Mapping[Row, _Counts]) -> Iterator[str
             was, now = (cell_text(cells[column])[:_LONGEST] for cells in (row, other))
             title = cell_text(layout.titles[column])
             yield f"{layout.name(row, 1)}: {title} was {was!r} and is now {now!r}"
-    extra = [*chain(*by_key.values())]
-    if more := max(len(missing) - MOST_ROWS, 0):
-        yield f"{layout.label}: {more} more rows differ"
-    else:
-        for row in extra[:MOST_ROWS]:
-            yield f"{layout.name(row)} {_count_words(*counts[row])}"
+    if len(missing) > MOST_ROWS:
+        yield f"{layout.label}: {len(missing) - MOST_ROWS} more rows differ"
+        return
+    for row in islice(chain(*by_key.values()), MOST_ROWS):
+        yield f"{layout.name(row)} {_count_words(*counts[row])}"
 
 
 def _count_words(written: int, found: int) -> str:
-    if not found:
-        return "is missing"
-    if not written:
-        return "was not written by the run"
-    return f"is there {count_of(found, 'time')}, but the run wrote it {count_of(written, 'time')}"
+    if written and found:
+        wrote = count_of(written, "time")
+        return f"is there {count_of(found, 'time')}, but the run wrote it {wrote}"
+    return "was not written by the run" if found else "is missing"
 
 
 def _unmatched(layout: _Layout, counts: Mapping[Row, _Counts]) -> tuple[list[Row], list[Row]]:
@@ -422,77 +417,65 @@ def _unmatched(layout: _Layout, counts: Mapping[Row, _Counts]) -> tuple[list[Row
     return missing, [*chain(*similar.values())]
 
 
-def _most_alike(row: Row, others: Sequence[Row]) -> Row | None:
-    """Return the row that shares at least half of the cells of a row, and more than the others."""
+def _most_alike(layout: _Layout, row: Row, others: Iterable[Row]) -> Row | None:
+    """Return the row that shares most cells with a row, if it shares at least half of them."""
 
     def shared(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
 
+    if layout.label in (POSITIONS, UNMATCHED):  # too many rows, and each of them has a key
+        return None
     best = max(others, key=shared, default=None)
-    if best is not None and shared(best) >= max(1, sum(map(bool, row)) // 2):
-        return best
-    # A row of one cell has nothing else to recognize it by.
-    single = [other for other in others if sum(map(bool, other)) == sum(map(bool, row)) == 1]
-    return next((other for other in single if bool(other[0]) == bool(row[0])), None)
+    least = max(1, sum(map(bool, row)) // 2)
+    return best if best is not None and shared(best) >= least else None
 
 
-def _column_problems(label: str, counts: Mapping[str, int]) -> Iterator[str]:
-    for title, count in counts.items():
-        problem = "is there more than once" if count else "is missing"
-        yield f"{label}: the column {cell_text(title)!r} {problem}; its cells were not compared"
-
-
-def _faulty(titles: Iterable[str], found: Sequence[str]) -> dict[str, int]:
-    """Return how often each title is found, if it is not found once."""
-    counts = {title: found.count(title_key(title)) for title in titles}
-    return {title: count for title, count in counts.items() if count != 1}
+def _match_columns(
+    label: str, titles: Sequence[str], header: Header
+) -> tuple[dict[int, int], list[str]]:
+    """Return the column below a header for each of our columns, and what is wrong with others."""
+    keys = list(map(title_key, titles))
+    columns = {
+        column: header.titles.index(key)
+        for column, key in enumerate(keys)
+        if header.titles.count(key) == 1
+    }
+    return columns, [
+        f"{label}: the column {cell_text(titles[column])!r} is "
+        f"{'there more than once' if key in header.titles else 'missing'}; its cells were not "
+        "compared"
+        for column, key in enumerate(keys)
+        if column not in columns
+    ]
 
 
 def _compare_with_result(
-    table: StoredTable,
-    stored: Sequence[Row],
-    sheets: Mapping[str, SheetImprint],
-    *,
-    is_added: bool = False,
+    table: StoredTable, stored: Sequence[Row], sheets: Iterable[SheetImprint]
 ) -> Iterator[str]:
-    """Compare the rows of a table, on all sheets that have it, with the stored result.
+    """Compare the rows of a table with the stored result.
 
-    Sheets that people added (`is_added`) may have any part of the table.
+    The first sheet with its header must have all of the rows. People may have copied some of them
+    to other sheets.
     """
-    faulty: dict[str, int] = {}
-    found: list[Row] = []
-    headers = [(sheet, find_header(sheet.rows, table.marks)) for sheet in sheets.values()]
-    for sheet, header in headers:
-        if header is None:
-            continue
-        faulty |= _faulty(table.titles, header.titles)
-        columns = [
-            header.titles.index(key) if (key := title_key(title)) in header.titles else None
-            for title in table.titles
-        ]
+    headers = [(sheet, find_header(sheet.rows, table.marks)) for sheet in sheets]
+    found = [(sheet, header) for sheet, header in headers if header]
+    if not found:
+        marks = ", ".join(table.marks)
+        yield f"{table.sheet} is missing: no sheet has a row with the headers {marks}"
+    for place, (sheet, header) in enumerate(found):
+        columns, problems = _match_columns(table.sheet, table.titles, header)
+        yield from problems
         mark = header.titles.index(title_key(table.marks[0]))
-        found += [
-            tuple(row[column] if column is not None else "" for column in columns)
+        theirs = {
+            tuple(row[column] for column in columns.values())
             for row in sheet.rows[header.row + 1 :]
             if re.fullmatch(table.pattern, row[mark])
-        ]
-    if not any(header for _, header in headers):
-        if not is_added:
-            marks = ", ".join(table.marks)
-            yield f"{table.sheet} is missing: no sheet has a row with the headers {marks}"
-        return
-    yield from _column_problems(table.sheet, faulty)
-    kept = [column for column, title in enumerate(table.titles) if title not in faulty]
-    ours, theirs = ({tuple(row[c] for c in kept) for row in rows} for rows in (stored, found))
-    layout = _Layout(
-        table.sheet,
-        [table.titles[column] for column in kept],
-        sum(title not in faulty for title in table.key),
-    )
-    # The same row may be on several sheets, so these are sets.
-    if is_added:
-        ours, theirs = set(), theirs - ours
-    yield from _compare_rows(layout, sorted(ours), sorted(theirs))
+        }
+        ours = {tuple(row[column] for column in columns) for row in stored}
+        keys = sum(column in columns for column in range(len(table.key)))
+        layout = _Layout(table.sheet, [table.titles[column] for column in columns], keys)
+        theirs, ours = (theirs - ours, set()) if place else (theirs, ours)
+        yield from _compare_rows(layout, sorted(ours), sorted(theirs))
 
 
 def compare_sheets(
@@ -505,20 +488,19 @@ def compare_sheets(
         for name, sheet in written.items()
         if name in pairs
     }
-    breaks = _statuses(aligned[BREAKS]) if BREAKS in aligned else []
     for name in written:
         if name not in aligned:
             yield f"{name} is missing: no other sheet has its cells"
             continue
-        sheet = aligned[name]
-        yield from _column_problems(name, sheet.faulty)
-        ours, theirs = sheet.ours, sheet.theirs
+        layout, ours, theirs, problems = aligned[name]
+        yield from problems
         if name == _SUMMARY:
             # Formulas on Summary count the statuses of breaks, so a copy may show other counts.
+            breaks = _statuses(aligned[BREAKS]) if BREAKS in aligned else []
             recounted = {new: row for row in ours if (new := _recount(row, breaks)) != row}
             theirs = [recounted.get(row, row) for row in theirs]
-        ours, theirs = (_without_people(name, sheet.layout, rows) for rows in (ours, theirs))
-        yield from _compare_rows(sheet.layout, ours, theirs)
+        ours, theirs = (_without_people(layout, rows) for rows in (ours, theirs))
+        yield from _compare_rows(layout, ours, theirs)
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
@@ -538,53 +520,27 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
     return pairs
 
 
-@dataclass(frozen=True, slots=True)
-class _Aligned:
+class _Aligned(NamedTuple):
     """The rows of a sheet as it was written, and of a copy, with the same columns."""
 
     layout: _Layout
-    ours: Sequence[Row]
-    theirs: Sequence[Row]
-    faulty: Mapping[str, int]
+    ours: list[Row]
+    theirs: list[Row]
+    problems: list[str]
 
 
 def _align(name: str, sheet: SheetImprint, other: SheetImprint) -> _Aligned:
     width = max(map(len, sheet.rows), default=0)
     rows = _results_of_formulas(sheet, other)
-    titles: Sequence[str] = [letters(column) for column in range(width)]
-    columns = {column: column for column in range(width)}
-    faulty: dict[str, int] = {}
-    digits = dict.fromkeys(range(1, 5), SIGNIFICANT) if name == _SUMMARY else {}
-    if name in _KEYS:
-        titles = sheet.rows[_HEADER]
-        header = find_header(rows, titles[:2])
-        if header is not None:
-            faulty = _faulty(titles, header.titles)
-            columns = {
-                column: header.titles.index(title_key(title))
-                for column, title in enumerate(titles)
-                if title not in faulty
-            }
-        titles = [titles[column] for column in columns]
-        # Programs calculate the difference of a break anew, and agree on fewer of its digits.
-        digits = {
-            column: 13 if (name, title) == (BREAKS, "Difference") else SIGNIFICANT
-            for column, title in enumerate(titles)
-            if title_key(title) in _AMOUNTS
-        }
-    layout = _Layout(
-        name,
-        titles,
-        _KEYS.get(name, 0),
-        digits,
-        is_sorted=name not in _KEYS,
-        guess=True,
-    )
+    titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
+    columns, problems = {column: column for column in range(width)}, list[str]()
+    if name in _KEYS and (header := find_header(rows, titles[:2])):
+        columns, problems = _match_columns(name, titles, header)
     return _Aligned(
-        layout,
+        _Layout(name, [titles[column] for column in columns], _KEYS.get(name, 0)),
         [tuple(row[column] for column in columns) for row in sheet.rows],
         [tuple(row[at] if at < len(row) else "" for at in columns.values()) for row in rows],
-        faulty,
+        problems,
     )
 
 
@@ -609,28 +565,27 @@ def _results_of_formulas(ours: SheetImprint, theirs: SheetImprint) -> list[list[
     return rows
 
 
-def _without_people(name: str, layout: _Layout, rows: Sequence[Row]) -> list[Row]:
+def _without_people(layout: _Layout, rows: Sequence[Row]) -> list[Row]:
     """Return rows with blanks instead of the cells that people fill in."""
+    people = {c for c, title in enumerate(layout.titles) if title_key(title) in _PEOPLE}
 
-    def is_people(row: Row, column: int) -> bool:
-        if name == _SUMMARY:
-            return column in (1, 2) and bool(role_of(row[0]))
-        is_break = name == BREAKS and bool(_BREAK_ID.fullmatch(row[0]))
-        return is_break and title_key(layout.titles[column]) in _PEOPLE
+    def blank(row: Row) -> Collection[int]:
+        if layout.label == BREAKS and _BREAK_ID.fullmatch(row[0]):
+            return people
+        return (1, 2) if layout.label == _SUMMARY and role_of(row[0]) else ()
 
     return [
-        tuple("" if is_people(row, column) else cell for column, cell in enumerate(row))
-        for row in rows
+        tuple("" if column in blanks else cell for column, cell in enumerate(row))
+        for row, blanks in zip(rows, map(blank, rows), strict=True)
     ]
 
 
 def _statuses(breaks: _Aligned) -> list[tuple[str, int]]:
     """Return the present status and the age of each break that was written."""
     titles = [title_key(title) for title in breaks.layout.titles]
-    try:
-        id_, status, age = (titles.index(title) for title in ("breakid", "status", "agedays"))
-    except ValueError:
+    if not {"breakid", "status", "agedays"} <= set(titles):
         return []
+    id_, status, age = (titles.index(title) for title in ("breakid", "status", "agedays"))
     now = {row[id_]: row[status] for row in breaks.theirs}
     return [
         (now.get(row[id_], row[status]), int(float(row[age])))
@@ -690,31 +645,26 @@ def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
     return [tie.level, in_cell(name), in_cell(display_asset(tie.asset)), *results, *amounts]
 
 
-@dataclass(slots=True)
-class _Positions:
-    """The table of all positions in a copy: the name of its sheets, and its rows as texts."""
+def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table | None, list[str]]:
+    """Read the table of all positions: the name of its sheets, its columns, and their problems.
 
-    table: StoredTable
-    label: str = POSITIONS
-    faulty: dict[str, int] = field(default_factory=dict)
-    rows: list[pa.Table] | None = None
-
-
-def _read_positions(content: bytes, table: StoredTable) -> _Positions:
-    found = _Positions(table)
+    It has the columns that all of its sheets have. It is None if no sheet has its header.
+    """
+    label, kept = POSITIONS, list(table.titles)
+    parts, problems = list[pa.Table](), dict[str, None]()
     for name, sheet in imprint.position_sheets(content):
-        header = find_header(sheet.iter_rows(), table.marks)
-        if header is not None:
-            found.label = UNMATCHED if name.startswith(UNMATCHED) else found.label
-            found.faulty |= _faulty(table.titles, header.titles)
-            found.rows = found.rows or []
-            for part in imprint.read_columns(sheet, header, table.titles):
-                found.rows.append(part.filter(pc.not_equal(part["Result"], "")))
-    return found
+        if header := find_header(sheet.iter_rows(), table.marks):
+            label = UNMATCHED if name.startswith(UNMATCHED) else label
+            columns, wrong = _match_columns(label, table.titles, header)
+            kept = [title for title in kept if table.titles.index(title) in columns]
+            problems |= dict.fromkeys(wrong)
+            parts += imprint.read_columns(sheet, header, table.titles)
+    rows = [part.filter(pc.not_equal(part["Result"], "")).select(kept) for part in parts]
+    return label, pa.concat_tables(rows) if rows else None, list(problems)
 
 
 def _stored_positions(
-    runs: StoredRuns, found: _Positions, result: RunResult, wording: int
+    runs: StoredRuns, table: StoredTable, label: str, result: RunResult, wording: int
 ) -> pa.Table:
     """Return the rows that the table of all positions must have.
 
@@ -724,15 +674,15 @@ def _stored_positions(
         raise NotReconciled(_OLDER)
     _, path, _ = runs.day_files(result.day)
     keys = write.read_positions(path, result.run_id, result.fields)
-    if found.label == UNMATCHED:
+    if label == UNMATCHED:
         left_out = result.workbook.left_out or (Result.MATCHED.value,)
         keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(left_out))))
-    names = [_shown_names(keys, field, result.workbook.names) for field in result.fields]
+    names = [_shown_names(keys, name, result.workbook.names) for name in result.fields]
     words = _replace(keys["result"], lambda code: _result_words(code, wording))
     others = ("break_id", "ledger_text", "snapshot_text", "ledger_rows")
     texts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
     amounts = _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
-    return pa.table([*names, words, *texts, *amounts], names=list(found.table.titles))
+    return pa.table([*names, words, *texts, *amounts], names=list(table.titles))
 
 
 def _shown_names(
@@ -768,26 +718,16 @@ def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
     return [*numbers, pa.array([kind.words for kind in digits], pa.string())]
 
 
-def _compare_positions(found: _Positions, stored: pa.Table) -> Iterator[str]:
-    table = found.table
-    if found.rows is None:
-        marks = ", ".join(table.marks)
-        yield f"{table.sheet} is missing: no sheet has a row with the headers {marks}"
+def _compare_positions(
+    label: str, key: Sequence[str], stored: pa.Table, found: pa.Table | None
+) -> Iterator[str]:
+    if found is None:
+        marks = ", ".join(POSITION_MARKS)
+        yield f"{POSITIONS} is missing: no sheet has a row with the headers {marks}"
         return
-    yield from _column_problems(found.label, found.faulty)
-    titles = [title for title in table.titles if title not in found.faulty]
-    seen = pa.concat_tables([stored.slice(0, 0), *found.rows])
-    layout = _Layout(
-        found.label,
-        titles,
-        sum(title in titles for title in table.key),
-        {
-            column: SIGNIFICANT
-            for column, title in enumerate(titles)
-            if title_key(title) in _AMOUNTS
-        },
-    )
-    yield from _differences(layout, _count_rows(stored.select(titles), seen.select(titles)))
+    titles = found.column_names
+    layout = _Layout(label, titles, sum(title in titles for title in key))
+    yield from _differences(layout, _count_rows(stored.select(titles), found))
 
 
 def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
