@@ -43,11 +43,11 @@ def write_template(source: OpenBook, path: Path) -> int:
     headings = [
         Heading(name.capitalize(), DIMENSIONS[name].template_width) for name in LEDGER_FIELDS
     ]
-    on = SheetWriter(file_draft, "Ledger", [*headings, _AMOUNT])
-    on.sheet.set_column(
+    sheet = SheetWriter(file_draft, "Ledger", [*headings, _AMOUNT])
+    sheet.worksheet.set_column(
         _PLACE, _PLACE, _AMOUNT.width, file_draft.formats.cells[SheetColumnKind.NUMBER]
     )
-    on.table([[*row, None] for row in rows], "Ledger template")
+    sheet.table([[*row, None] for row in rows], "Ledger template")
     help_ = SheetWriter(file_draft, "Help", (Heading("How to fill in the ledger", 110),))
     help_.table([[text] for text in _HELP], "Ledger template", frozen=0)
     file_draft.book.close()
@@ -156,17 +156,17 @@ def _has(error: _Change, key: Key, text: str, before: Mapping[Key, str]) -> bool
 def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
     names = book.read_reference(source, 0).display_names
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
-    on = SheetWriter(file_draft, "Positions", _HEADINGS)
-    on.title(f"Position ledger as of {source.day}")
-    on.heads()
+    sheet = SheetWriter(file_draft, "Positions", _HEADINGS)
+    sheet.title(f"Position ledger as of {source.day}")
+    sheet.heads()
     for key, text in lines:
         portfolio, asset, venue, account = key
         fund = names["portfolio"].get(portfolio, portfolio)
         at = names["venue"].get(venue, venue)
-        on.line([fund, at, account, display_asset(asset), text, "ops"])
-    on.text(0, "Total")
-    on.text(4, f"{len(lines)} lines")
-    print_set_up(on.sheet, footer="Position ledger")
+        sheet.line([fund, at, account, display_asset(asset), text, "ops"])
+    sheet.text(0, "Total")
+    sheet.text(4, f"{len(lines)} lines")
+    print_set_up(sheet.worksheet, footer="Position ledger")
     file_draft.book.close()
     with written_aside(path) as file:
         file.write(file_draft.file.getvalue())
