@@ -412,7 +412,7 @@ def of_another_run(desk: Desk, file: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize(
     ("become", "words"),
-    [(gone, "is not there"), (damaged, "cannot be read"), (of_another_run, "is of run ")],
+    [(gone, "is missing"), (damaged, "cannot be read"), (of_another_run, "belongs to run ")],
 )
 def test_what_cannot_be_compared_is_not_claimed(
     desk: Desk, become: Callable[[Desk, Path], None], words: str
