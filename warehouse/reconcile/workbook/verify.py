@@ -7,13 +7,13 @@ sort rows and move columns.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -179,42 +179,33 @@ class StoredTable:
         return (*self.key, *self.values)
 
 
-_EXACT = ("Ledger, exact", "Book, exact", "Difference, exact")
+_SIDES = ("Ledger, exact", "Book, exact")
+
+_EXACT = (*_SIDES, "Difference, exact")
+
+_NAMES = tuple(name.capitalize() for name in FIELDS)
 
 _BREAKS = StoredTable(
-    sheet=BREAKS,
-    marks=BREAK_MARKS,
-    key=("Break ID",),
-    values=("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
-    pattern=_BREAK_ID.pattern,
+    BREAKS, BREAK_MARKS, ("Break ID",), ("Result", *_NAMES, *_EXACT), _BREAK_ID.pattern
 )
 
-_PARTS = ("In breaks, exact", "Within tolerance, exact")
+_TIED = ("Level", "Name", "Asset")
+
+_SUMS = (*_EXACT, "In breaks, exact", "Within tolerance, exact")
 
 _TIES = StoredTable(
-    sheet=TIES,
-    marks=("Level", "Name", "Asset"),
-    key=("Level", "Name", "Asset"),
-    values=("Positions", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
-    pattern="|".join(TOTALLED),
+    TIES, _TIED, _TIED, ("Positions", "Breaks", "Result", "Sums agree", *_SUMS), "|".join(TOTALLED)
 )
 
-_ROLLED = StoredTable(
-    sheet=ROLLED,
-    marks=("Adds up", "Asset"),
-    key=("Asset",),
-    values=(*(f"{title}, exact" for title in STEPPED), "Adds up"),
-)
+_STEPS = tuple(f"{title}, exact" for title in STEPPED)
+
+_ROLLED = StoredTable(ROLLED, ("Adds up", "Asset"), ("Asset",), (*_STEPS, "Adds up"))
 
 
 def _position_table(fields: Sequence[str]) -> StoredTable:
-    exact = ("Result", "Break ID", "Ledger, exact", "Book, exact", "Ledger rows")
-    return StoredTable(
-        sheet=POSITIONS,
-        marks=POSITION_MARKS,
-        key=tuple(name.capitalize() for name in fields),
-        values=(*exact, "Ledger", "Book", "Digits"),
-    )
+    names = tuple(name.capitalize() for name in fields)
+    values = ("Result", "Break ID", *_SIDES, "Ledger rows", "Ledger", "Book", "Digits")
+    return StoredTable(POSITIONS, POSITION_MARKS, names, values)
 
 
 def _in_wording(table: StoredTable, wording: int) -> StoredTable:
@@ -483,23 +474,17 @@ def compare_sheets(
 ) -> Iterator[str]:
     """Yield the differences between the sheets as they were written and the sheets of a copy."""
     pairs = _pairs(written, copy)
-    aligned = {
-        name: _align(name, sheet, copy[pairs[name]])
-        for name, sheet in written.items()
-        if name in pairs
-    }
-    for name in written:
-        if name not in aligned:
+    for name, sheet in written.items():
+        if name not in pairs:
             yield f"{name} is missing: no other sheet has its cells"
             continue
-        layout, ours, theirs, problems = aligned[name]
+        layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
         yield from problems
-        if name == _SUMMARY:
+        if name == _SUMMARY and BREAKS in pairs:
             # Formulas on Summary count the statuses of breaks, so a copy may show other counts.
-            breaks = _statuses(aligned[BREAKS]) if BREAKS in aligned else []
+            breaks = _statuses(written[BREAKS], copy[pairs[BREAKS]])
             recounted = {new: row for row in ours if (new := _recount(row, breaks)) != row}
             theirs = [recounted.get(row, row) for row in theirs]
-        ours, theirs = (_without_people(layout, rows) for rows in (ours, theirs))
         yield from _compare_rows(layout, ours, theirs)
 
 
@@ -520,31 +505,25 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
     return pairs
 
 
-class _Aligned(NamedTuple):
-    """The rows of a sheet as it was written, and of a copy, with the same columns."""
-
-    layout: _Layout
-    ours: list[Row]
-    theirs: list[Row]
-    problems: list[str]
-
-
-def _align(name: str, sheet: SheetImprint, other: SheetImprint) -> _Aligned:
+def _align(
+    name: str, sheet: SheetImprint, other: SheetImprint
+) -> tuple[_Layout, list[Row], list[Row], list[str]]:
+    """Return the rows of a sheet and of its copy with the same columns, and problems of columns."""
     width = max(map(len, sheet.rows), default=0)
-    rows = _results_of_formulas(sheet, other)
+    ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
     columns, problems = {column: column for column in range(width)}, list[str]()
-    if name in _KEYS and (header := find_header(rows, titles[:2])):
+    if name in _KEYS and (header := find_header(theirs, titles[:2])):
         columns, problems = _match_columns(name, titles, header)
-    return _Aligned(
+    return (
         _Layout(name, [titles[column] for column in columns], _KEYS.get(name, 0)),
-        [tuple(row[column] for column in columns) for row in sheet.rows],
-        [tuple(row[at] if at < len(row) else "" for at in columns.values()) for row in rows],
+        [tuple(row[column] for column in columns) for row in ours],
+        [tuple(row[at] if at < len(row) else "" for at in columns.values()) for row in theirs],
         problems,
     )
 
 
-def _results_of_formulas(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
+def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return the rows of a copy, with the text of each formula that the run did not write."""
     # A formula may be in any cell, because people sort rows, so it is recognized without the names
     # of its cells. Its result was calculated by the program that saved the copy. If that program
@@ -565,33 +544,30 @@ def _results_of_formulas(ours: SheetImprint, theirs: SheetImprint) -> list[list[
     return rows
 
 
-def _without_people(layout: _Layout, rows: Sequence[Row]) -> list[Row]:
-    """Return rows with blanks instead of the cells that people fill in."""
-    people = {c for c, title in enumerate(layout.titles) if title_key(title) in _PEOPLE}
-
-    def blank(row: Row) -> Collection[int]:
-        if layout.label == BREAKS and _BREAK_ID.fullmatch(row[0]):
-            return people
-        return (1, 2) if layout.label == _SUMMARY and role_of(row[0]) else ()
-
-    return [
-        tuple("" if column in blanks else cell for column, cell in enumerate(row))
-        for row, blanks in zip(rows, map(blank, rows), strict=True)
-    ]
+def _without_people(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return the rows of a sheet with blanks instead of the cells that people fill in."""
+    blanked = [list(row) for row in rows]
+    header = find_header(blanked, BREAK_MARKS)
+    titles = header.titles if header else []
+    people = [column for column, title in enumerate(titles) if title in _PEOPLE]
+    for row in blanked:
+        is_break = header and _BREAK_ID.fullmatch(row[titles.index(title_key(BREAK_MARKS[0]))])
+        for column in people if is_break else (1, 2) if row and role_of(row[0]) else ():
+            row[column : column + 1] = [""] * (column < len(row))
+    return blanked
 
 
-def _statuses(breaks: _Aligned) -> list[tuple[str, int]]:
+def _statuses(ours: SheetImprint, theirs: SheetImprint) -> list[tuple[str, int]]:
     """Return the present status and the age of each break that was written."""
-    titles = [title_key(title) for title in breaks.layout.titles]
-    if not {"breakid", "status", "agedays"} <= set(titles):
-        return []
-    id_, status, age = (titles.index(title) for title in ("breakid", "status", "agedays"))
-    now = {row[id_]: row[status] for row in breaks.theirs}
-    return [
-        (now.get(row[id_], row[status]), int(float(row[age])))
-        for row in breaks.ours
-        if _BREAK_ID.fullmatch(row[id_])
-    ]
+    then, now = (_breaks_by_id(sheet.rows) for sheet in (ours, theirs))
+    return [(now.get(id_, row)["status"], int(float(row["agedays"]))) for id_, row in then.items()]
+
+
+def _breaks_by_id(rows: Sequence[Sequence[str]]) -> dict[str, dict[str, str]]:
+    header = find_header(rows, (*BREAK_MARKS, "Status", "Age days"))
+    below = rows[header.row + 1 :] if header else []
+    breaks = (dict(zip(header.titles, row, strict=False)) for row in below) if header else ()
+    return {row["breakid"]: row for row in breaks if _BREAK_ID.fullmatch(row["breakid"])}
 
 
 def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
@@ -799,17 +775,12 @@ def _stray_texts(
 
 def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
     """Return the texts outside the cells for people, by row and column."""
-    texts: dict[tuple[int, int], str] = {}
-    header = find_header(sheet.rows, BREAK_MARKS)
-    titles = header.titles if header else []
-    people = {column for column, title in enumerate(titles) if title in _PEOPLE}
-    for line, row in enumerate(sheet.rows):
-        is_break = header and _BREAK_ID.fullmatch(row[titles.index(title_key(BREAK_MARKS[0]))])
-        read_back = people if is_break else {1, 2} if row and role_of(row[0]) else set()
-        for column, cell in enumerate(row):
-            if column not in read_back and _LETTERS.search(cell):
-                texts[line, column] = cell
-    return texts
+    return {
+        (line, column): cell
+        for line, row in enumerate(_without_people(sheet.rows))
+        for column, cell in enumerate(row)
+        if _LETTERS.search(cell)
+    }
 
 
 def _stray_near_positions(
