@@ -259,7 +259,7 @@ def normal_form(formula: str, *, keep_cells: bool = False) -> str:
 
 
 def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:
-    """Return the formulas of an XLSX file by sheet; nothing for other formats."""
+    """Return the formulas of an XLSX file by sheet, or nothing for other formats."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {

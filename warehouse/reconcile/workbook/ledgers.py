@@ -24,14 +24,15 @@ _AMOUNT = Heading("Amount", 26, "amount")
 Key = tuple[str, ...]
 
 _HELP = """
-Write what your ledger holds beside each key, as a number or as a text; add rows for what the book \
-does not have; columns of your own may stand beside these.
-A number cell keeps 15 digits. An amount with more of them matches as "Ledger precision", which is \
-no break; written as text (with an apostrophe before it) all its digits are compared.
-A blank amount is not a zero: its row is rejected, unless recon.toml says blank = "skip". Write 0 \
-for nothing, or delete the row: a key that is nowhere in the ledger and 0 in the book is matched.
-Save it under any name into the folder inbox beside recon.toml, as xlsx, ods or CSV; a date in the \
-name, like ledger-2026-11-20.xlsx, says which day it is for. Then: nightbook reconcile run
+Write the amount of your ledger next to each key, as a number or as a text. Add rows for positions \
+that the book does not have. You may add your own columns.
+A number cell keeps 15 digits. An amount with more digits matches as "Ledger precision", which is \
+not a break. If you write it as text (with an apostrophe before it), all of its digits are compared.
+A blank amount is not a zero. Its row is rejected, unless recon.toml says blank = "skip". If the \
+amount is zero, write 0 or delete the row. A key that is not in the ledger and is 0 in the book is \
+matched.
+Save it under any name in the folder inbox next to recon.toml, as xlsx, ods or CSV. A date in the \
+name, like ledger-2026-11-20.xlsx, is the day of the ledger. Then: nightbook reconcile run
 """.strip().splitlines()
 
 

@@ -107,7 +107,10 @@ _AMOUNTS = frozenset(
 
 _PEOPLE = frozenset(title_key(name.replace("_", " ")) for name in SAID)
 
-_OLDER = "the result was stored by an older nightbook, which did not store these cells"
+_OLDER = (
+    "the result was stored by an older nightbook, which did not store these cells. "
+    "`nightbook reconcile run` stores them"
+)
 
 _SINCE_BLANKS = 3  # the first wording in which an amount that was not read is blank, and not zero
 
@@ -316,7 +319,7 @@ class _Layout:
         return f"{self.label}, {' / '.join(texts)[:300]}"
 
     def changes(self, row: Row, other: Row) -> list[int]:
-        """Return the columns with different cells; the last digit of number cells may differ."""
+        """Return the columns with different cells. The last digit of number cells may differ."""
         return [
             column
             for column, (cell, now) in enumerate(zip(row, other, strict=True))
@@ -677,7 +680,7 @@ def _shown_names(
 
 
 def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedArray:
-    """Return a column with another text for each value; each different value is replaced once."""
+    """Return a column with another text for each value. Equal values are replaced once."""
     coded = column.combine_chunks().dictionary_encode()
     texts = pa.array(map(text, coded.dictionary.to_pylist()), pa.string())
     return pa.chunked_array([texts.take(coded.indices)])

@@ -373,6 +373,50 @@ def test_a_changed_amount_is_found_among_numbers_saved_by_another_program(
     assert len(changed(long_amounts, change).differences) == count
 
 
+def doubled(book: Any) -> None:
+    """Writes the first row of Breaks a second time, below the last one."""
+    sheet, line = book["Breaks"], book["Breaks"].max_row + 1
+    values = openpyxl.load_workbook(book.written_to, data_only=True)["Breaks"]
+    for column, one in enumerate(values[3], 1):
+        made = sheet.cell(line, column, one.value)
+        made.data_type = one.data_type
+
+
+def moved_away(book: Any) -> None:
+    """Copies Breaks to another sheet, and leaves out the first row on Breaks itself."""
+    book.copy_worksheet(book["Breaks"])
+    book["Breaks"].delete_rows(3)
+
+
+def forged_copy(book: Any) -> None:
+    """Copies Breaks to another sheet, and changes a result there."""
+    book.copy_worksheet(book["Breaks"])
+    cell(book, "Breaks Copy", ("Asset", "ETH"), "Result").value = "Matched"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (doubled, "is there 2 times, but the run wrote it 1 time"),
+        (moved_away, "is missing"),
+        (forged_copy, "was not written by the run"),
+    ],
+)
+def test_a_row_of_breaks_that_is_doubled_moved_or_forged_in_a_copy_is_named(
+    settled: Desk, change: Change, words: str
+) -> None:
+    """Each row of Breaks is on its sheet once, and copies of the sheet have no other rows."""
+    found = changed(settled, change)
+    assert any(words in one for one in found.differences), found.differences
+
+
+def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
+    """A person may copy a sheet; `verify` says that the run did not write the copy."""
+    found = changed(settled, lambda book: book.copy_worksheet(book["Breaks"]))
+    assert found.differences == ()
+    assert found.uncompared == ("the sheet 'Breaks Copy' was not written by the run",)
+
+
 def test_a_long_table_is_compared_over_all_its_sheets(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
