@@ -97,7 +97,7 @@ class _StoredSheet(msgspec.Struct, frozen=True):
     formulas: list[tuple[int, int, str]]
 
 
-class Header(NamedTuple):
+class TableHeader(NamedTuple):
     """The index of the row with the titles of a table, and its titles as `title_key` gives them."""
 
     row: int
@@ -109,13 +109,13 @@ def title_key(title: object) -> str:
     return fold(Cell(text_of(title)))
 
 
-def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Header | None:
+def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> TableHeader | None:
     """Return the first row near the top that has all of these titles, in whatever columns."""
     wanted = set(map(title_key, marks))
     for number, row in enumerate(islice(rows, _HEADER_ROWS)):
         titles = [title_key(cell) for cell in row]
         if wanted <= set(titles):
-            return Header(number, titles)
+            return TableHeader(number, titles)
     return None
 
 
@@ -207,7 +207,7 @@ def _open_sheets(
 
 
 def read_columns(
-    sheet: python_calamine.CalamineSheet, header: Header, titles: Sequence[str]
+    sheet: python_calamine.CalamineSheet, header: TableHeader, titles: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Yield the columns below a header as texts, in batches; columns that are missing are blank."""
     places = {t: header.titles.index(k) for t in titles if (k := title_key(t)) in header.titles}

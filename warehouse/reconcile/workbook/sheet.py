@@ -99,8 +99,8 @@ class SheetWriter:
         exact = SheetColumnKind.EXACT
         # For each kind the format of a text, and of a text that looks like a formula.
         self._text_formats = {
-            "yellow": self._with_quoted(yellow),
-            "text": self._with_quoted(text),
+            "yellow": self._add_text_formats(yellow),
+            "text": self._add_text_formats(text),
             "exact": (self._formats.cells[exact], self._formats.hostile[exact]),
         }
         self._date = draft.book.add_format(_ROW | {"num_format": "yyyy-mm-dd", "align": "left"})
@@ -109,7 +109,7 @@ class SheetWriter:
             self._set_width(column, heading, heading.width)
         self.worksheet.hide_gridlines(2)
 
-    def _with_quoted(self, properties: dict[str, Any]) -> tuple[Any, Any]:
+    def _add_text_formats(self, properties: dict[str, Any]) -> tuple[Any, Any]:
         add_format = self._draft.book.add_format
         return add_format(properties), add_format(properties | {"quote_prefix": True})
 

@@ -57,8 +57,8 @@ from warehouse.reconcile.workbook.edits import BREAK_MARKS, read_edits, role_of
 from warehouse.reconcile.workbook.imprint import (
     POSITION_MARKS,
     Cell,
-    Header,
     SheetImprint,
+    TableHeader,
     cell_text,
     comparable,
     find_header,
@@ -292,7 +292,7 @@ def _compare_workbook(
     )
 
 
-class _Layout:
+class _ComparedColumns:
     """The columns of compared rows, of which the first `keys` identify a row.
 
     `digits` has the number of digits on which all programs agree, by the index of each column with
@@ -349,7 +349,9 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
     return EXACT.abs(EXACT.subtract(*amounts)) <= unit
 
 
-def _compare_rows(layout: _Layout, ours: Iterable[Row], theirs: Iterable[Row]) -> Iterator[str]:
+def _compare_rows(
+    layout: _ComparedColumns, ours: Iterable[Row], theirs: Iterable[Row]
+) -> Iterator[str]:
     """Yield the differences between rows as they were written and rows as they are now."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
@@ -363,9 +365,9 @@ def _compare_rows(layout: _Layout, ours: Iterable[Row], theirs: Iterable[Row]) -
     yield from messages
 
 
-def _differences(layout: _Layout, counts: Mapping[Row, _Counts]) -> Iterator[str]:
+def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Iterator[str]:
     """Yield a message for each row that was not found as often as it was written."""
-    missing, extra = _unmatched(layout, counts)
+    missing, extra = _without_rounding(layout, counts)
     by_key: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in extra:
         by_key[layout.key(row)].append(row)
@@ -394,7 +396,9 @@ def _count_words(written: int, found: int) -> str:
     return "was not written by the run" if found else "is missing"
 
 
-def _unmatched(layout: _Layout, counts: Mapping[Row, _Counts]) -> tuple[list[Row], list[Row]]:
+def _without_rounding(
+    layout: _ComparedColumns, counts: Mapping[Row, _Counts]
+) -> tuple[list[Row], list[Row]]:
     """Return the missing rows and the extra rows that differ by more than the last digit."""
     similar: defaultdict[Row, list[Row]] = defaultdict(list)
     for row, (written, found) in counts.items():
@@ -411,21 +415,21 @@ def _unmatched(layout: _Layout, counts: Mapping[Row, _Counts]) -> tuple[list[Row
     return missing, [*chain(*similar.values())]
 
 
-def _most_alike(layout: _Layout, row: Row, others: Iterable[Row]) -> Row | None:
+def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Row | None:
     """Return the row that shares most cells with a row, if it shares at least half of them."""
 
-    def shared(other: Row) -> int:
+    def likeness(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
 
     if layout.label in (POSITIONS, UNMATCHED):  # too many rows, and each of them has a key
         return None
-    best = max(others, key=shared, default=None)
+    best = max(others, key=likeness, default=None)
     least = max(1, sum(map(bool, row)) // 2)
-    return best if best is not None and shared(best) >= least else None
+    return best if best is not None and likeness(best) >= least else None
 
 
 def _match_columns(
-    label: str, titles: Sequence[str], header: Header
+    label: str, titles: Sequence[str], header: TableHeader
 ) -> tuple[dict[int, int], list[str]]:
     """Return the column below a header for each of our columns, and what is wrong with others."""
     keys = list(map(title_key, titles))
@@ -467,7 +471,7 @@ def _compare_with_result(
         }
         ours = {tuple(row[column] for column in columns) for row in stored}
         keys = sum(column in columns for column in range(len(table.key)))
-        layout = _Layout(table.sheet, [table.titles[column] for column in columns], keys)
+        layout = _ComparedColumns(table.sheet, [table.titles[column] for column in columns], keys)
         theirs, ours = (theirs - ours, set()) if place else (theirs, ours)
         yield from _compare_rows(layout, sorted(ours), sorted(theirs))
 
@@ -510,7 +514,7 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 
 def _align(
     name: str, sheet: SheetImprint, other: SheetImprint
-) -> tuple[_Layout, list[Row], list[Row], list[str]]:
+) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
     """Return the rows of a sheet and of its copy with the same columns, and problems of columns."""
     width = max(map(len, sheet.rows), default=0)
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
@@ -519,7 +523,7 @@ def _align(
     if name in _KEYS and (header := find_header(theirs, titles[:2])):
         columns, problems = _match_columns(name, titles, header)
     return (
-        _Layout(name, [titles[column] for column in columns], _KEYS.get(name, 0)),
+        _ComparedColumns(name, [titles[column] for column in columns], _KEYS.get(name, 0)),
         [tuple(row[column] for column in columns) for row in ours],
         [tuple(row[at] if at < len(row) else "" for at in columns.values()) for row in theirs],
         problems,
@@ -669,14 +673,14 @@ def _shown_names(
 ) -> pa.ChunkedArray:
     """Return a field of all positions as the workbook shows it."""
 
-    def shown(*, is_unmapped: bool) -> pa.ChunkedArray:
+    def show(*, is_unmapped: bool) -> pa.ChunkedArray:
         def name(id_: str) -> str:
             return display_names((field,), (id_,), names, is_unmapped=is_unmapped)[field]
 
         return _replace(keys[field], lambda id_: in_name_cell(name(id_)))
 
     is_unmapped = pc.is_in(keys["result"], pa.array([Result.UNMAPPED.value, Result.REJECTED.value]))
-    return pc.if_else(is_unmapped, shown(is_unmapped=True), shown(is_unmapped=False))
+    return pc.if_else(is_unmapped, show(is_unmapped=True), show(is_unmapped=False))
 
 
 def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedArray:
@@ -705,7 +709,7 @@ def _compare_positions(
         yield f"{POSITIONS} is missing: no sheet has a row with the headers {marks}"
         return
     titles = found.column_names
-    layout = _Layout(label, titles, sum(title in titles for title in key))
+    layout = _ComparedColumns(label, titles, sum(title in titles for title in key))
     yield from _differences(layout, _count_rows(stored.select(titles), found))
 
 
