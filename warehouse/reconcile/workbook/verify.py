@@ -520,14 +520,28 @@ def _align(
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
     columns, problems = {column: column for column in range(width)}, list[str]()
-    if name in _KEYS and (header := find_header(theirs, titles[:2])):
+    header = find_header(theirs, titles[:2]) if name in _KEYS else None
+    if header:
         columns, problems = _match_columns(name, titles, header)
+    shown = [*(titles[column] for column in columns), "place in the sheet"]
     return (
-        _ComparedColumns(name, [titles[column] for column in columns], _KEYS.get(name, 0)),
-        [tuple(row[column] for column in columns) for row in ours],
-        [tuple(row[at] if at < len(row) else "" for at in columns.values()) for row in theirs],
+        _ComparedColumns(name, shown, _KEYS.get(name, 0)),
+        _select(ours, list(columns), _HEADER if header else 0),
+        _select(theirs, list(columns.values()), header.row if header else 0),
         problems,
     )
+
+
+def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
+    """Return these columns of rows, and whether a row is above the header."""
+    # The order of rows does not count, but a row of a table must not be above its header.
+    selected = (
+        tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
+    )
+    return [
+        (*cells, "above the header" if line < header and any(cells) else "")
+        for line, cells in enumerate(selected)
+    ]
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
@@ -635,13 +649,14 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
     """
     label, kept = POSITIONS, list(table.titles)
     parts, problems = list[pa.Table](), dict[str, None]()
+    empty = pa.table({title: pa.array([], pa.string()) for title in table.titles})
     for name, sheet in imprint.position_sheets(content):
         if header := find_header(sheet.iter_rows(), table.marks):
             label = UNMATCHED if name.startswith(UNMATCHED) else label
             columns, wrong = _match_columns(label, table.titles, header)
             kept = [title for title in kept if table.titles.index(title) in columns]
             problems |= dict.fromkeys(wrong)
-            parts += imprint.read_columns(sheet, header, table.titles)
+            parts += [empty, *imprint.read_columns(sheet, header, table.titles)]
     rows = [part.filter(pc.not_equal(part["Result"], "")).select(kept) for part in parts]
     return label, pa.concat_tables(rows) if rows else None, list(problems)
 

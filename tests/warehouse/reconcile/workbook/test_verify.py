@@ -388,6 +388,14 @@ def moved_away(book: Any) -> None:
     book["Breaks"].delete_rows(3)
 
 
+def moved_up(book: Any) -> None:
+    """Exchanges the last row of Roll-forward with the title above the header."""
+    sheet = book["Roll-forward"]
+    title, last = sheet[1], sheet[sheet.max_row]
+    for one, other in zip(title, last, strict=True):
+        one.value, other.value = other.value, one.value
+
+
 def forged_copy(book: Any) -> None:
     """Copies Breaks to another sheet, and changes a result there."""
     book.copy_worksheet(book["Breaks"])
@@ -399,13 +407,14 @@ def forged_copy(book: Any) -> None:
     [
         (doubled, "is there 2 times, but the run wrote it 1 time"),
         (moved_away, "is missing"),
+        (moved_up, "above the header"),
         (forged_copy, "was not written by the run"),
     ],
 )
-def test_a_row_of_breaks_that_is_doubled_moved_or_forged_in_a_copy_is_named(
+def test_a_row_that_is_doubled_moved_or_forged_in_a_copy_is_named(
     settled: Desk, change: Change, words: str
 ) -> None:
-    """Each row of Breaks is on its sheet once, and copies of the sheet have no other rows."""
+    """Each row is once below its header, and copies of the sheet have no other rows."""
     found = changed(settled, change)
     assert any(words in one for one in found.differences), found.differences
 
