@@ -72,7 +72,7 @@ def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
     every.unlink()
     forged = later(copied, "reconcile", "verify", str(copied.home / "forged.xlsx"))
     assert forged.code == 1
-    assert re.search(r"✗ Tie-out, asset / .*: ledger was .* and is now '1e9'", forged.out)
+    assert re.search(r"✗ Tie-out, asset / .*: Ledger, exact was .* and is now '1e9'", forged.out)
     assert "All positions was not compared" in forged.out
 
 

@@ -1,6 +1,7 @@
 """Memory as a run needs it: a few large tables, and many objects that are there until its end."""
 
 import gc
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ from warehouse.reconcile.workbook.content import (
 )
 from warehouse.reconcile.workbook.summary import _NIGHTS
 from warehouse.reconcile.workbook.verify import stray_notices
-from warehouse.reconcile.workbook.write import write_files
+from warehouse.reconcile.workbook.write import write_day
 
 
 def look_back(record: Record, config: Config, content: WorkbookContent) -> OverTime:
@@ -243,7 +244,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     transaction, the next run stores the same result in place of it and writes the files.
     """
     day = source.day
-    workbooks, ours = edits.find_workbooks(record)
+    workbooks, ours = edits.find_workbooks(record.out, record.inbox, record.known_workbooks())
     done = record.ledgers_before(day)
     contents = inbox.find_ledgers(
         record.inbox, day, ours=ours, pause=inputs.pause, config=config, done=done
@@ -265,6 +266,17 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         result = store_result(record, content, config, inputs)
     files = write_files(record, content, result)
     return RunFiles(result, files, tuple(content.notices), tuple(content.unused))
+
+
+def write_files(record: Record, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
+    """Write the workbook, the breaks and all positions, and store the imprint of the workbook."""
+    files = record.day_files(content.day)
+    written = write_day(replace(content, written=result.written), files)
+    with record.transaction():
+        record.add_imprint(result.written, imprint.pack(written))
+        # The run wrote this workbook, so it has no edits to read.
+        record.add_workbooks([hashlib.sha256(written).hexdigest()])
+    return files.workbook, files.breaks, files.positions
 
 
 def _compare_ledger(

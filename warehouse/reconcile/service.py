@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -208,4 +208,7 @@ def verify(folder: Path, file: Path) -> VerifyResult:
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
     cannot be read.
     """
-    return verify_workbook(Record(folder), file)
+    record = Record(folder)
+    checked = verify_workbook(record, file)
+    valid = signatures.valid(record, checked.digest)
+    return replace(checked, signatures=tuple(valid.values()))

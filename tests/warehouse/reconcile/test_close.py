@@ -295,8 +295,11 @@ def _ledger(contents: dict[str, bytes]) -> None:
             (_replace(".html", b"grace", b"edith"), "index.html does not say"),
             (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
             (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
-            (_replace(".jsonl", b'"difference": "1"', b'"difference": "2"'), "difference was"),
-            (_swap, "is of run"),
+            (
+                _replace(".jsonl", b'"difference": "1"', b'"difference": "2"'),
+                "Difference, exact was",
+            ),
+            (_swap, "belongs to run"),
             (_ledger, "is not what its name says"),
         ],
         3,

@@ -337,7 +337,9 @@ def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
     desk.edit(book, {break_id: {"Ledger, exact": "12.000000000000000000"}}, copy)
     found = service.verify(desk.folder.root, copy)
     assert len(found.differences) == 1
-    assert found.differences[0].startswith(f"{break_id}: ledger was 11.000000000000000000")
+    assert found.differences[0].startswith(
+        f"Breaks, {break_id}: Ledger, exact was '11.000000000000000000'"
+    )
     desk.run()
     assert by_asset(desk)["BTC"]["ledger"] == "11"
 

@@ -178,7 +178,7 @@ def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
 
 def _read_what_people_wrote(record: Record, settings: CloseSettings) -> None:
     """Take comments and signatures since the last run, so that no pack is without them."""
-    workbooks, _ = edits.find_workbooks(record)
+    workbooks, _ = edits.find_workbooks(record.out, record.inbox, record.known_workbooks())
     if workbooks and record.days():
         day = record.days()[-1]
         annotations.read_comments(record, workbooks, day, settings, notices_of=stray_notices)

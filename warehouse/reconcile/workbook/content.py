@@ -1,4 +1,4 @@
-"""What a workbook shows of a run: the outcome, its totals, and what stands behind them."""
+"""The content of a workbook: the outcome of a run, its totals, and the evidence for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,15 +28,15 @@ ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evid
 
 TRAIL = "Audit trail"
 
-# Raise it when a title or a text of workbooks or packs changes. An older workbook is compared with
-# the words that it was written with, and the pages of an older pack are not rendered again.
+# Increase it if a title or a text of workbooks or packs changes. An older workbook is compared with
+# the titles of its own wording, and the pages of an older pack are not rendered.
 WORDING = 4
 
-HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
+HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
 
 
 class TrendNight(NamedTuple):
-    """The open breaks of one night: by the bands of age, and by owner."""
+    """The number of open breaks of one night, by the bands of age and by owner."""
 
     day: date
     ages: tuple[int, ...]
@@ -45,7 +45,7 @@ class TrendNight(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverTime:
-    """What was done in the month, the open breaks of the last nights, and the roles that are."""
+    """The actions of the month, the open breaks of the last nights, and the roles in recon.toml."""
 
     trail: tuple[TrailLine, ...] = ()
     nights: tuple[TrendNight, ...] = ()
@@ -53,7 +53,7 @@ class OverTime:
 
 
 def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
-    """Return of which results keys are not listed: equal ones, then those within precision."""
+    """Return the results that are not listed if the workbook lists at most `listed` positions."""
     keys, results = sum(counts.values()), []
     for result in (Result.MATCHED, Result.PRECISION):
         if keys > listed:
@@ -64,10 +64,11 @@ def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookContent:
-    """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
+    """Everything that a workbook shows.
 
-    `names` are by field what people call ids. Of more than `listed` keys the workbook lists those
-    that do not match. `written` names the cells that are stored of it.
+    `resolved` are breaks of the previous run that are gone. `names` has by field the name of each
+    ID. If there are more than `listed` positions, the workbook lists those that do not match.
+    `written` identifies the imprint, and `void` says why earlier signatures are void.
     """
 
     name: str
@@ -92,36 +93,36 @@ class WorkbookContent:
 
     @property
     def keys(self) -> int:
-        """How many keys there are on either side."""
+        """The number of positions on either side."""
         return sum(self.outcome.counts.values())
 
     @property
     def pending(self) -> int:
-        """How many open breaks of earlier nights were not compared."""
+        """The number of open breaks of earlier nights that were not compared."""
         return sum(break_.is_open for break_ in self.outcome.not_compared)
 
     @property
     def partial(self) -> str:
-        """How much was compared if that is not the whole book; nothing if it is."""
+        """How much was compared, or an empty string if it was the whole book."""
         if self.keys and not self.outcome.uncovered and not self.pending:
             return ""
         return extent_words(self.keys, self.outcome.uncovered, self.pending)
 
     @property
     def is_lost(self) -> bool:
-        """Whether a part of the ledgers was not compared, or nothing was."""
+        """Whether a part of the ledgers, or all of it, was not compared."""
         unread = any(item.severity == "high" for item in self.unused)
         undelivered = self.outcome.counts[Result.NOT_DELIVERED]
         return bool(self.ledger.rejected or undelivered or unread or self.pending or not self.keys)
 
     @property
     def rows(self) -> int:
-        """How many of them the workbook lists."""
+        """The number of positions that the workbook lists."""
         return self.keys - sum(self.outcome.counts[result] for result in self.left_out)
 
     @property
     def left_out(self) -> tuple[Result, ...]:
-        """Keys of which results it does not list."""
+        """The results whose positions the workbook does not list."""
         return left_out(self.outcome.counts, self.listed)
 
     @property
@@ -131,14 +132,14 @@ class WorkbookContent:
 
     @property
     def footer(self) -> str:
-        """What stands below every page."""
+        """The text below every page."""
         return f"Reconciliation {self.name} as of {self.day}, run {self.run_id}"
 
     @property
     def last(self) -> int:
-        """The last row of the sheet Breaks, as a spreadsheet counts."""
+        """The last row of the sheet Breaks, counted from 1."""
         return FIRST + max(len(self.outcome.breaks), 1) - 1
 
     def cells(self, letter: str) -> str:
-        """Return a column of the sheet Breaks."""
+        """Return the cells of a column of the sheet Breaks."""
         return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

@@ -1,34 +1,72 @@
-"""Who saved a workbook last, and when: evidence, so that a name which is nobody's is none.
-
-Excel and LibreOffice write who saved last beside who made the file, which is us. In a workbook of
-OpenDocument `dc:creator` is who saved it last; in one of Excel it is who made it.
-"""
+"""The texts that people wrote into a workbook, and the name of the person who saved it."""
 
 import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
 from warehouse.reconcile.model import SAID, SignatureCells, WorkbookEdits
-from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import reading_files
+from warehouse.reconcile.workbook.content import POSITIONS
+from warehouse.reconcile.workbook.imprint import find_header, title_key
 from warehouse.spreadsheet.reading.grid import is_ledger_name
 from warehouse.spreadsheet.reading.safety import UNREADABLE, NotASpreadsheet
-from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
+WORDING_LABEL = "wording"
 
-def find_workbooks(record: Record) -> tuple[list[WorkbookEdits], frozenset[Path]]:
-    """Return workbooks of ours that were not read yet, the oldest change first, and all of ours."""
-    seen = record.known_workbooks()
+BREAK_MARKS = ("Break ID", "Comment")  # titles of the table that people write into
+
+ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
+
+_ROLES = {title_key(label): role for label, role in ROLES.items()}
+
+_WORKBOOKS = (".xlsx", ".xlsm", ".ods")
+
+# In an Excel file, `dc:creator` is the person who made the file. In an OpenDocument file, it is
+# the person who saved it last.
+_SAVED_BY = {
+    "docProps/core.xml": re.compile(r"<(?:\w+:)?lastModifiedBy\b[^>]*>([^<]*)<"),
+    "meta.xml": re.compile(r"<dc:creator\b[^>]*>([^<]*)<"),
+}
+
+_SAVED_AT = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
+
+_LONGEST = 200
+
+# Programs and libraries write these instead of the name of a person.
+_NOBODY = re.compile(
+    r"nightbook|openpyxl|xlsxwriter|pandas|python[\w .-]*|apache poi|poi|sheetjs|exceljs"
+    r"|aspose[\w .]*"
+    r"|microsoft( office)?( excel)?( user)?|excel|ms office|libreoffice[\w .]*|openoffice[\w .]*"
+    r"|google( sheets)?|numbers|user|unknown( author| creator)?|unbekannt|author|administrator",
+    re.IGNORECASE,
+)
+
+
+_NUMBER = re.compile("[0-9]{1,9}")  # not isdigit(), which accepts `²`
+
+_BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
+
+
+def find_workbooks(
+    out: Path, inbox: Path, seen: Collection[str]
+) -> tuple[list[WorkbookEdits], frozenset[Path]]:
+    """Return the workbooks that were not read yet, oldest change first, and the paths of all.
+
+    `seen` has the SHA-256 of the workbooks that were already read or written. Raises
+    `NotReconciled` if a workbook cannot be read.
+    """
     unread: list[WorkbookEdits] = []
     ours: list[Path] = []
-    for path in sorted([*record.out.rglob("*"), *record.inbox.glob("*")]):
+    for path in sorted([*out.rglob("*"), *inbox.glob("*")]):
         is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
         if not is_workbook or path.is_symlink() or not path.is_file():
             continue
@@ -41,91 +79,47 @@ def find_workbooks(record: Record) -> tuple[list[WorkbookEdits], frozenset[Path]
     return sorted(unread, key=lambda file: (file.at, file.name, file.sha256)), frozenset(ours)
 
 
-_WORKBOOKS = (".xlsx", ".xlsm", ".ods")
-
-_EXCEL, _OPEN = "docProps/core.xml", "meta.xml"
-
-_WHO = {
-    _EXCEL: re.compile(r"<(?:\w+:)?lastModifiedBy\b[^>]*>([^<]*)<"),
-    _OPEN: re.compile(r"<dc:creator\b[^>]*>([^<]*)<"),
-}
-
-_WHEN = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
-
-_LONGEST = 200
-
-# Programs and libraries that put their own name, or one for anybody, where a person's belongs.
-_NOBODY = re.compile(
-    r"nightbook|openpyxl|xlsxwriter|pandas|python[\w .-]*|apache poi|poi|sheetjs|exceljs"
-    r"|aspose[\w .]*"
-    r"|microsoft( office)?( excel)?( user)?|excel|ms office|libreoffice[\w .]*|openoffice[\w .]*"
-    r"|google( sheets)?|numbers|user|unknown( author| creator)?|unbekannt|author|administrator",
-    re.IGNORECASE,
-)
-
-
 def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
-    """Return who saved a file last and when, as it says; else its name, and its time on disk."""
-    properties, who = "", re.compile("$^")
+    """Return who saved a file last, and when (UTC).
+
+    If the file does not name a person, the name of the file is returned instead.
+    """
+    who = stated = None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
-            for part, pattern in _WHO.items():
+            for part, pattern in _SAVED_BY.items():
                 if part in names.namelist():
-                    properties, who = names.read(part).decode("utf-8", "replace"), pattern
+                    properties = names.read(part).decode("utf-8", "replace")
+                    who, stated = pattern.search(properties), _SAVED_AT.search(properties)
     except UNREADABLE:
-        properties = ""
-    return _person(who.search(properties)) or path.name, _moment(path, _WHEN.search(properties))
-
-
-def _person(match: re.Match[str] | None) -> str:
-    """Return the name that was written, or nothing where it is nobody's."""
-    name = " ".join(unescape(match[1]).split())[:_LONGEST] if match else ""
-    return "" if _NOBODY.fullmatch(name) else name
-
-
-def _moment(path: Path, when: re.Match[str] | None) -> datetime:
-    """Return when it was saved: the later of what it says and its time on disk."""
-    # Either may be missing, or be the time at which we wrote the file: so the later one counts.
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
-    try:
-        stated = (
-            datetime.fromisoformat(when[1].strip()[:19]).replace(tzinfo=UTC) if when else changed
-        )
-    except ValueError:
-        stated = changed
-    return max(stated, changed)
-
-
-BREAK_ID, WORDING_LABEL = "Break ID", "wording"
-
-ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
-
-_LOOKED_AT = 60
-
-_RUN = b"run_id"
-
-_NUMBER = re.compile("[0-9]{1,9}")  # not isdigit(), for which `²` is one
-
-_ID = re.compile(r"B-[0-9A-F]{8,64}")
+        who = stated = None
+    name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
+    # The time in the file may be missing, or may be the time when we wrote the file. Then the time
+    # on disk is later.
+    saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
+    with suppress(ValueError):
+        time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")
+        saved_at = max(saved_at, time.replace(tzinfo=UTC))
+    return path.name if _NOBODY.fullmatch(name) or not name else name, saved_at
 
 
 @reading_files()
 def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
-    """Read a workbook of ours, or None where a file is something else.
+    """Read the texts that people wrote into a workbook. Return None for other files.
 
-    Raises `NotReconciled` where one that may be ours cannot be read: its comments would be lost.
+    Raises `NotReconciled` if a file cannot be read and may be a workbook of ours.
     """
     try:
-        # A large ledger that names no run anywhere is not read a second time; "All positions" is
-        # opened, so that what breaks a reader is found, but nobody writes into it.
-        book = read_workbook(path, content, marker=_RUN, skipped="All positions")
+        # Ledgers do not contain `run_id` and are not read here. The sheets of all positions are
+        # opened, so that damage is found, but not read, because nobody writes into them.
+        book = read_workbook(path, content, marker=b"run_id", skipped=POSITIONS)
     except NotASpreadsheet:
         return None
     if book is None:
         return None
     sheets = [sheet.rows for sheet in book.sheets if sheet.rows]
-    made_from = _beside(sheets, ("run_id", "base_revision", "written", WORDING_LABEL))
-    tables = [table for rows in sheets if (table := _table(rows)) is not None]
+    made_from = _read_values(sheets, ("run_id", "base_revision", "written", WORDING_LABEL))
+    tables = [table for rows in sheets if (table := _read_table(rows)) is not None]
     if not tables or "run_id" not in made_from:
         return None
     who, at = last_author(path, content)
@@ -139,49 +133,50 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         rows=tables[0],
         written=made_from.get("written", ""),
         wording=_number(made_from.get(WORDING_LABEL, ""), 1),
-        signatures=tuple(_signatures(sheets)),
+        signatures=tuple(_read_signatures(sheets)),
     )
+
+
+def role_of(label: object) -> str:
+    """Return the role of a label such as `Prepared by`, or an empty string."""
+    return _ROLES.get(title_key(label), "")
 
 
 def _number(text: str, default: int) -> int:
     return int(text) if _NUMBER.fullmatch(text) else default
 
 
-def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
-    """Return what stands right of some labels, on any sheet."""
+def _read_values(
+    sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]
+) -> dict[str, str]:
+    """Return the values to the right of some labels, on any sheet."""
     values: dict[str, str] = {}
-    for rows in sheets:
-        for row in rows:
-            for cell, beside in pairwise(row):
-                if isinstance(cell, str) and cell in labels and as_text(beside):
-                    values.setdefault(cell, as_text(beside))
+    for cell, value in (pair for rows in sheets for row in rows for pair in pairwise(row)):
+        if isinstance(cell, str) and cell in labels and as_text(value):
+            values.setdefault(cell, as_text(value))
     return values
 
 
-def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
-    """Return what people wrote by break id, of a sheet that has the table of breaks."""
-    # The header may stand anywhere near the top: people put lines above it, sort and move columns.
-    for number, row in enumerate(rows[:_LOOKED_AT]):
-        titles = [fold(as_text(cell)) for cell in row]
-        if fold(BREAK_ID) not in titles or "comment" not in titles or "last comment" in titles:
-            continue
-        id_place = titles.index(fold(BREAK_ID))
-        heads = {field: field.replace("_", " ") for field in SAID}
-        places = {field: titles.index(head) for field, head in heads.items() if head in titles}
-        return {
-            as_text(below[id_place]).strip(): {
-                field: as_text(below[place]) for field, place in places.items()
-            }
-            for below in rows[number + 1 :]
-            if _ID.fullmatch(as_text(below[id_place]).strip())
-        }
-    return None
+def _read_table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
+    """Return the cells that people fill in by break ID, or None without the table of breaks."""
+    header = find_header(rows, BREAK_MARKS)
+    if header is None or title_key("Last comment") in header.titles:
+        return None
+    id_column, columns = header.titles.index(title_key(BREAK_MARKS[0])), {}
+    for field in SAID:
+        title = title_key(field.replace("_", " "))
+        if title in header.titles:
+            columns[field] = header.titles.index(title)
+    return {
+        break_id: {field: as_text(row[column]) for field, column in columns.items()}
+        for row in rows[header.row + 1 :]
+        if _BREAK_ID.fullmatch(break_id := as_text(row[id_column]).strip())
+    }
 
 
-def _signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[SignatureCells]:
-    """Yield the names beside the labels of roles, on any sheet."""
+def _read_signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[SignatureCells]:
+    """Yield the names next to the labels of roles, on any sheet."""
     for row in (row for rows in sheets for row in rows if row):
-        role = ROLES.get(fold(as_text(row[0])))
         who, comment, *_ = (*(as_text(cell).strip() for cell in row[1:3]), "", "")
-        if role and who:
+        if who and (role := role_of(row[0])):
             yield SignatureCells(role, who, comment)

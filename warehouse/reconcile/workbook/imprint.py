@@ -1,45 +1,53 @@
-"""What was written into a workbook, cell by cell, kept so that any copy can be held against it.
+"""The cells of a workbook, as they are compared: the same for each program that saves the file.
 
-Every sheet but the long table of all keys, which stands in the Parquet file beside the workbook.
+The imprint of a workbook is stored when the workbook is written, so that any copy can be compared
+with it. It has every sheet except the long table of all positions. The Parquet file next to the
+workbook has those.
 """
 
 import gzip
 import hashlib
 import io
 import json
-import posixpath
 import re
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import date, datetime, time
 from html import unescape
-from typing import Self
+from itertools import islice
+from typing import NamedTuple, Self
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import python_calamine
 from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
-from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.safety import UNREADABLE
-from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 
-_MOST_BYTES = 1 << 30  # of the cells that are kept of a workbook, unpacked
+POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles of the table of all positions
 
-_LEVEL = 3  # a fifth of the time of 9, a tenth larger
+_MOST_BYTES = 1 << 30  # of an unpacked imprint
 
-_RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
+_LEVEL = 3  # takes a fifth of the time of level 9, and the result is a tenth larger
 
-_SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
+_HEADER_ROWS = 60  # people write lines above a header, but not more than these
 
-_CELL = re.compile(
+_BATCH = 16_384
+
+_FORMULA = re.compile(
     rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3}[0-9]{1,7})"[^>]*?>\s*<(?:\w+:)?f\b[^>]*>([^<]*)<'
 )
 
-# What a cell may not keep as it was: spaces, and what XML cannot hold, which is written _xHHHH_.
-_UNKEPT = re.compile(r"(?:_x005[Ff])+(?=_)|[\s\x00-\x20\x7f-\x9f\ufffe\uffff]+|_x[0-9A-Fa-f]{4}_")
+# Programs do not keep spaces, nor the characters that XML cannot hold, which are written _xHHHH_.
+# Python and Arrow understand both patterns in the same way.
+_ESCAPED = re.compile("(?:_x005[Ff])+_")
+_UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
 
 _TOKEN = re.compile(
     r'("(?:[^"]|"")*")|\$?[A-Z]{1,3}\$?[0-9]+|[0-9]+(?:\.[0-9]+)?(?:E[+-]?[0-9]+)?|\s+'
@@ -47,41 +55,72 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell as it is compared, the same whichever program saved it; `text` is how it is read."""
+    """A cell without the characters that programs do not keep; `text` has all of them."""
 
     __slots__ = ("text",)
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Make the text comparable, and keep it as it is."""
-        cell = super().__new__(cls, _UNKEPT.sub("", text))
+        """Remove the characters that programs do not keep."""
+        plain = _ESCAPED.sub("_", text) if "_x" in text else text
+        cell = super().__new__(cls, _UNKEPT.sub("", plain))
         cell.text = text
         return cell
 
 
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts without the characters that programs do not keep, as in `Cell`."""
+    for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
+        if pc.any(pc.match_substring_regex(column, pattern)).as_py():
+            column = pc.replace_substring_regex(column, pattern, text)
+    return column
+
+
 @dataclass(frozen=True, slots=True)
 class SheetImprint:
-    """One sheet: its rows of cells, and the formulas of a workbook of Excel by row and column."""
+    """One sheet: its rows of cells, and in XLSX files the formulas by row and column from 0."""
 
     rows: Sequence[Sequence[str]]
     formulas: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     def at(self, place: tuple[int, int]) -> str:
-        """Return what stands in a cell; empty rows at the end are not among the rows."""
+        """Return the cell in a row and column, or an empty string outside the rows."""
         row, column = place
         cells = self.rows[row] if row < len(self.rows) else ()
         return cells[column] if column < len(cells) else ""
 
 
 class _StoredSheet(msgspec.Struct, frozen=True):
-    """One sheet as it is kept: a formula stands behind its row and column."""
+    """One sheet as it is stored. Each formula has its row and column before it."""
 
     rows: list[list[str]]
     formulas: list[tuple[int, int, str]]
 
 
+class TableHeader(NamedTuple):
+    """The index of the row with the titles of a table, and its titles as `title_key` gives them."""
+
+    row: int
+    titles: list[str]
+
+
+def title_key(title: object) -> str:
+    """Return a title without case and spaces."""
+    return fold(Cell(text_of(title)))
+
+
+def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> TableHeader | None:
+    """Return the first row near the top that has all of these titles, in whatever columns."""
+    wanted = set(map(title_key, marks))
+    for number, row in enumerate(islice(rows, _HEADER_ROWS)):
+        titles = [title_key(cell) for cell in row]
+        if wanted <= set(titles):
+            return TableHeader(number, titles)
+    return None
+
+
 def identity(content: WorkbookContent) -> str:
-    """Return the name of what a workbook shows: the same for the same cells."""
+    """Return a digest of everything that a workbook shows. The same cells have the same digest."""
     left = {"source", "ledger", "outcome", "written"}
     shown_values = {
         name.name: getattr(content, name.name) for name in fields(content) if name.name not in left
@@ -100,54 +139,30 @@ def _plain(value: object) -> object:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def read(content: bytes, left: Collection[str] = ()) -> dict[str, SheetImprint]:
-    """Return every sheet of a workbook but the long table, also where it is `left` by its name.
+def read(content: bytes) -> dict[str, SheetImprint]:
+    """Return every sheet of a workbook except the table of all positions.
 
-    Raises `CalamineError` where one cannot be read.
+    Raises `CalamineError` if a sheet cannot be read.
     """
-    # The reader of cells gives values and no formulas, so these are taken from the XML, of which
-    # only the tags of cells with a formula are looked at.
-    formulas = _formulas(content)
-    return {
-        name: SheetImprint([[Cell(cell) for cell in row] for row in rows], formulas.get(name, {}))
-        for name, rows in _rows(content, left).items()
-    }
+    return _imprints(_stored_sheets(content))
 
 
-def _rows(content: bytes, left: Collection[str] = ()) -> dict[str, list[list[str]]]:
-    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
-        return {
-            name: [
-                [cell if type(cell) is str else text(cell) for cell in row]
-                for row in book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-            ]
-            for name in book.sheet_names
-            if name not in left and not name.startswith((POSITIONS, UNMATCHED))
-        }
+def pack(content: bytes) -> bytes:
+    """Return the imprint of a workbook, compressed."""
+    return gzip.compress(msgspec.json.encode(_stored_sheets(content)), _LEVEL, mtime=0)
 
 
-def store_imprint(record: Record, identity_: str, content: bytes) -> None:
-    """Keep the cells of a workbook under the name of what it shows."""
-    formulas = _formulas(content)
-    sheets = {
-        name: _StoredSheet(rows, [(*at, formula) for at, formula in formulas.get(name, {}).items()])
-        for name, rows in _rows(content).items()
-    }
-    # Nothing of it is half a letter: the reader of cells gives whole ones.
-    written = msgspec.json.encode(sheets)
-    record.add_imprint(identity_, gzip.compress(written, _LEVEL, mtime=0))
-
-
-def read_imprint(record: Record, identity_: str) -> dict[str, SheetImprint] | None:
-    """Return the cells that were kept under a name, or None where there are none."""
-    content = record.imprint(identity_)
-    if content is None:
-        return None
+def unpack(packed: bytes | None) -> dict[str, SheetImprint] | None:
+    """Return the sheets of a stored imprint, or None if there is none or it is damaged."""
     try:
-        with gzip.open(io.BytesIO(content)) as file:
-            sheets = msgspec.json.decode(file.read(_MOST_BYTES), type=dict[str, _StoredSheet])
+        with gzip.open(io.BytesIO(packed or b"")) as file:
+            cells = file.read(_MOST_BYTES)
+        return _imprints(msgspec.json.decode(cells, type=dict[str, _StoredSheet]))
     except UNREADABLE:
         return None
+
+
+def _imprints(sheets: Mapping[str, _StoredSheet]) -> dict[str, SheetImprint]:
     return {
         name: SheetImprint(
             [[Cell(cell) for cell in row] for row in sheet.rows],
@@ -157,80 +172,103 @@ def read_imprint(record: Record, identity_: str) -> dict[str, SheetImprint] | No
     }
 
 
-def text(cell: object) -> str:
-    """Return a cell as a text, numbers to 15 digits."""
+def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
+    # Calamine gives values but no formulas, so the formulas are read from the XML.
+    formulas = _formulas(content)
+    return {
+        name: _StoredSheet(
+            [[text_of(cell) for cell in row] for row in sheet.to_python(skip_empty_area=False)],
+            formulas.get(name, []),
+        )
+        for name, sheet in _open_sheets(content, has_positions=False)
+    }
+
+
+def position_sheets(content: bytes) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
+    """Yield the sheets of all positions with their names.
+
+    Raises `CalamineError` if a sheet cannot be read.
+    """
+    return _open_sheets(content, has_positions=True)
+
+
+def _open_sheets(
+    content: bytes, *, has_positions: bool
+) -> Iterator[tuple[str, python_calamine.CalamineSheet]]:
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        for name in book.sheet_names:
+            is_named = name.startswith((POSITIONS, UNMATCHED))
+            if is_named and not has_positions:
+                continue  # calamine takes long to open a sheet of a million rows
+            sheet = book.get_sheet_by_name(name)
+            header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
+            if bool(header) == has_positions:
+                yield name, sheet
+
+
+def read_columns(
+    sheet: python_calamine.CalamineSheet, header: TableHeader, titles: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield the columns below a header as texts, in batches; columns that are missing are blank."""
+    places = {t: header.titles.index(k) for t in titles if (k := title_key(t)) in header.titles}
+    rows = islice(sheet.iter_rows(), header.row + 1, None)
+    while batch := list(islice(rows, _BATCH)):
+        yield pa.table(
+            {
+                title: pa.array([text_of(row[places[title]]) for row in batch], pa.string())
+                if title in places
+                else pa.repeat("", len(batch))
+                for title in titles
+            }
+        )
+
+
+def text_of(cell: object) -> str:
+    """Return the value of a cell as a text: numbers with 15 digits, dates as YYYY-MM-DD."""
+    if isinstance(cell, str):
+        return cell
     if isinstance(cell, datetime) and cell.time() == time():
         cell = cell.date()
     if isinstance(cell, date):
         return cell.isoformat()
-    if isinstance(cell, bool):
-        return as_text(cell)
-    if isinstance(cell, int | float):
-        return format(float(cell), ".15g")
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        cell = float(cell)
     return as_text(cell)
 
 
 def cell_text(cell: str) -> str:
-    """Return a cell as it is read."""
+    """Return a cell with all of its characters."""
     return cell.text if isinstance(cell, Cell) else cell
 
 
-def normal_form(formula: str) -> str:
-    """Return a formula without what moves with its cells, and with numbers written in one way."""
-    return _TOKEN.sub(_normal_form, formula)
+def normal_form(formula: str, *, keep_cells: bool = False) -> str:
+    """Return a formula with its numbers written in one way, and without spaces.
+
+    Names of cells are replaced, because they change when rows are sorted, unless `keep_cells`.
+    """
+
+    def form(match: re.Match[str]) -> str:
+        token = match[0]
+        if match[1] or not token.strip():
+            return match[1] or ""
+        if token[0].isdigit():
+            return format(float(token), "g")
+        return token if keep_cells else "@"
+
+    return _TOKEN.sub(form, formula)
 
 
-def _normal_form(match: re.Match[str]) -> str:
-    token = match[0]
-    if match[1] or not token.strip():
-        return match[1] or ""
-    return format(float(token), "g") if token[0].isdigit() else "@"
-
-
-def with_cells(formula: str) -> str:
-    """Return a formula with its cells, and with numbers written in one way."""
-    return _TOKEN.sub(
-        lambda match: _normal_form(match) if _normal_form(match) != "@" else match[0], formula
-    )
-
-
-def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:
-    """Return the formulas of a workbook of Excel by sheet; none of another."""
+def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:
+    """Return the formulas of an XLSX file by sheet, or nothing for other formats."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {
-                name: {
-                    xl_cell_to_rowcol(match[1].decode()): unescape(match[2].decode())
-                    for match in _CELL.finditer(names.read(path))
-                }
+                name: [
+                    (*xl_cell_to_rowcol(match[1].decode()), unescape(match[2].decode()))
+                    for match in _FORMULA.finditer(names.read(path))
+                ]
                 for name, path in sheet_paths(names).items()
                 if not name.startswith((POSITIONS, UNMATCHED))
             }
     except (zipfile.BadZipFile, KeyError, UnicodeDecodeError):
         return {}
-
-
-def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
-    """Return the file of each sheet in a workbook of Excel; none of another."""
-    if "xl/workbook.xml" not in names.namelist():
-        return {}
-    book = names.read("xl/workbook.xml").decode()
-    relations = names.read("xl/_rels/workbook.xml.rels").decode()
-    targets = {
-        _attribute(match, "Id"): _attribute(match, "Target")
-        for match in _RELATION.findall(relations)
-    }
-    paths = {
-        _attribute(match, "name"): targets.get(_attribute(match, r"\w+:id"), "")
-        for match in _SHEET.findall(book)
-    }
-    return {
-        name: path.lstrip("/") if path.startswith("/") else posixpath.join("xl", path)
-        for name, path in paths.items()
-        if path
-    }
-
-
-def _attribute(tag: str, name: str) -> str:
-    match = re.search(rf"\s{name}\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", tag)
-    return unescape(match[1] or match[2] or "") if match else ""

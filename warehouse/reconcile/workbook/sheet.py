@@ -1,10 +1,12 @@
-"""Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
+"""Sheets that are written from top to bottom. A text never becomes a formula.
+
+A number cell has the number nearest to an exact text. The exact text is in another column.
+"""
 
 import textwrap
-from collections.abc import Container, Iterable, Sequence, Sized
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from enum import Enum
 from typing import Any
 
 from xlsxwriter.utility import xl_col_to_name
@@ -36,32 +38,33 @@ from warehouse.spreadsheet.writing.plain_sheet import (
     style_of,
 )
 
-_WHOLE = 15  # digits before the point that a column has room for
+_MOST_WHOLE = 15  # digits before the decimal point that a column has room for
 
-_LINE, _AROUND = 12.5, 2.5  # points: a line of text, and what is free around all of them
+_LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
 
-_LONG = 2000  # letters: more fill the highest row anyway
+_MOST_CHARACTERS = 2000  # of a text that is wrapped, because more of them fill the highest row
 
-_MOST_LINES = 12  # of a text that make its row higher
+_MOST_LINES = 12  # for which a row becomes higher
 
-_REMEMBERED = 10_000
+_MOST_REMEMBERED = 10_000  # cells of a column
 
 _WIDEST = 60.0
 
-MOST_SHOWN = 20  # digits of a number: more make a column too wide
+MOST_SHOWN = 20  # digits of a number, because more of them make a column too wide
 
-_DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
+# Widths in Arial, as the widths of columns are measured.
+_DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
+
+LETTERS = 1.15  # characters of a text for each unit of a column's width
 
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-
-LETTERS = 1.15  # of a text, for each of those letters
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column: its title, its width in letters, and what kind of cell it has.
+    """A column: its title, its width in characters, and the kind of its cells.
 
-    Kinds beyond the workbook's own: `date`, and `yellow` for what people write.
+    The kinds are `text`, `exact`, `amount`, `count`, and `yellow` for cells that people fill in.
     """
 
     title: str
@@ -72,46 +75,48 @@ class Heading:
 
 
 def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tuple[Heading, ...]:
-    """Return columns that are there to be looked up, and are not printed."""
+    """Return columns for lookups, which are not printed."""
     return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
 
 
-class _AmountKind(Enum):
-    """How an amount is shown: all its digits, rounded and marked, or by a power of ten."""
-
-    PLAIN = 1
-    ROUNDED = 2
-    TINY = 3
-
-
 class SheetWriter:
-    """One sheet, written from top to bottom."""
+    """One sheet, written from top to bottom. `row` is the index of the next row."""
 
     def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
         self._draft = draft
-        self._needed: dict[int, float] = {}
-        self._rooms: dict[int, int] = {}
-        self._amounts: dict[tuple[int, int, _AmountKind], Any] = {}
+        self._widths: dict[int, float] = {}
+        self._decimals: dict[int, int] = {}
+        self._amount_formats: dict[tuple[int, int, bool | None], Any] = {}
         self._scale: int | None = None
         self._memory: tuple[dict[object, tuple[str, int]], ...] = tuple({} for _ in headings)
-        self.sheet = draft.book.add_worksheet(name, PlainSheet)
+        self.worksheet = draft.book.add_worksheet(name, PlainSheet)
         self.name = name
         self.headings = headings
         self.row = 0
         self._formats = draft.formats
         text = _ROW | {"num_format": "@", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
-        self._yellow = draft.book.add_format(yellow)
-        self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
-        self._wrapped = draft.book.add_format(text)
-        self._quoted = draft.book.add_format(text | {"quote_prefix": True})
+        exact = SheetColumnKind.EXACT
+        # For each kind the format of a text, and of a text that looks like a formula.
+        self._text_formats = {
+            "yellow": self._add_text_formats(yellow),
+            "text": self._add_text_formats(text),
+            "exact": (self._formats.cells[exact], self._formats.hostile[exact]),
+        }
         self._date = draft.book.add_format(_ROW | {"num_format": "yyyy-mm-dd", "align": "left"})
         self._calculated = draft.book.add_format(_ROW)
-        for place, heading in enumerate(headings):
-            options = {} if heading.is_printed else {"level": 1}
-            options |= {"hidden": 1} if heading.is_hidden else {}
-            self.sheet.set_column(place, place, heading.width, None, options)
-        self.sheet.hide_gridlines(2)
+        for column, heading in enumerate(headings):
+            self._set_width(column, heading, heading.width)
+        self.worksheet.hide_gridlines(2)
+
+    def _add_text_formats(self, properties: dict[str, Any]) -> tuple[Any, Any]:
+        add_format = self._draft.book.add_format
+        return add_format(properties), add_format(properties | {"quote_prefix": True})
+
+    def _set_width(self, column: int, heading: Heading, width: float) -> None:
+        options = {} if heading.is_printed else {"level": 1}
+        options |= {"hidden": 1} if heading.is_hidden else {}
+        self.worksheet.set_column(column, column, width, None, options)
 
     def measure(
         self,
@@ -121,104 +126,104 @@ class SheetWriter:
         decimals: int = DECIMALS,
         shown: int = MOST_SHOWN,
     ) -> None:
-        """Make room for columns of amounts, from the first on, all with one number of decimals.
+        """Make room for columns of amounts from the column `first` on.
 
-        It is as many decimals as the amounts have, and as paper has room for.
+        All of them get the decimals that the amounts have, as far as paper has room for them.
         """
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
         wholes = [
-            max((at for text in of if (at := len(text.partition(".")[0])) <= _WHOLE), default=1)
-            for of in texts
+            max(
+                (n for text in column if (n := len(text.partition(".")[0])) <= _MOST_WHOLE),
+                default=1,
+            )
+            for column in texts
         ]
-        needed = (shown_decimals(text, decimals) for of in texts for text in of)
+        needed = (shown_decimals(text, decimals) for column in texts for text in column)
         room = max(needed, default=FEWEST_DECIMALS)
         room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
-        for place, whole in enumerate(wholes, first):
-            self._rooms[place] = room
-            self._memory[place].clear()
-            digits = _DIGIT * (1 + whole + room)  # with the mark of rounded figures
-            self._widen(place, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
+        for column, whole in enumerate(wholes, first):
+            self._decimals[column] = room
+            self._memory[column].clear()
+            digits = _DIGIT * (1 + whole + room)  # and the mark of rounded figures
+            self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the decimals of the amounts of the next line, from a measured column on."""
-        room = self._rooms.get(first, DECIMALS)
+        """Set the decimals for the amounts of the next row. `first` is a measured column."""
+        room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
 
-    def _amount_shape(self, place: int, text: str) -> Any:
-        room = self._rooms.get(place, DECIMALS)
+    def _amount_format(self, column: int, text: str) -> Any:
+        room = self._decimals.get(column, DECIMALS)
         decimals = shown_decimals(text, room) if self._scale is None else self._scale
         whole, _, part = text.lstrip("-").partition(".")
         digits = (whole + part).strip("0")
-        kind = _AmountKind.PLAIN
-        if len(part) > decimals or len(digits) > SIGNIFICANT:
-            kind = _AmountKind.ROUNDED
-        # Not by a condition: some programs take only one of several that apply to a cell, and an
-        # accepted break has one for its colour.
+        # A tiny amount (None) has its own format and not a condition, because some programs apply
+        # only one of several conditions to a cell, and accepted breaks have one for their colour.
+        is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
         if digits and not whole.strip("0") and not part[:decimals].strip("0"):
-            kind = _AmountKind.TINY
-        if (decimals, room, kind) not in self._amounts:
+            is_rounded = None
+        key = decimals, room, is_rounded
+        if key not in self._amount_formats:
             form = TINY
-            if kind is not _AmountKind.TINY:
-                is_rounded = kind is _AmountKind.ROUNDED
+            if is_rounded is not None:
                 form = amount_format(decimals, room, is_rounded=is_rounded)
-            shape = self._draft.book.add_format(_ROW | {"num_format": form})
-            self._amounts[decimals, room, kind] = shape
-        return self._amounts[decimals, room, kind]
+            self._amount_formats[key] = self._draft.book.add_format(_ROW | {"num_format": form})
+        return self._amount_formats[key]
 
     def title(self, text: str) -> None:
-        """Write a line in large letters."""
-        self.sheet.set_row(self.row, 26)
-        must(self.sheet.write_string(self.row, 0, text, self._formats.title))
+        """Write a row with a large text."""
+        self.worksheet.set_row(self.row, 26)
+        must(self.worksheet.write_string(self.row, 0, text, self._formats.title))
         self.row += 1
 
     def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
-        """Write the header, of all columns or of other ones; above figures to the right."""
-        self.sheet.set_row(self.row, 32)
+        """Write a header: the given titles, or those of all columns.
+
+        Titles above `figures` are aligned to the right.
+        """
+        self.worksheet.set_row(self.row, 32)
         if not titles:
+            titles = [heading.title for heading in self.headings]
             kinds = enumerate(heading.kind for heading in self.headings)
-            figures = [place for place, kind in kinds if kind in ("amount", "exact", "count")]
-        for place, text in enumerate(titles or [heading.title for heading in self.headings]):
-            shape = self._formats.header_right if place in figures else self._formats.header
-            must(self.sheet.write_string(self.row, place, text, shape))
+            figures = [column for column, kind in kinds if kind in ("amount", "exact", "count")]
+        for column, text in enumerate(titles):
+            shape = self._formats.header_right if column in figures else self._formats.header
+            must(self.worksheet.write_string(self.row, column, text, shape))
         self.row += 1
 
-    def text(self, place: int, text: str, kind: str = "text") -> None:
-        """Write a text, whatever it looks like."""
-        plain, quoted = self._text_shapes(kind)
-        shape = quoted if is_hostile(text) else plain
-        must(self.sheet.write_string(self.row, place, in_cell(text), shape))
+    def add(self, *values: object) -> None:
+        """Write a row of texts, counts, dates and formulas. None leaves a cell as it is."""
+        for column, value in enumerate(values):
+            if isinstance(value, Formula):
+                kind = "count" if isinstance(value.value, int) else "text"
+                self.formula(column, value.text, value.value, kind)
+            elif isinstance(value, int):
+                shape = self._formats.cells[SheetColumnKind.COUNT]
+                must(self.worksheet.write_number(self.row, column, value, shape))
+            elif isinstance(value, date):
+                must(self.worksheet.write_datetime(self.row, column, value, self._date))
+            elif value is not None:
+                self.text(column, str(value))
+        self.row += 1
 
-    def _text_shapes(self, kind: str) -> tuple[Any, Any]:
-        """Return the format of a text, and that of one which looks like a formula."""
-        if kind == "yellow":
-            return self._yellow, self._quoted_yellow
-        if kind == "exact":
-            exact = SheetColumnKind.EXACT
-            return self._formats.cells[exact], self._formats.hostile[exact]
-        return self._wrapped, self._quoted
+    def text(self, column: int, text: str, kind: str = "text") -> None:
+        """Write a text, even if it looks like a formula or a number."""
+        shape = self._text_formats[kind][is_hostile(text)]
+        must(self.worksheet.write_string(self.row, column, in_cell(text), shape))
 
-    # A number that is wider than its column is shown as ####, so columns grow with their contents.
-    def _widen(self, place: int, width: float) -> None:
-        self._needed[place] = max(self._needed.get(place, 0), min(width, _WIDEST))
+    # Programs show a number that is wider than its column as ####, so columns become wider.
+    def _widen(self, column: int, width: float) -> None:
+        self._widths[column] = max(self._widths.get(column, 0), min(width, _WIDEST))
 
-    def number(self, place: int, text: str | None) -> None:
-        """Write an exact text as the number nearest to it, where a number can be."""
+    def number(self, column: int, text: str | None) -> None:
+        """Write the number nearest to an exact text, if there is one."""
         if text is not None and len(text) <= LONGEST_NUMBER:
-            shape = self._amount_shape(place, text)
-            must(self.sheet.write_number(self.row, place, float(text), shape))
+            shape = self._amount_format(column, text)
+            must(self.worksheet.write_number(self.row, column, float(text), shape))
 
-    def count(self, place: int, number: int) -> None:
-        """Write a count."""
-        shape = self._formats.cells[SheetColumnKind.COUNT]
-        must(self.sheet.write_number(self.row, place, number, shape))
-
-    def day(self, place: int, day: date) -> None:
-        """Write a date."""
-        must(self.sheet.write_datetime(self.row, place, day, self._date))
-
-    def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
-        """Write a formula of ours with what it comes to."""
+    def formula(self, column: int, formula: str, value: object, kind: str = "text") -> None:
+        """Write a formula with its result, for programs that do not calculate."""
         shape = {
             "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
@@ -226,109 +231,108 @@ class SheetWriter:
             "bad": self._formats.bad,
             "warning": self._formats.label,
         }.get(kind, self._calculated)
-        must(self.sheet.write_formula(self.row, place, formula, shape, value))
+        must(self.worksheet.write_formula(self.row, column, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
-        """Write one row by the kinds of the columns; None is an empty cell."""
+        """Write one row by the kinds of the columns. None is an empty cell."""
         amounts = [
             str(value.amount if isinstance(value, Formula) else value)
             for value, heading in zip(values, self.headings, strict=True)
             if heading.kind == "amount" and value is not None
         ]
-        self.scale(next(iter(self._rooms), 0), filter(None, amounts))
+        self.scale(next(iter(self._decimals), 0), filter(None, amounts))
         cells, longest = [], 1
-        for place, (value, memory) in enumerate(zip(values, self._memory, strict=True)):
-            # Names and words come again and again: each is made a cell once.
-            known = (value, self._scale) if self.headings[place].kind == "amount" else value
+        for column, (value, memory) in enumerate(zip(values, self._memory, strict=True)):
+            # Names and words are repeated, so the cell of each of them is made only once.
+            known = (value, self._scale) if self.headings[column].kind == "amount" else value
             cell = memory.get(known)
             if cell is None:
-                cell = self._cell(place, value)
-                if len(memory) < _REMEMBERED and not isinstance(value, Formula):
+                cell = self._cell(column, value)
+                if len(memory) < _MOST_REMEMBERED and not isinstance(value, Formula):
                     memory[known] = cell
             cells.append(cell[0])
             longest = max(longest, cell[1])
-        self.sheet.add_row(self.row, cells, _LINE * min(longest, _MOST_LINES) + _AROUND)
+        height = _LINE_HEIGHT * min(longest, _MOST_LINES) + _ROW_MARGIN
+        self.worksheet.add_row(self.row, cells, height)
         self.row += 1
 
-    def _cell(self, place: int, value: object) -> tuple[str, int]:
-        """Return a cell behind the number of its row, and how many lines it takes."""
-        heading = self.headings[place]
-        kind = heading.kind
+    def _cell(self, column: int, value: object) -> tuple[str, int]:
+        """Return the XML of a cell after the number of its row, and its number of lines."""
+        heading = self.headings[column]
         if value is None:
-            blank = self._formats.cells[SheetColumnKind.NUMBER]
-            return blank_cell(blank if kind == "amount" else self._calculated), 1
+            is_amount = heading.kind == "amount"
+            blank = self._formats.cells[SheetColumnKind.NUMBER] if is_amount else self._calculated
+            return blank_cell(blank), 1
         if isinstance(value, Formula):
-            return formula_cell(value, self._formula_shape(place, value)), 1
-        if kind == "amount":
-            return self._amount_cell(place, str(value)), 1
-        lines = _lines(str(value), heading) if heading.is_printed else 1
+            return formula_cell(value, self._formula_format(column, value)), 1
+        text = str(value)
+        if heading.kind == "amount":
+            is_number = len(text) <= LONGEST_NUMBER
+            shape = self._amount_format(column, text) if is_number else None
+            return number_cell(float(text), shape) if is_number else "", 1
+        lines = _lines(text, heading) if heading.is_printed else 1
         if isinstance(value, int):
             return number_cell(value, self._formats.cells[SheetColumnKind.COUNT]), lines
         if isinstance(value, date):
             return day_cell(value, self._date), lines
-        text = str(value)
-        if kind == "exact":
-            self._widen(place, len(text) + 3.0)
-        plain, quoted = (str(style_of(shape)) for shape in self._text_shapes(kind))
+        if heading.kind == "exact":
+            self._widen(column, len(text) + 3.0)
+        shapes = self._text_formats.get(heading.kind, self._text_formats["text"])
+        plain, quoted = (str(style_of(shape)) for shape in shapes)
         return text_cell(in_cell(text), plain, quoted), lines
 
-    def _amount_cell(self, place: int, text: str) -> str:
-        """Return the number nearest to an exact text, where a number can be."""
-        if len(text) > LONGEST_NUMBER:
-            return ""
-        return number_cell(float(text), self._amount_shape(place, text))
-
-    def _formula_shape(self, place: int, formula: Formula) -> Any:
+    def _formula_format(self, column: int, formula: Formula) -> Any:
         if formula.amount:
-            return self._amount_shape(place, formula.amount)
+            return self._amount_format(column, formula.amount)
         is_count = isinstance(formula.value, int)
         return self._formats.cells[SheetColumnKind.COUNT] if is_count else self._calculated
 
     def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
         """Write a whole table: header, rows, panes, filter and print set-up."""
-        first = self.row
+        header = self.row
         self.heads()
         for row in rows:
             self.line(row)
-        self.finish(first, footer, frozen)
+        self.finish(header, footer, frozen)
 
-    def hide_if_empty(self, rows: Sized) -> None:
-        """Hide a sheet without rows, so that no empty page is printed."""
-        if not len(rows):
-            self.sheet.hide()
+    def titled_table(self, title: str, rows: Sequence[Sequence[object]], footer: str) -> None:
+        """Write a title and a whole table. A sheet without rows is hidden and not printed."""
+        self.title(title)
+        self.table(rows, footer, frozen=int(len(self.headings) > 1))
+        if not rows:
+            self.worksheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
-        """Set panes, filter and print set-up of a table by the row of its header.
+        """Set panes, filter and print set-up of a table by the index of its header.
 
-        Of more than `paper_rows` only the first are printed, and the paper says so.
+        If the table has more than `paper_rows`, only these are printed, and the page says so.
         """
         last = max(self.row - 1, header)
         self.fit(header + 1, last)
-        self.sheet.freeze_panes(header + 1, frozen)
-        self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
+        self.worksheet.freeze_panes(header + 1, frozen)
+        self.worksheet.autofilter(header, 0, last, len(self.headings) - 1)
         printed = sum(heading.is_printed for heading in self.headings)
         is_cut = 0 < paper_rows < last - header
-        self.sheet.print_area(0, 0, header + paper_rows if is_cut else last, printed - 1)
-        self.sheet.repeat_rows(header)
+        self.worksheet.print_area(0, 0, header + paper_rows if is_cut else last, printed - 1)
+        self.worksheet.repeat_rows(header)
         words = cut_words(paper_rows, last - header) if is_cut else ""
-        print_set_up(self.sheet, footer=f"{footer}, {self.name}", header=words)
+        print_set_up(self.worksheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
-        """Make room for the longest amounts, and show the smallest and largest by their powers."""
-        for place, needed in self._needed.items():
-            heading = self.headings[place]
-            if needed > heading.width:
-                options = {} if heading.is_printed else {"level": 1}
-                self.sheet.set_column(place, place, needed, None, options)
-        for place, heading in enumerate(self.headings):
+        """Widen columns for their longest amounts, and show very small and large amounts."""
+        for column, width in self._widths.items():
+            if width > self.headings[column].width:
+                self._set_width(column, self.headings[column], width)
+        for column, heading in enumerate(self.headings):
             if heading.kind == "amount":
-                letter = xl_col_to_name(place)
+                letter = xl_col_to_name(column)
                 area = f"{letter}{first + 1}:{letter}{max(last, first) + 1}"
-                sizes(self._draft, self.sheet, (area,), self._rooms.get(place, DECIMALS))
+                decimals = self._decimals.get(column, DECIMALS)
+                sizes(self._draft, self.worksheet, (area,), decimals)
 
 
 def cut_words(printed: int, rows: int) -> str:
-    """Return what stands above a page on which not all rows are."""
+    """Return the text above a page on which not all rows are printed."""
     return (
         f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "
         "clear the print area"
@@ -340,7 +344,6 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        return 1  # most cells: wrapping them costs as much as writing them (measured)
-    return sum(
-        len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:_MOST_LINES]
-    )
+        return 1  # most cells: wrapping a text takes as long as writing it (measured)
+    parts = text.split("\n")[:_MOST_LINES]
+    return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

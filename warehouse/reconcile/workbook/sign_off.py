@@ -1,6 +1,6 @@
-"""The sign-off of a workbook that is written already: who signed, and cells for later signatures.
+"""The sign-off of a workbook that was already written.
 
-Only the yellow cells beside the labels of roles are written. All other bytes of a sheet stay.
+Only the yellow cells next to the labels of roles change. All other bytes of a sheet stay.
 """
 
 import io
@@ -15,20 +15,21 @@ import python_calamine
 
 from warehouse.reconcile.model import Signature, moment
 from warehouse.reconcile.workbook import imprint
-from warehouse.reconcile.workbook.edits import ROLES
+from warehouse.reconcile.workbook.edits import role_of
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import fold
+from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
 
-_LINE, _POINTS = 17, 14  # characters of a line in the column of comments, and its height
+_LINE, _LINE_HEIGHT = 17, 14  # characters and points of a line in the column of comments
 
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
 class SignOffRow(NamedTuple):
-    """The row of a role: its sheet, its number from 1 on, and its two yellow cells."""
+    """The row of a role: its sheet, its number counted from 1, and its two yellow cells."""
 
     sheet: str
     number: int
@@ -48,14 +49,14 @@ def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signatu
 
 
 def unshown_words(workbook: Path, signature: Signature) -> str:
-    """Return the words for a signature that a workbook has no row for."""
+    """Return the message for a signature that a workbook has no row for."""
     return f"the signature of {signature.who} as {signature.role}, in {workbook.name}"
 
 
 def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> bytes:
-    """Return a workbook that shows these signatures, if it has a row for the role of each.
+    """Return a workbook that shows these signatures, as far as it has rows for their roles.
 
-    The same bytes come back if it shows all of them already.
+    If it shows all of them already, the same bytes are returned.
     """
     missing = {signature.role: signature for signature in unshown(content, signatures)}
     cells: dict[str, dict[str, str]] = {}
@@ -69,7 +70,7 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # a workbook of another program; the pack lists what it does not show
+        return content  # saved by another program; the pack lists the signatures that are missing
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:
@@ -88,59 +89,56 @@ def _rows(content: bytes) -> Iterator[SignOffRow]:
     for name, sheet in sheets.items():
         for number, row in enumerate(sheet.rows, 1):
             label, who, comment, *_ = (*map(imprint.cell_text, row), "", "", "")
-            if role := ROLES.get(fold(label)):
+            if role := role_of(label):
                 yield SignOffRow(name, number, role, who.strip(), comment.strip())
 
 
 def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(made, "w") as target:
-        paths = imprint.sheet_paths(source)
+        paths = sheet_paths(source)
         by_path = {paths[sheet]: of_sheet for sheet, of_sheet in cells.items()}
         for entry in source.infolist():
             part = source.read(entry)
-            for place, text in sorted(by_path.get(entry.filename, {}).items()):
-                part = _with_height(_with_text(part, place, text), place[1:], text)
+            for name, text in sorted(by_path.get(entry.filename, {}).items()):
+                part = _with_height(_with_text(part, name, text), name[1:], text)
             target.writestr(entry, part)
     return made.getvalue()
 
 
-def _with_text(sheet: bytes, place: str, text: str) -> bytes:
-    """Return the XML of a sheet with a text in a cell, which keeps its style."""
-    cell = _cell(sheet, place)
-    if cell is None:  # no program stores a blank cell that has no style, so it goes behind its left
-        left = _cell(sheet, f"{chr(ord(place[0]) - 1)}{place[1:]}")
+def _with_text(sheet: bytes, name: str, text: str) -> bytes:
+    """Return the XML of a sheet with a text in the cell `name`, which keeps its style."""
+    cell = _cell(sheet, name)
+    if cell is None:  # programs do not store a blank cell without style, so add it after its left
+        left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet
-        return sheet[: left.end()] + _text_cell(left[1], place, b"", text) + sheet[left.end() :]
+        return sheet[: left.end()] + _text_cell(left[1], name, b"", text) + sheet[left.end() :]
     style = _STYLE.search(cell[2])
-    made = _text_cell(cell[1], place, style[0] if style else b"", text)
+    made = _text_cell(cell[1], name, style[0] if style else b"", text)
     return sheet[: cell.start()] + made + sheet[cell.end() :]
 
 
 def _with_height(sheet: bytes, row: str, text: str) -> bytes:
-    """Return the XML of a sheet whose row is high enough for a text that wraps in its cell."""
+    """Return the XML of a sheet with a row that is high enough for a wrapped text."""
     lines = len(textwrap.wrap(text, _LINE))
     tag = re.search(rb'<(?:\w+:)?row\s[^>]*?\br="%s"[^>]*>' % row.encode(), sheet)
     if tag is None or lines <= 1:
         return sheet
     begin = _HEIGHT.sub(b"", tag[0]).removesuffix(b">")
-    height = b' ht="%d" customHeight="1">' % (lines * _POINTS)
+    height = b' ht="%d" customHeight="1">' % (lines * _LINE_HEIGHT)
     return sheet[: tag.start()] + begin + height + sheet[tag.end() :]
 
 
-def _cell(sheet: bytes, place: str) -> re.Match[bytes] | None:
-    pattern = rb'<((?:\w+:)?)c(\s[^>]*?\br="%s"[^>]*?)(?:/>|>.*?</\1c>)' % place.encode()
-    tag = re.search(rb'<(?:\w+:)?c\s[^>]*?\br="%s"' % place.encode(), sheet)
+def _cell(sheet: bytes, name: str) -> re.Match[bytes] | None:
+    pattern = rb'<((?:\w+:)?)c(\s[^>]*?\br="%s"[^>]*?)(?:/>|>.*?</\1c>)' % name.encode()
+    tag = re.search(rb'<(?:\w+:)?c\s[^>]*?\br="%s"' % name.encode(), sheet)
     return re.compile(pattern, re.DOTALL).match(sheet, tag.start()) if tag else None
 
 
-def _text_cell(prefix: bytes, place: str, style: bytes, text: str) -> bytes:
+def _text_cell(prefix: bytes, name: str, style: bytes, text: str) -> bytes:
     shown = safe_xml(text[:CELL_LIMIT]).encode("utf-8", "replace")
-    begin = b'<%sc r="%s" %s t="inlineStr">' % (prefix, place.encode(), style)
-    inner = b'<%sis><%st xml:space="preserve">%s</%st></%sis>' % (
-        *(prefix, prefix),
-        shown,
-        *(prefix, prefix),
-    )
-    return begin + inner + b"</%sc>" % prefix
+    return (
+        b'<%(p)sc r="%(name)s" %(style)s t="inlineStr"><%(p)sis><%(p)st xml:space="preserve">'
+        b"%(text)s</%(p)st></%(p)sis></%(p)sc>"
+    ) % {b"p": prefix, b"name": name.encode(), b"style": style, b"text": shown}

@@ -1,26 +1,33 @@
-"""What a spreadsheet counts on Summary from what people say: the open breaks, by status and age."""
+"""A workbook compared with the stored result of its run, and with each cell that was written.
 
-import io
+The result has the exact amounts, so the tables with them are compared with it. The imprint has all
+cells, so every sheet is compared with it. Both comparisons compare sets of rows, because people may
+sort rows and move columns.
+"""
+
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
 from pathlib import Path
+from typing import Protocol
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import python_calamine
 from xlsxwriter.utility import xl_rowcol_to_cell
 
-from warehouse.contract.model import and_more, count_of
+from warehouse.contract.model import and_more, count_of, quote_identifier
 from warehouse.exact import EXACT
 from warehouse.reconcile.book import display_names, in_name_cell
 from warehouse.reconcile.model import (
     ACCEPTED,
     AGE_BANDS,
+    SAID,
     STATUSES,
     STEPPED,
     Break,
@@ -32,8 +39,6 @@ from warehouse.reconcile.model import (
     WorkbookEdits,
     in_cell,
 )
-from warehouse.reconcile.record import signatures
-from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import FIELDS, TOTALLED, NotReconciled, display_asset, letters
 from warehouse.reconcile.workbook import imprint, write
 from warehouse.reconcile.workbook.content import (
@@ -48,165 +53,286 @@ from warehouse.reconcile.workbook.content import (
     TRAIL,
     UNMATCHED,
 )
-from warehouse.reconcile.workbook.edits import ROLES, read_edits
+from warehouse.reconcile.workbook.edits import BREAK_MARKS, read_edits, role_of
 from warehouse.reconcile.workbook.imprint import (
+    POSITION_MARKS,
     Cell,
     SheetImprint,
+    TableHeader,
     cell_text,
+    comparable,
+    find_header,
     normal_form,
-    with_cells,
+    text_of,
+    title_key,
 )
 from warehouse.reconcile.workbook.sheets import exact_amounts
-from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, number
 from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
-RecountRow = tuple[str, ...]
+MOST_ROWS = 200  # of one table that are reported one by one
 
-_BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
-
-
-def counted_again(
-    ours: Sequence[RecountRow], theirs: Sequence[RecountRow], breaks: Sequence[tuple[str, int]]
-) -> list[RecountRow]:
-    """Return the rows of a copy with those that were counted again as they were written."""
-    # Formulas of Summary count what people write, so a copy may rightly show other numbers than we
-    # wrote. The same counts are made here from the statuses of the copy, and only what differs from
-    # those is a difference.
-    again = {new: row for row in ours if (new := _again(row, breaks)) != row}
-    return [again.get(row, row) for row in theirs]
-
-
-def is_counted(cell: str) -> bool:
-    """Return whether a text is what a formula of Summary comes to."""
-    return bool(_BANNER.fullmatch(cell)) or cell.startswith("REVIEWERMUSTDIFFER")
-
-
-def _again(row: RecountRow, breaks: Sequence[tuple[str, int]]) -> RecountRow:
-    """Return a row of Summary as a spreadsheet counts it from what people say now."""
-    label = row[0] if row else ""
-    if banner := _BANNER.fullmatch(label):
-        accepted = sum(_same(status, ACCEPTED) for status, _ in breaks)
-        number = int(banner[2]) - accepted
-        noun = "OPENBREAKS" if banner[1].isupper() else f"openbreak{'s' * (number != 1)}"
-        return (f"{number}{noun}({banner[2]}intotal)", *row[1:])
-    if any(_same(label, status) for status in STATUSES):
-        ages = [age for status, age in breaks if _same(status, label)]
-        counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]
-        return (label, *map(str, counts), str(len(ages)), *row[6:])
-    return row
-
-
-def _same(written: str, other: str) -> bool:
-    return written.replace(" ", "").casefold() == other.replace(" ", "").casefold()
-
+_LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 
-_LOOKED_AT = 60
+_BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
 
-_BATCH = 16_384
+_LETTERS = re.compile(r"[^\W\d_]{2}")
 
-# What a cell may not keep as it was: spaces, and what XML cannot hold, which is written _xHHHH_.
-_UNKEPT = r"[\s\x00-\x20\x7f-\x9f\x{FFFE}\x{FFFF}]+|_x[0-9A-Fa-f]{4}_"
+_BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
 
-_ESCAPED = "(_x005F)+_"
+_ID = re.compile(rf"K-[0-9A-F]{{16}}|{_BREAK_ID.pattern}")
+
+_SUMMARY = "Summary"
+
+# The sheets that are tables, with the number of columns that identify a row.
+_KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
+
+_HEADER = 1  # the row with the titles on each of these sheets
+
+_OTHER_TITLES = {  # of the first wording
+    "Level": "Per",
+    "Name": "Of",
+    "Positions": "Keys",
+    "In breaks, exact": "Of breaks, exact",
+}
+
+# The titles above number cells with amounts. The exact texts are in other columns.
+_AMOUNTS = frozenset(
+    title_key(title.replace("Book", book))
+    for title in ("Ledger", "Book", "Difference", *STEPPED)
+    for book in ("Book", "Snapshot")
+)
+
+_PEOPLE = frozenset(title_key(name.replace("_", " ")) for name in SAID)
+
+_OLDER = (
+    "the result was stored by an older nightbook, which did not store these cells. "
+    "`nightbook reconcile run` stores them"
+)
+
+_SINCE_BLANKS = 3  # the first wording in which an amount that was not read is blank, and not zero
+
+Row = tuple[str, ...]
+_Counts = tuple[int, int]  # how often a row was written, and how often it was found
+
+
+class StoredRuns(Protocol):
+    """The stored data of runs. `record.Record` has these methods."""
+
+    def result_of(self, run_id: str) -> RunResult | None:
+        """Return the result of a run."""
+
+    def imprint(self, identity: str) -> bytes | None:
+        """Return the packed imprint of a workbook."""
+
+    def day_files(self, day: date) -> tuple[Path, Path, Path]:
+        """Return the paths of the workbook, of all positions and of the breaks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """The differences between a workbook and its run.
+
+    `compared` lists the rows and sheets that were compared. `uncompared` has the reason for each
+    part that was not compared.
+    """
+
+    file: Path
+    run_id: str
+    digest: str
+    differences: tuple[str, ...]
+    compared: tuple[str, ...]
+    uncompared: tuple[str, ...]
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that was compared is as it was written."""
+        return not self.differences
+
+    @property
+    def words(self) -> str:
+        """The message for a workbook without differences."""
+        rows = " and ".join(filter(None, (", ".join(self.compared[:-1]), self.compared[-1])))
+        return (
+            f"{self.file}: {rows} are as run {self.run_id} wrote them: numbers, texts, names and "
+            "formulas. The cells that people fill in were not compared."
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class SheetTable:
-    """One table of the workbook: its sheet, the headers that name a row, and those of its figures.
+class StoredTable:
+    """A table of the workbook that the stored result has too.
 
-    It is known by the headers `marks`; a row of it has a text like `pattern` under `mark`. Rows of
-    one that `adds_up` count as often as they stand there. Of the `values`, `numbers` are number
-    cells, of which programs keep 15 digits.
+    Its header is found by the titles `marks`. Rows have a text like `pattern` under the first of
+    these titles.
     """
 
     sheet: str
     marks: tuple[str, ...]
     key: tuple[str, ...]
     values: tuple[str, ...]
-    mark: str
-    pattern: str = "."
-    adds_up: bool = False
-    numbers: tuple[str, ...] = ()
+    pattern: str = ".+"
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """Every header that is compared."""
+        """The titles of all columns that are compared."""
         return (*self.key, *self.values)
 
 
-@dataclass(slots=True)
-class TableRows:
-    """What stands in a workbook of one page, over all its sheets; `odd` are headers not once there.
+_SIDES = ("Ledger, exact", "Book, exact")
 
-    Where no sheet has the table, `sheets` is empty.
+_EXACT = (*_SIDES, "Difference, exact")
+
+_NAMES = tuple(name.capitalize() for name in FIELDS)
+
+_BREAKS = StoredTable(
+    BREAKS, BREAK_MARKS, ("Break ID",), ("Result", *_NAMES, *_EXACT), _BREAK_ID.pattern
+)
+
+_TIED = ("Level", "Name", "Asset")
+
+_SUMS = (*_EXACT, "In breaks, exact", "Within tolerance, exact")
+
+_TIES = StoredTable(
+    TIES, _TIED, _TIED, ("Positions", "Breaks", "Result", "Sums agree", *_SUMS), "|".join(TOTALLED)
+)
+
+_STEPS = tuple(f"{title}, exact" for title in STEPPED)
+
+_ROLLED = StoredTable(ROLLED, ("Adds up", "Asset"), ("Asset",), (*_STEPS, "Adds up"))
+
+
+def _position_table(fields: Sequence[str]) -> StoredTable:
+    names = tuple(name.capitalize() for name in fields)
+    values = ("Result", "Break ID", *_SIDES, "Ledger rows", "Ledger", "Book", "Digits")
+    return StoredTable(POSITIONS, POSITION_MARKS, names, values)
+
+
+def _in_wording(table: StoredTable, wording: int) -> StoredTable:
+    if wording > 1:
+        return table
+    marks, key, values = (
+        tuple(_OTHER_TITLES.get(title, title.replace("Book", "Snapshot")) for title in titles)
+        for titles in (table.marks, table.key, table.values)
+    )
+    return replace(table, marks=marks, key=key, values=values)
+
+
+def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
+    """Compare a workbook with the stored result of its run. `signatures` of the result is empty.
+
+    Raises `NotReconciled` if the file is not a workbook of a stored run, or a sheet cannot be read.
+    """
+    if not file.is_file():
+        raise NotReconciled(
+            f"There is no file {file}. Nothing was verified. Give its path from here: nightbook "
+            "reconcile verify FILE. Workbooks are in the folder reconcile/out of the home."
+        )
+    content = file.read_bytes()
+    edits = read_edits(file, content) if content else None
+    result = runs.result_of(edits.run_id) if edits else None
+    if edits is None or result is None:
+        raise NotReconciled(
+            f"{file.name} is not the workbook of a run that is stored here. Nothing was verified."
+        )
+    try:
+        return _compare_workbook(runs, file, content, result, edits)
+    except python_calamine.CalamineError as error:
+        raise NotReconciled(
+            f"A sheet of {file.name} cannot be read ({error}), because it is damaged. Nothing was "
+            "verified. Copy the workbook from reconcile/out or from the backup."
+        ) from error
+
+
+def _compare_workbook(
+    runs: StoredRuns, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
+) -> VerifyResult:
+    copy = imprint.read(content)
+    imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
+    written = next(filter(None, imprints), None)
+    pairs = _pairs(written or {}, copy)
+    added = [name for name in copy if name not in pairs.values()]
+    differences: list[str] = []
+    compared: list[str] = []
+    uncompared: list[str] = []
+    for table in (_BREAKS, _TIES, _ROLLED):
+        rows = _stored_rows(table, result, edits.wording)
+        if rows is None:
+            uncompared.append(f"{table.sheet} was not compared: {_OLDER}")
+            continue
+        # The copy is compared with the imprint, so the imprint must agree with the result.
+        sheets = [written[table.sheet]] if written else []
+        sheets += [copy[name] for name in sorted(added, key=lambda name: name != table.sheet)]
+        differences += _compare_with_result(_in_wording(table, edits.wording), rows, sheets)
+        compared.append(f"{count_of(len(rows), 'row')} of {table.sheet}")
+    positions = _in_wording(_position_table(result.fields), edits.wording)
+    label, found, problems = _read_positions(content, positions)
+    try:
+        stored = _stored_positions(runs, positions, label, result, edits.wording)
+        differences += [*problems, *_compare_positions(label, positions.key, stored, found)]
+        compared.append(f"{count_of(stored.num_rows, 'row')} of {label}")
+    except NotReconciled as error:
+        uncompared.append(f"{label} was not compared: {error}")
+    if written is None:
+        uncompared.append(f"number cells, Summary and other sheets were not compared: {_OLDER}")
+    else:
+        differences += compare_sheets(written, copy)
+        compared.append(f"every other cell of {', '.join(written)}")
+        uncompared += [f"the sheet {name!r} was not written by the run" for name in added]
+    return VerifyResult(
+        file=file,
+        run_id=result.run_id,
+        digest=result.digest,
+        differences=tuple(differences),
+        compared=tuple(compared),
+        uncompared=tuple(uncompared),
+    )
+
+
+class _ComparedColumns:
+    """The columns of compared rows, of which the first `keys` identify a row.
+
+    `digits` has the number of digits on which all programs agree, by the index of each column with
+    number cells.
     """
 
-    sheets: list[str] = field(default_factory=list)
-    tables: list[pa.Table] = field(default_factory=list)
-    faulty_titles: dict[str, int] = field(default_factory=dict)
-
-
-def read_pages(content: bytes, pages: Sequence[SheetTable]) -> dict[str, TableRows]:
-    """Read the tables of a workbook by the sheet they were written to.
-
-    Raises `CalamineError` where a sheet cannot be read.
-    """
-    tables = {page.sheet: TableRows() for page in pages}
-    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
-        for name in book.sheet_names:
-            rows = iter(book.get_sheet_by_name(name).iter_rows())
-            for row in islice(rows, _LOOKED_AT):
-                titles = [fold(as_text(cell)) for cell in row]
-                page = next((page_ for page_ in pages if _has(titles, page_.marks)), None)
-                if page is not None:
-                    _take_rows(tables[page.sheet], name, page, titles, rows)
-                    break
-    return tables
-
-
-def has_header(rows: Iterator[Sequence[object]], page: SheetTable) -> bool:
-    """Return whether one of the first rows of a sheet has the headers of a table."""
-    first = islice(rows, _LOOKED_AT)
-    return any(_has([fold(as_text(cell)) for cell in row], page.marks) for row in first)
-
-
-def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
-    return all(fold(mark) in titles for mark in marks)
-
-
-def _take_rows(
-    into: TableRows,
-    name: str,
-    page: SheetTable,
-    titles: Sequence[str],
-    rows: Iterator[Sequence[object]],
-) -> None:
-    """Take the rows below a header; a column that is not there is empty, and told."""
-    places = {title: titles.index(fold(title)) for title in page.titles if _has(titles, [title])}
-    for title in page.titles:
-        if titles.count(fold(title)) != 1:
-            into.faulty_titles[title] = titles.count(fold(title))
-    into.sheets.append(name)
-    while batch := list(islice(rows, _BATCH)):
-        columns = {
-            title: pa.array([as_text(row[places[title]]) for row in batch])
-            if title in places
-            else pa.repeat("", len(batch))
-            for title in page.titles
+    def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
+        self.label, self.titles, self.keys = label, titles, keys
+        # Programs calculate the difference of a break anew, and agree on fewer of its digits.
+        self.digits = {
+            column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
+            for column, title in enumerate(titles)
+            if title_key(title) in _AMOUNTS or (label == _SUMMARY and column in range(1, 5))
         }
-        is_row = pc.match_substring_regex(columns[page.mark], page.pattern)
-        into.tables.append(pa.table(columns).filter(is_row))
 
+    def key(self, row: Row) -> Row:
+        """Return the cells that identify a row, or nothing if they are blank."""
+        return row[: self.keys] if self.keys and row[0] else ()
 
-def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts as they are compared: without what some program does not keep in a cell."""
-    if not pc.any(pc.match_substring_regex(column, rf"{_UNKEPT}|_x005F")).as_py():
-        return column
-    spoken = pc.replace_substring_regex(column, _ESCAPED, "_")
-    return pc.replace_substring_regex(spoken, _UNKEPT, "")
+    def name(self, row: Row, most: int | None = None) -> str:
+        """Return the key of a row as people read it, or `most` texts of a row without a key."""
+        cells = self.key(row) or list(filter(None, row))[:most]
+        texts = [cell_text(cell)[:_LONGEST] for cell in cells]
+        return f"{self.label}, {' / '.join(texts)[:300]}"
+
+    def changes(self, row: Row, other: Row) -> list[int]:
+        """Return the columns with different cells. The last digit of number cells may differ."""
+        return [
+            column
+            for column, (cell, now) in enumerate(zip(row, other, strict=True))
+            if cell != now
+            and not (column in self.digits and is_same_number(cell, now, self.digits[column]))
+        ]
+
+    def without_numbers(self, row: Row) -> Row:
+        """Return a row with blanks instead of its number cells."""
+        return tuple(
+            "" if column in self.digits and _NUMBER.fullmatch(cell) else cell
+            for column, cell in enumerate(row)
+        )
 
 
 def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
@@ -216,8 +342,6 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
     """
     # A double has 17 digits, and LibreOffice and openpyxl save 15 or 16 of them. A number near the
     # middle between two others is then rounded twice, which can change the last digit by one.
-    if number == other:
-        return True
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(other)):
         return False
     amounts = sorted((Decimal(number), Decimal(other)), key=EXACT.abs)
@@ -225,149 +349,160 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
     return EXACT.abs(EXACT.subtract(*amounts)) <= unit
 
 
-SUMMARY = "Summary"
-
-_TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE, TRAIL)
-
-_HEADER = 1  # the row of the titles in each of them
-
-_KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, EVIDENCE: 1}  # columns that name a row
-
-_PEOPLE = frozenset(("Status", "Owner", "Rootcause", "Comment"))
-
-_STEPPED = tuple(title.replace(" ", "") for title in STEPPED)
-
-# The number cells of amounts, by the digits on which all programs agree. The difference is live.
-# "Snapshot" is the title of the book in the first wording.
-_NUMBERS = {
-    name: dict.fromkeys(titles, SIGNIFICANT)
-    for name, titles in (
-        (SUMMARY, tuple(letters(place) for place in range(1, 5))),
-        (BREAKS, ("Ledger", "Book", "Snapshot")),
-        (TIES, ("Ledger", "Book", "Snapshot", "Difference")),
-        (ROLLED, (*_STEPPED, *(title.replace("Book", "Snapshot") for title in _STEPPED))),
-    )
-}
-
-_NUMBERS[BREAKS]["Difference"] = 13
-
-_LONGEST, _MOST = 60, 200
-
-_TYPED = re.compile(r"[^\W\d_]{2}")  # a text that says something
-
-_ID = re.compile(r"K-[0-9A-F]{16}|B-[0-9A-F]{8,64}")  # of a position, or a break
-
-Row = tuple[str, ...]
+def _compare_rows(
+    layout: _ComparedColumns, ours: Iterable[Row], theirs: Iterable[Row]
+) -> Iterator[str]:
+    """Yield the differences between rows as they were written and rows as they are now."""
+    ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
+    written, found = Counter(ours), Counter(theirs)
+    counts = {
+        row: (written[row], found[row]) for row in written | found if written[row] != found[row]
+    }
+    messages = list(_differences(layout, counts))
+    is_moved = not messages and any(map(layout.changes, ours, theirs))
+    if is_moved and layout.label not in _KEYS:
+        yield f"{layout.label}: its rows are in another order"
+    yield from messages
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """What differs, and the sheets that nothing is known of."""
-
-    differences: tuple[str, ...]
-    others: tuple[str, ...]
-
-
-def likeness(
-    written: Mapping[str, SheetImprint],
-    copy: Mapping[str, SheetImprint],
-    left: Mapping[str, SheetTable],
-) -> Likeness:
-    """Hold the sheets of a copy against those that were written.
-
-    `left` are by sheet the tables whose figures are compared elsewhere.
-    """
-    pairs = _pairs(written, copy)
-    differences: list[str] = []
-    for name, sheet in written.items():
-        sheet_of_copy = copy.get(pairs.get(name, ""))
-        if sheet_of_copy is None:
-            differences.append(f"{name} is missing: no sheet has what was written there")
+def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Iterator[str]:
+    """Yield a message for each row that was not found as often as it was written."""
+    missing, extra = _without_rounding(layout, counts)
+    by_key: defaultdict[Row, list[Row]] = defaultdict(list)
+    for row in extra:
+        by_key[layout.key(row)].append(row)
+    for row in missing[:MOST_ROWS]:
+        same = by_key[layout.key(row)] if layout.key(row) else []
+        other = same[0] if same else _most_alike(layout, row, chain(*by_key.values()))
+        if other is None:
+            yield f"{layout.name(row)} {_count_words(*counts[row])}"
             continue
-        columns = _columns(name, sheet, sheet_of_copy)
-        theirs = _rows(sheet_of_copy, columns, sheet)
-        ours = [tuple(row) for row in sheet.rows]
-        if name == SUMMARY:
-            theirs = counted_again(ours, theirs, _breaks(written, copy, pairs))
-            ours, theirs = _without_signatures(ours), _without_signatures(theirs)
-        differences += _compare(name, ours, theirs, left.get(name))
-    paired = set(pairs.values())
-    return Likeness(tuple(differences), tuple(name for name in copy if name not in paired))
+        by_key[layout.key(other)].remove(other)
+        for column in layout.changes(row, other):
+            was, now = (cell_text(cells[column])[:_LONGEST] for cells in (row, other))
+            title = cell_text(layout.titles[column])
+            yield f"{layout.name(row, 1)}: {title} was {was!r} and is now {now!r}"
+    if len(missing) > MOST_ROWS:
+        yield f"{layout.label}: {len(missing) - MOST_ROWS} more rows differ"
+        return
+    for row in islice(chain(*by_key.values()), MOST_ROWS):
+        yield f"{layout.name(row)} {_count_words(*counts[row])}"
 
 
-def stray_texts(
+def _count_words(written: int, found: int) -> str:
+    if written and found:
+        wrote = count_of(written, "time")
+        return f"is there {count_of(found, 'time')}, but the run wrote it {wrote}"
+    return "was not written by the run" if found else "is missing"
+
+
+def _without_rounding(
+    layout: _ComparedColumns, counts: Mapping[Row, _Counts]
+) -> tuple[list[Row], list[Row]]:
+    """Return the missing rows and the extra rows that differ by more than the last digit."""
+    similar: defaultdict[Row, list[Row]] = defaultdict(list)
+    for row, (written, found) in counts.items():
+        similar[layout.without_numbers(row)] += [row] * (found - written)
+    missing: list[Row] = []
+    for row, (written, found) in counts.items():
+        candidates = similar[layout.without_numbers(row)]
+        for _ in range(written - found):
+            same = next((other for other in candidates if not layout.changes(row, other)), None)
+            if same is None:
+                missing.append(row)
+            else:
+                candidates.remove(same)
+    return missing, [*chain(*similar.values())]
+
+
+def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Row | None:
+    """Return the row that shares most cells with a row, if it shares at least half of them."""
+
+    def likeness(other: Row) -> int:
+        return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
+
+    if layout.label in (POSITIONS, UNMATCHED):  # too many rows, and each of them has a key
+        return None
+    best = max(others, key=likeness, default=None)
+    least = max(1, sum(map(bool, row)) // 2)
+    return best if best is not None and likeness(best) >= least else None
+
+
+def _match_columns(
+    label: str, titles: Sequence[str], header: TableHeader
+) -> tuple[dict[int, int], list[str]]:
+    """Return the column below a header for each of our columns, and what is wrong with others."""
+    keys = list(map(title_key, titles))
+    columns = {
+        column: header.titles.index(key)
+        for column, key in enumerate(keys)
+        if header.titles.count(key) == 1
+    }
+    return columns, [
+        f"{label}: the column {cell_text(titles[column])!r} is "
+        f"{'there more than once' if key in header.titles else 'missing'}; its cells were not "
+        "compared"
+        for column, key in enumerate(keys)
+        if column not in columns
+    ]
+
+
+def _compare_with_result(
+    table: StoredTable, stored: Sequence[Row], sheets: Iterable[SheetImprint]
+) -> Iterator[str]:
+    """Compare the rows of a table with the stored result.
+
+    The first sheet with its header must have all of the rows. People may have copied some of them
+    to other sheets.
+    """
+    headers = [(sheet, find_header(sheet.rows, table.marks)) for sheet in sheets]
+    found = [(sheet, header) for sheet, header in headers if header]
+    if not found:
+        marks = ", ".join(table.marks)
+        yield f"{table.sheet} is missing: no sheet has a row with the headers {marks}"
+    for place, (sheet, header) in enumerate(found):
+        columns, problems = _match_columns(table.sheet, table.titles, header)
+        yield from problems
+        mark = header.titles.index(title_key(table.marks[0]))
+        theirs = {
+            tuple(row[column] for column in columns.values())
+            for row in sheet.rows[header.row + 1 :]
+            if re.fullmatch(table.pattern, row[mark])
+        }
+        ours = {tuple(row[column] for column in columns) for row in stored}
+        keys = sum(column in columns for column in range(len(table.key)))
+        layout = _ComparedColumns(table.sheet, [table.titles[column] for column in columns], keys)
+        theirs, ours = (theirs - ours, set()) if place else (theirs, ours)
+        yield from _compare_rows(layout, sorted(ours), sorted(theirs))
+
+
+def compare_sheets(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
-) -> Iterator[tuple[str, str]]:
-    """Yield each text that a person typed where it is not read back, after its sheet and cell.
-
-    Sheets that a person added are that person's own.
-    """
-    for ours, theirs in _pairs(written, copy).items():
-        then, now = _texts_outside(written[ours]), _texts_outside(copy[theirs])
-        # Rows and columns may have been moved, so a text counts in any cell, as often as it was
-        # written. One that is still in its cell counts there.
-        moved = Counter(text for place, text in then.items() if now.get(place) != text)
-        for place, text in now.items():
-            if then.get(place) == text:
-                continue
-            if moved[text]:
-                moved[text] -= 1
-            elif not is_counted(text) and place not in copy[theirs].formulas:
-                yield f"{theirs}!{xl_rowcol_to_cell(*place)}", cell_text(text)
-
-
-def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
-    """Return the texts of a sheet outside the fields for people, by row and column."""
-    texts: dict[tuple[int, int], str] = {}
-    fields: frozenset[int] = frozenset()
-    id_ = 0
-    for line, row in enumerate(sheet.rows):
-        titles = [fold(cell) for cell in row]
-        if fold("BreakID") in titles and "comment" in titles:
-            places = (titles.index(fold(title)) for title in _PEOPLE if fold(title) in titles)
-            fields, id_ = frozenset(places), titles.index(fold("BreakID"))
-        is_break = bool(fields) and re.fullmatch("B-[0-9A-F]{8,64}", row[id_])
-        read = fields if is_break else frozenset((1, 2)) if row and _role(row[0]) else ()
-        for place, cell in enumerate(row):
-            if place not in read and _TYPED.search(cell):
-                texts[line, place] = cell
-    return texts
-
-
-def unknown_texts(
-    content: bytes, page: SheetTable, names: tuple[str, ...], known: Collection[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield each text on the sheets of a table that is not known, after its sheet and cell.
-
-    The sheets are those whose names begin with one of `names`, and those with its header.
-    """
-    plain: set[str] = set()
-    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
-        for name in book.sheet_names:
-            sheet = book.get_sheet_by_name(name)
-            if not name.startswith(names) and not has_header(sheet.iter_rows(), page):
-                continue
-            for number, row in enumerate(sheet.iter_rows()):
-                for place, cell in enumerate(row):
-                    # Of millions of cells, most are numbers or known as they are.
-                    if type(cell) is not str or cell in known or _ID.fullmatch(cell):
-                        continue
-                    if not _TYPED.search(cell):
-                        continue
-                    plain = plain or {Cell(text) for text in known}
-                    if Cell(cell) not in plain:
-                        yield f"{name}!{xl_rowcol_to_cell(number, place)}", cell
+) -> Iterator[str]:
+    """Yield the differences between the sheets as they were written and the sheets of a copy."""
+    pairs = _pairs(written, copy)
+    for name, sheet in written.items():
+        if name not in pairs:
+            yield f"{name} is missing: no other sheet has its cells"
+            continue
+        layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
+        yield from problems
+        if name == _SUMMARY and BREAKS in pairs:
+            # Formulas on Summary count the statuses of breaks, so a copy may show other counts.
+            breaks = _statuses(written[BREAKS], copy[pairs[BREAKS]])
+            recounted = {new: row for row in ours if (new := _recount(row, breaks)) != row}
+            theirs = [recounted.get(row, row) for row in theirs]
+        yield from _compare_rows(layout, ours, theirs)
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
-    """Return which sheet is which: by its name, else by what it shares with the one written."""
+    """Return the sheet of a copy for each sheet: by its name, or by the rows that they share."""
     pairs = {name: name for name in written if name in copy}
     for name in [name for name in written if name not in pairs]:
-        # A sheet that was renamed is the one that shares most of its rows, in whatever order of
-        # columns: so each row is a set of its cells.
-        ours = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
+        # Columns may have been moved, so each row is a set of cells.
+        rows = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
         shared = {
-            other: len(ours & {frozenset(filter(None, row)) for row in sheet.rows})
+            other: len(rows & {frozenset(filter(None, row)) for row in sheet.rows})
             for other, sheet in copy.items()
             if other not in pairs.values()
         }
@@ -377,693 +512,335 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
     return pairs
 
 
-def _columns(name: str, ours: SheetImprint, theirs: SheetImprint) -> list[int | None]:
-    """Return where each column of ours stands in a copy."""
-    width = max(map(len, ours.rows), default=0)
-    if name not in _TABLES:
-        return list(range(width))
-    titles = [fold(title) for title in ours.rows[_HEADER]]
-    wanted = Counter(filter(None, titles))
-    for row in theirs.rows:
-        heads = [fold(cell) for cell in row]
-        if sum((wanted & Counter(heads)).values()) > wanted.total() // 2:
-            return [heads.index(title) if title in heads else None for title in titles]
-    return list(range(width))
-
-
-def _rows(theirs: SheetImprint, columns: Sequence[int | None], ours: SheetImprint) -> list[Row]:
-    """Return the rows of a copy in the order of our columns, formulas judged."""
-    formulas = {normal_form(formula) for formula in ours.formulas.values()}
-    rows = []
-    for line, row in enumerate(theirs.rows):
-        cells = list(row)
-        for place in range(len(cells)):
-            formula = theirs.formulas.get((line, place))
-            if formula is not None:
-                cells[place] = _formula_result(ours, formulas, formula, cells[place], (line, place))
-        rows.append(
-            tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
-        )
-    return rows
-
-
-def _formula_result(
-    ours: SheetImprint, forms: set[str], formula: str, value: str, place: tuple[int, int]
-) -> str:
-    """Return what a formula comes to; one of none of our forms comes to something else."""
-    # A formula of ours may stand anywhere, for rows are sorted: it is known by its form without
-    # cells. Its value is taken from the program that calculated it; one that has not calculated
-    # keeps ours, if the formula is still the same in the same cell.
-    if not formula:  # shares the one of another cell
-        return value
-    if normal_form(formula) not in forms:
-        return f"={formula}"
-    if value:
-        return value
-    same = with_cells(ours.formulas.get(place, "")) == with_cells(formula)
-    return ours.at(place) if same else f"={formula}"
-
-
-def _compare(
-    name: str, ours: Sequence[Row], theirs: Sequence[Row], page: SheetTable | None
-) -> Iterator[str]:
-    titles = _titles(name, ours)
-    mine, yours = (
-        [line for row in rows if any(line := _own(name, row, titles, page))]
-        for rows in (ours, theirs)
-    )
-    yours = _with_our_numbers(mine, yours, _number_cells(name, titles))
-    missing, extra = _only(mine, yours), _only(yours, mine)
-    if not missing and not extra:
-        if name not in _TABLES and mine != yours:
-            yield f"{name}: its rows stand in another order"
-        return
-    yield from _difference_words(name, missing, extra, titles, page)
-
-
-def _difference_words(
-    name: str,
-    missing: list[Row],
-    extra: list[Row],
-    titles: Sequence[str],
-    page: SheetTable | None,
-) -> Iterator[str]:
-    for row in missing[:_MOST]:
-        row_of_copy = _like(row, extra, _KEYS.get(name, 0))
-        if row_of_copy is not None:
-            extra.remove(row_of_copy)
-            yield from _cells(name, row, row_of_copy, titles)
-        elif not _is_elsewhere(row, titles, page):
-            yield f"{name}: the row {_row_label(row)} is missing"
-    if len(missing) > _MOST:
-        yield f"{name}: {len(missing) - _MOST} more rows differ"
-        return
-    for row in extra[:_MOST]:
-        if not _is_elsewhere(row, titles, page):
-            yield f"{name}: the row {_row_label(row)} is in no such run"
-
-
-def _is_elsewhere(row: Row, titles: Sequence[str], page: SheetTable | None) -> bool:
-    """Return whether a row is compared by its key elsewhere, with exact texts."""
-    return page is not None and bool(re.search(page.pattern, row[titles.index(_mark(page))]))
-
-
-def _mark(page: SheetTable) -> str:
-    return page.mark.replace(" ", "")
-
-
-def _own(name: str, row: Row, titles: Sequence[str], page: SheetTable | None) -> Row:
-    """Return a row without the cells that are compared elsewhere, and without those of people."""
-    row = (*row, *[""] * (len(titles) - len(row)))
-    if page is None or not _is_elsewhere(row, titles, page):
-        return row
-    values = frozenset(title.replace(" ", "") for title in page.values)
-    hidden = values | (_PEOPLE if name == BREAKS else frozenset())
-    return tuple("" if title in hidden else cell for title, cell in zip(titles, row, strict=True))
-
-
-def _number_cells(name: str, titles: Sequence[str]) -> dict[int, int]:
-    """Return by column index how many digits of a number all programs agree on."""
-    numbers = _NUMBERS.get(name, {})
-    return {place: numbers[title] for place, title in enumerate(titles) if title in numbers}
-
-
-def _with_our_numbers(
-    ours: Sequence[Row], theirs: Sequence[Row], numbers: Mapping[int, int]
-) -> list[Row]:
-    """Return rows of a copy with our numbers where only the last digit of them differs."""
-
-    def rest(row: Row) -> Row:
-        return tuple("" if place in numbers else cell for place, cell in enumerate(row))
-
-    similar: dict[Row, list[Row]] = {}
-    for row in _only(ours, theirs):
-        similar.setdefault(rest(row), []).append(row)
-    changed = Counter(_only(theirs, ours))
-    rows = []
-    for row in theirs:
-        same = None
-        if changed[row]:
-            changed[row] -= 1
-            candidates = similar.get(rest(row), [])
-            same = next((own for own in candidates if _is_same(own, row, numbers)), None)
-            if same is not None:
-                candidates.remove(same)
-        rows.append(row if same is None else same)
-    return rows
-
-
-def _is_same(row: Row, other: Row, numbers: Mapping[int, int]) -> bool:
-    return all(is_same_number(row[place], other[place], numbers[place]) for place in numbers)
-
-
-def _titles(name: str, rows: Sequence[Row]) -> list[str]:
-    width = max(map(len, rows), default=0)
-    by_letter = [letters(place) for place in range(width)]
-    if name not in _TABLES:
-        return by_letter
-    heads = [*rows[_HEADER], *[""] * width][:width]
-    return [head or letter for head, letter in zip(heads, by_letter, strict=True)]
-
-
-def _only(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Return the rows that the others have not, or not as often, in their order."""
-    counts = Counter(others)
-    rows_left = []
-    for row in rows:
-        if counts[row]:
-            counts[row] -= 1
-        else:
-            rows_left.append(row)
-    return rows_left
-
-
-def _like(row: Row, others: Sequence[Row], keys: int) -> Row | None:
-    """Return the row that is this one with some cells changed."""
-    if keys and row[0]:
-        same = [other for other in others if other[:keys] == row[:keys]]
-        if same or len(row) == keys:
-            return next(iter(same), None)
-    # Without a key, that row is the same which shares most cells, if it shares at least half.
-    best = max(others, key=lambda other: _alike(row, other), default=None)
-    enough = max(1, sum(map(bool, row)) // 2)
-    if best is not None and _alike(row, best) >= enough:
-        return best
-    # A row of one cell has nothing left to know it by.
-    alone = [other for other in others if sum(map(bool, other)) == sum(map(bool, row)) == 1]
-    return next((other for other in alone if bool(other[0]) == bool(row[0])), None)
-
-
-def _alike(row: Row, other: Row) -> int:
-    return sum(bool(cell) and cell == there for cell, there in zip(row, other, strict=True))
-
-
-def _cells(name: str, ours: Row, theirs: Row, titles: Sequence[str]) -> Iterator[str]:
-    at = cell_text(next(filter(None, ours), ""))[:_LONGEST]
-    numbers = _number_cells(name, titles)
-    for place, (title, was, now) in enumerate(zip(titles, ours, theirs, strict=True)):
-        if was != now and not (place in numbers and is_same_number(was, now, numbers[place])):
-            change = f"was {cell_text(was)[:_LONGEST]!r} and is now {cell_text(now)[:_LONGEST]!r}"
-            yield f"{name}, {at}: {cell_text(title)} {change}"
-
-
-def _row_label(row: Row) -> str:
-    return " / ".join(cell_text(cell)[:_LONGEST] for cell in row if cell)[:300]
-
-
-def _without_signatures(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without the names and comments beside the sign-off, which are people's."""
-    return [(row[0], "", "", *row[3:]) if row and _role(row[0]) else row for row in rows]
-
-
-def _role(label: str) -> str:
-    return next(
-        (role for name, role in ROLES.items() if name.replace(" ", "") == label.casefold()), ""
+def _align(
+    name: str, sheet: SheetImprint, other: SheetImprint
+) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
+    """Return the rows of a sheet and of its copy with the same columns, and problems of columns."""
+    width = max(map(len, sheet.rows), default=0)
+    ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
+    titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
+    columns, problems = {column: column for column in range(width)}, list[str]()
+    header = find_header(theirs, titles[:2]) if name in _KEYS else None
+    if header:
+        columns, problems = _match_columns(name, titles, header)
+    shown = [*(titles[column] for column in columns), "place in the sheet"]
+    return (
+        _ComparedColumns(name, shown, _KEYS.get(name, 0)),
+        _select(ours, list(columns), _HEADER if header else 0),
+        _select(theirs, list(columns.values()), header.row if header else 0),
+        problems,
     )
 
 
-def _breaks(
-    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint], pairs: Mapping[str, str]
-) -> list[tuple[str, int]]:
-    """Return status, as people say it now, and age of every break that was written."""
-    ours, theirs = written[BREAKS], copy.get(pairs.get(BREAKS, ""))
-    if theirs is None:
-        return []
-    columns = _columns(BREAKS, ours, theirs)
-    heads = [fold(title) for title in ours.rows[_HEADER]]
-    id_, status, age = (heads.index(fold(title)) for title in ("BreakID", "Status", "Agedays"))
-    now = {row[id_]: row[status] for row in _rows(theirs, columns, ours)}
+def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
+    """Return these columns of rows, and whether a row is above the header."""
+    # The order of rows does not count, but a row of a table must not be above its header.
+    selected = (
+        tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
+    )
     return [
-        (now.get(row[id_], row[status]), int(float(row[age])))
-        for row in ours.rows[_HEADER + 1 :]
-        if row[id_].startswith("B-")
+        (*cells, "above the header" if line < header and any(cells) else "")
+        for line, cells in enumerate(selected)
     ]
 
 
-OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
-
-_EXACT = ("Ledger, exact", "Book, exact", "Difference, exact")
-
-_AMOUNTS = ("Ledger", "Book")
-
-_PARTS = ("In breaks, exact", "Within tolerance, exact")
-
-_BREAKS = SheetTable(
-    sheet=BREAKS,
-    marks=("Break ID", "Comment"),
-    key=("Break ID",),
-    values=("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
-    mark="Break ID",
-    pattern=r"^\s*B-[0-9A-F]{8,64}\s*$",
-)
-
-_TIES = SheetTable(
-    sheet=TIES,
-    marks=("Level", "Name", "Asset"),
-    key=("Level", "Name", "Asset"),
-    values=("Positions", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
-    mark="Level",
-    pattern=rf"^\s*({'|'.join(TOTALLED)})\s*$",
-)
-
-_STEPS = tuple(f"{title}, exact" for title in STEPPED)
-
-_ROLLED = SheetTable(
-    sheet=ROLLED,
-    marks=("Asset", "Adds up"),
-    key=("Asset",),
-    values=(*_STEPS, "Adds up"),
-    mark="Adds up",
-)
-
-WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
-
-_WITH_BLANKS = 3  # the wording from which an amount that was not read is blank, not zero
-
-# Titles of the first wording by those of today.
-_FIRST_TITLES = {
-    "Level": "Per",
-    "Name": "Of",
-    "Positions": "Keys",
-    "In breaks, exact": "Of breaks, exact",
-}
+def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
+    """Return the rows of a copy, with the text of each formula that the run did not write."""
+    # A formula may be in any cell, because people sort rows, so it is recognized without the names
+    # of its cells. Its result was calculated by the program that saved the copy. If that program
+    # did not calculate, the result is ours if the same formula is still in the same cell.
+    forms = {normal_form(formula) for formula in ours.formulas.values()}
+    rows = [list(row) for row in theirs.rows]
+    for (line, column), formula in theirs.formulas.items():
+        # The formula is blank if it is shared with another cell.
+        is_there = line < len(rows) and column < len(rows[line])
+        if not (formula and is_there):
+            continue
+        own = normal_form(ours.formulas.get((line, column), ""), keep_cells=True)
+        if normal_form(formula) not in forms:
+            rows[line][column] = f"={formula}"
+        elif not rows[line][column]:
+            is_same = own == normal_form(formula, keep_cells=True)
+            rows[line][column] = ours.at((line, column)) if is_same else f"={formula}"
+    return rows
 
 
-def pages_of(fields: Sequence[str], wording: int) -> tuple[SheetTable, ...]:
-    """Return the tables of a workbook at a level, with the titles of its wording."""
-    pages = (*WITH_KEYS, _positions_page(fields))
-    return pages if wording > 1 else tuple(map(_in_first_wording, pages))
+def _without_people(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return the rows of a sheet with blanks instead of the cells that people fill in."""
+    blanked = [list(row) for row in rows]
+    header = find_header(blanked, BREAK_MARKS)
+    titles = header.titles if header else []
+    people = [column for column, title in enumerate(titles) if title in _PEOPLE]
+    for row in blanked:
+        is_break = header and _BREAK_ID.fullmatch(row[titles.index(title_key(BREAK_MARKS[0]))])
+        for column in people if is_break else (1, 2) if row and role_of(row[0]) else ():
+            row[column : column + 1] = [""] * (column < len(row))
+    return blanked
 
 
-def _in_first_wording(page: SheetTable) -> SheetTable:
-    def titles(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(_FIRST_TITLES.get(name, name.replace("Book", "Snapshot")) for name in names)
-
-    return replace(
-        page,
-        marks=titles(page.marks),
-        key=titles(page.key),
-        values=titles(page.values),
-        mark=titles([page.mark])[0],
-        numbers=titles(page.numbers),
-    )
+def _statuses(ours: SheetImprint, theirs: SheetImprint) -> list[tuple[str, int]]:
+    """Return the present status and the age of each break that was written."""
+    then, now = (_breaks_by_id(sheet.rows) for sheet in (ours, theirs))
+    return [(now.get(id_, row)["status"], int(float(row["agedays"]))) for id_, row in then.items()]
 
 
-def _positions_page(fields: Sequence[str]) -> SheetTable:
-    """Return the table of all keys at a level."""
-    exact = ("Result", "Break ID", "Ledger, exact", "Book, exact", "Ledger rows")
-    return SheetTable(
-        POSITIONS,
-        marks=("Result", "Break ID", "Ledger rows"),
-        key=tuple(name.capitalize() for name in fields),
-        values=(*exact, *_AMOUNTS, "Digits"),
-        mark="Result",
-        adds_up=True,
-        numbers=_AMOUNTS,
-    )
+def _breaks_by_id(rows: Sequence[Sequence[str]]) -> dict[str, dict[str, str]]:
+    header = find_header(rows, (*BREAK_MARKS, "Status", "Age days"))
+    below = rows[header.row + 1 :] if header else []
+    breaks = (dict(zip(header.titles, row, strict=False)) for row in below) if header else ()
+    return {row["breakid"]: row for row in breaks if _BREAK_ID.fullmatch(row["breakid"])}
 
 
-def sheet_name(page: SheetTable, read: TableRows) -> str:
-    """Return what the sheet is called there: the long table has two names, by what it lists."""
-    return UNMATCHED if _lists_odd(page, read) else page.sheet
+def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
+    """Return a row of Summary as its formulas count the statuses of breaks."""
+    label = title_key(row[0])
+    if banner := _BANNER.fullmatch(row[0]):
+        accepted = sum(title_key(status) == title_key(ACCEPTED) for status, _ in breaks)
+        number = int(banner[2]) - accepted
+        noun = "OPENBREAKS" if banner[1].isupper() else f"openbreak{'s' * (number != 1)}"
+        return (f"{number}{noun}({banner[2]}intotal)", *row[1:])
+    if label in map(title_key, STATUSES):
+        ages = [age for status, age in breaks if title_key(status) == label]
+        counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]
+        return (row[0], *map(str, counts), str(len(ages)), *row[6:])
+    return row
 
 
-def _lists_odd(page: SheetTable, read: TableRows) -> bool:
-    return page.sheet == POSITIONS and any(name.startswith(UNMATCHED) for name in read.sheets)
-
-
-def stored_table(
-    record: Record, page: SheetTable, read: TableRows, result: RunResult, wording: int
-) -> pa.Table:
-    """Return what the table must hold; raise `NotReconciled` where that is not known."""
-    if page.sheet == BREAKS:
-        return _table(page, (_break(break_, wording) for break_ in result.breaks))
-    texts = result.workbook
-    if texts is None:
-        raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
-    if page.sheet == TIES:
-        return _table(page, (_tie(tie, texts.names) for tie in result.ties))
-    if page.sheet == ROLLED:
-        return _table(page, texts.rolled)
-    path = record.day_files(result.day).positions
-    keys = write.read_positions(path, result.run_id, result.fields)
-    if _lists_odd(page, read):
-        results = texts.left_out or (Result.MATCHED.value,)
-        keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(results))))
-    table = _position_table(page, keys, result.fields, texts.names)
-    place = table.column_names.index("Result")
-    shown = pc.dictionary_encode(table["Result"]).combine_chunks()
-    words = [_result_words(code, wording) for code in shown.dictionary.to_pylist()]
-    return table.set_column(place, "Result", pa.array(words, pa.string()).take(shown.indices))
-
-
-def texts_of_positions(
-    record: Record, page: SheetTable, result: RunResult, wording: int
-) -> set[str]:
-    """Return every text of the sheets of all positions, besides lookup keys and break IDs.
-
-    Raise `NotReconciled` if they are not known.
-    """
-    if result.workbook is None:
-        raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
-    names, path = result.workbook.names, record.day_files(result.day).positions
-    keys = write.read_positions(path, result.run_id, result.fields)
-    known = {*page.titles, "Key", *(f"{name.capitalize()} id" for name in result.fields)}
-    known |= {_result_words(code.value, wording) for code in Result}
-    known |= {digits.words for digits in Digits}
-    for name in result.fields:
-        for id_ in pc.unique(keys[name]).to_pylist():
-            known |= {in_name_cell(id_), in_name_cell(display_asset(id_))}
-            for is_unmapped in (False, True):
-                shown = display_names((name,), (id_,), names, is_unmapped=is_unmapped)
-                known.add(in_name_cell(shown[name]))
-    return known
-
-
-def _table(
-    page: SheetTable, rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]
-) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(page.titles)
-    return pa.table(
-        {
-            title: pa.array(map(str, cells), pa.string())
-            for title, cells in zip(page.titles, columns, strict=True)
-        }
-    )
+def _stored_rows(table: StoredTable, result: RunResult, wording: int) -> list[Row] | None:
+    """Return the rows that a table must have, or None if an older run did not store them."""
+    shown = result.workbook
+    rows: Iterable[Sequence[object]]
+    if table is _BREAKS:
+        rows = (_break_row(break_, wording) for break_ in result.breaks)
+    elif shown is None:
+        return None
+    elif table is _TIES:
+        rows = (_tie_row(tie, shown.names) for tie in result.ties)
+    else:
+        rows = shown.rolled
+    return [tuple(Cell(str(cell)) for cell in row) for row in rows]
 
 
 def _result_words(code: str, wording: int) -> str:
-    """Return the text of a result; in the first wording it was the code."""
+    """Return the text of a result. The first wording shows the code."""
     return Result(code).words if wording > 1 else code
 
 
-def _break(break_: Break, wording: int) -> list[str]:
+def _break_row(break_: Break, wording: int) -> list[str]:
     names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
     exact = exact_amounts(break_)
-    if wording < _WITH_BLANKS:
+    if wording < _SINCE_BLANKS:
         exact = fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference
     return [break_.id, _result_words(break_.result, wording), *names, *exact]
 
 
-def _tie(table: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
-    of = names.get(table.level, {}).get(table.of, table.of)
-    of = display_asset(of) if table.level == "asset" else of
-    figures = [table.ledger, table.snapshot, table.difference, table.broken, table.near]
-    results = [table.keys, table.breaks, table.result, "yes" if table.adds_up else "NO"]
-    return [table.level, in_cell(of), in_cell(display_asset(table.asset)), *results, *figures]
+def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
+    name = names.get(tie.level, {}).get(tie.of, tie.of)
+    name = display_asset(name) if tie.level == "asset" else name
+    results = [tie.keys, tie.breaks, tie.result, "yes" if tie.adds_up else "NO"]
+    amounts = [tie.ledger, tie.snapshot, tie.difference, tie.broken, tie.near]
+    return [tie.level, in_cell(name), in_cell(display_asset(tie.asset)), *results, *amounts]
 
 
-def _position_table(
-    page: SheetTable, keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
+def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table | None, list[str]]:
+    """Read the table of all positions: the name of its sheets, its columns, and their problems.
+
+    It has the columns that all of its sheets have. It is None if no sheet has its header.
+    """
+    label, kept = POSITIONS, list(table.titles)
+    parts, problems = list[pa.Table](), dict[str, None]()
+    empty = pa.table({title: pa.array([], pa.string()) for title in table.titles})
+    for name, sheet in imprint.position_sheets(content):
+        if header := find_header(sheet.iter_rows(), table.marks):
+            label = UNMATCHED if name.startswith(UNMATCHED) else label
+            columns, wrong = _match_columns(label, table.titles, header)
+            kept = [title for title in kept if table.titles.index(title) in columns]
+            problems |= dict.fromkeys(wrong)
+            parts += [empty, *imprint.read_columns(sheet, header, table.titles)]
+    rows = [part.filter(pc.not_equal(part["Result"], "")).select(kept) for part in parts]
+    return label, pa.concat_tables(rows) if rows else None, list(problems)
+
+
+def _stored_positions(
+    runs: StoredRuns, table: StoredTable, label: str, result: RunResult, wording: int
 ) -> pa.Table:
-    """Return the keys as their sheet shows them; each name is looked up once, not once a row."""
-    unmapped = pc.is_in(keys["result"], pa.array([Result.UNMAPPED.value, Result.REJECTED.value]))
-    columns = []
-    for name in fields:
-        coded = keys[name].combine_chunks().dictionary_encode()
-        mapped, folded = (
-            pa.array(
-                [
-                    in_name_cell(display_names((name,), (id_,), names, is_unmapped=is_one)[name])
-                    for id_ in coded.dictionary.to_pylist()
-                ],
-                pa.string(),
-            ).take(coded.indices)
-            for is_one in (False, True)
-        )
-        columns.append(pc.if_else(unmapped.combine_chunks(), folded, mapped))
-    others = ("result", "break_id", "ledger_text", "snapshot_text", "ledger_rows")
-    columns += [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
-    columns += _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
-    return pa.table(columns, names=list(page.titles))
+    """Return the rows that the table of all positions must have.
+
+    Raises `NotReconciled` if they are not stored.
+    """
+    if result.workbook is None:
+        raise NotReconciled(_OLDER)
+    _, path, _ = runs.day_files(result.day)
+    keys = write.read_positions(path, result.run_id, result.fields)
+    if label == UNMATCHED:
+        left_out = result.workbook.left_out or (Result.MATCHED.value,)
+        keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(left_out))))
+    names = [_shown_names(keys, name, result.workbook.names) for name in result.fields]
+    words = _replace(keys["result"], lambda code: _result_words(code, wording))
+    others = ("break_id", "ledger_text", "snapshot_text", "ledger_rows")
+    texts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
+    amounts = _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
+    return pa.table([*names, words, *texts, *amounts], names=list(table.titles))
+
+
+def _shown_names(
+    keys: pa.Table, field: str, names: Mapping[str, Mapping[str, str]]
+) -> pa.ChunkedArray:
+    """Return a field of all positions as the workbook shows it."""
+
+    def show(*, is_unmapped: bool) -> pa.ChunkedArray:
+        def name(id_: str) -> str:
+            return display_names((field,), (id_,), names, is_unmapped=is_unmapped)[field]
+
+        return _replace(keys[field], lambda id_: in_name_cell(name(id_)))
+
+    is_unmapped = pc.is_in(keys["result"], pa.array([Result.UNMAPPED.value, Result.REJECTED.value]))
+    return pc.if_else(is_unmapped, show(is_unmapped=True), show(is_unmapped=False))
+
+
+def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedArray:
+    """Return a column with another text for each value. Equal values are replaced once."""
+    coded = column.combine_chunks().dictionary_encode()
+    texts = pa.array(map(text, coded.dictionary.to_pylist()), pa.string())
+    return pa.chunked_array([texts.take(coded.indices)])
 
 
 def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
-    """Return the number cells of both amounts, and whether they are their texts."""
+    """Return the number cells of both amounts, and whether they are equal to the exact amounts."""
     cells = [[number(text or "") for text in side] for side in sides]
-    ranks = [max(table for _, table in pair) for pair in zip(*cells, strict=True)]
-    numbers = [pa.array([_figure(cell) for cell, _ in side], pa.string()) for side in cells]
-    return [*numbers, pa.array([rank.words for rank in ranks], pa.string())]
+    digits = [max(kind for _, kind in pair) for pair in zip(*cells, strict=True)]
+    numbers = [
+        pa.array([text_of(float(cell)) if cell else "" for cell, _ in side], pa.string())
+        for side in cells
+    ]
+    return [*numbers, pa.array([kind.words for kind in digits], pa.string())]
 
 
-def _figure(cell: str) -> str:
-    return as_text(float(cell)) if cell else ""
+def _compare_positions(
+    label: str, key: Sequence[str], stored: pa.Table, found: pa.Table | None
+) -> Iterator[str]:
+    if found is None:
+        marks = ", ".join(POSITION_MARKS)
+        yield f"{POSITIONS} is missing: no sheet has a row with the headers {marks}"
+        return
+    titles = found.column_names
+    layout = _ComparedColumns(label, titles, sum(title in titles for title in key))
+    yield from _differences(layout, _count_rows(stored.select(titles), found))
 
 
-TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
-
-_LONGEST_MESSAGE, _STRAY, _PLACES = 60, 10, 100
-
-_Row = tuple[dict[str, str], tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyResult:
-    """What differs between a workbook and the result it shows.
-
-    `compared` says which rows of which sheets were compared, `uncompared` why others were not.
-    """
-
-    file: Path
-    run_id: str
-    differences: tuple[str, ...]
-    compared: tuple[str, ...]
-    uncompared: tuple[str, ...]
-    signatures: tuple[Signature, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything that was compared is as it was."""
-        return not self.differences
-
-    @property
-    def words(self) -> str:
-        """What may be said where it is whole."""
-        rows = " and ".join(filter(None, (", ".join(self.compared[:-1]), self.compared[-1])))
-        return (
-            f"{self.file}: {rows} are as run {self.run_id} wrote them: numbers, texts, names and "
-            "formulas. What people write was not compared."
-        )
+def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
+    """Return how often each row is written and found, if these numbers differ."""
+    both = pa.concat_tables([stored, seen])
+    plain = pa.table([comparable(column) for column in both.columns], names=both.column_names)
+    size = stored.num_rows
+    if plain.slice(0, size).equals(plain.slice(size)):
+        return {}
+    plain = plain.append_column("line", pa.array(range(plain.num_rows)))
+    columns = ", ".join(map(quote_identifier, stored.column_names))
+    with duckdb.connect() as connection:
+        connection.register("plain", plain)
+        counts = connection.execute(
+            "select min(line), count(*) filter (line < $1) as written, "  # noqa: S608 - our titles
+            "count(*) filter (line >= $1) as found from plain "
+            f"group by {columns} having written <> found order by 1",
+            [size],
+        ).fetchall()
+    lines = pa.array((line for line, _, _ in counts), pa.int64())
+    rows = both.take(lines).to_pylist()
+    return {
+        tuple(map(Cell, row.values())): (written, found)
+        for row, (_, written, found) in zip(rows, counts, strict=True)
+    }
 
 
-def verify_workbook(record: Record, file: Path) -> VerifyResult:
-    """Hold a workbook against the stored result of its run.
-
-    Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
-    cannot be read.
-    """
-    if not file.is_file():
-        raise NotReconciled(
-            f"There is no file {file}. Nothing was verified. Give its path from here: nightbook "
-            "reconcile verify FILE. Workbooks are written in the home, under reconcile/out."
-        )
-    content = file.read_bytes()
-    edits = read_edits(file, content) if content else None
-    result = record.result_of(edits.run_id) if edits else None
-    if edits is None or result is None:
-        raise NotReconciled(
-            f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
-        )
-    try:
-        return _compare_workbook(record, file, content, result, edits)
-    except python_calamine.CalamineError as error:
-        raise NotReconciled(
-            f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
-            "verified. Take the workbook from where it was written, or from the backup."
-        ) from error
-
-
-def stray_notices(record: Record, edits: WorkbookEdits) -> Iterator[Notice]:
-    """Yield a notice for each text outside the fields for people, which nobody reads back."""
-    written = imprint.read_imprint(record, edits.written)
+def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
+    """Yield a notice for each text outside the cells for people, because it is not read back."""
+    written = imprint.unpack(runs.imprint(edits.written))
     if written is None:
         return
     try:
         content = edits.path.read_bytes()
-        texts = list(stray_texts(written, imprint.read(content)))
-        texts += _stray_beside_positions(record, content, edits)
+        texts = [
+            *_stray_texts(written, imprint.read(content)),
+            *_stray_near_positions(runs, content, edits),
+        ]
     except python_calamine.CalamineError:
-        return  # what people wrote was read by another reader, and verify tells the damage
-    for place, text in texts[:_STRAY]:
+        return  # another reader has read the comments, and `verify` reports the damage
+    for place, text in texts[:_MOST_STRAY]:
         words = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
         words += "under Status, Owner, Root cause or Comment of a break"
         yield Notice("medium", words, f"{edits.name}!{place}", text[:1000])
-    if len(texts) > _STRAY:
-        places = and_more([place for place, _ in texts[_STRAY:]], _PLACES)
-        words = f"{count_of(len(texts) - _STRAY, 'more text')} outside the yellow cells: {places}"
-        yield Notice("medium", words, edits.name)
+    if len(texts) > _MOST_STRAY:
+        places = and_more([place for place, _ in texts[_MOST_STRAY:]], _MOST_PLACES)
+        more = count_of(len(texts) - _MOST_STRAY, "more text")
+        yield Notice("medium", f"{more} outside the yellow cells: {places}", edits.name)
 
 
-def _stray_beside_positions(
-    record: Record, content: bytes, edits: WorkbookEdits
+def _stray_texts(
+    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the texts on the sheets of all positions that the run did not write, with their cells.
+    """Yield each text that a person added, with its sheet and cell. Added sheets do not count."""
+    for name, other in _pairs(written, copy).items():
+        then, now = _texts_outside(written[name]), _texts_outside(copy[other])
+        # Rows and columns may have been moved, so a text may be in any cell, as often as it was
+        # written. A text that is still in its cell counts there.
+        moved = Counter(text for place, text in then.items() if now.get(place) != text)
+        for place, text in now.items():
+            if then.get(place) == text:
+                continue
+            is_counted = _BANNER.fullmatch(text) or text.startswith("REVIEWERMUSTDIFFER")
+            if moved[text]:
+                moved[text] -= 1
+            elif not is_counted and place not in copy[other].formulas:
+                yield f"{other}!{xl_rowcol_to_cell(*place)}", cell_text(text)
 
-    The imprint does not have these sheets. Their texts are those of the file with all positions.
-    """
-    result = record.result_of(edits.run_id)
-    if result is None:
+
+def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
+    """Return the texts outside the cells for people, by row and column."""
+    return {
+        (line, column): cell
+        for line, row in enumerate(_without_people(sheet.rows))
+        for column, cell in enumerate(row)
+        if _LETTERS.search(cell)
+    }
+
+
+def _stray_near_positions(
+    runs: StoredRuns, content: bytes, edits: WorkbookEdits
+) -> Iterator[tuple[str, str]]:
+    """Yield each text that a person added on the sheets of all positions, which have no imprint."""
+    result = runs.result_of(edits.run_id)
+    if result is None or result.workbook is None:
         return
-    page = next(page for page in pages_of(result.fields, edits.wording) if page.sheet == POSITIONS)
     try:
-        known = texts_of_positions(record, page, result, edits.wording)
-    except NotReconciled:  # verify says what is wrong with that file
+        keys = write.read_positions(runs.day_files(result.day)[1], result.run_id, result.fields)
+    except NotReconciled:  # `verify` reports it
         return
-    yield from unknown_texts(content, page, (POSITIONS, UNMATCHED), known)
-
-
-def _compare_workbook(
-    record: Record, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
-) -> VerifyResult:
-    """Hold every table of a workbook against the stored result, and every cell that was written.
-
-    `edits` names the writing and the wording that the workbook shows.
-
-    Raises `CalamineError` where a sheet cannot be read.
-    """
-    pages = pages_of(result.fields, edits.wording)
-    read = read_pages(content, pages)
-    differences: list[str] = []
-    compared: list[str] = []
-    uncompared: list[str] = []
-    for page in pages:
-        table = read[page.sheet]
-        try:
-            stored = stored_table(record, page, table, result, edits.wording)
-        except NotReconciled as error:
-            uncompared.append(f"{sheet_name(page, table)} was not compared: {error}")
-            continue
-        differences += _differences(page, table, stored)
-        rows = "row" if stored.num_rows == 1 else "rows"
-        compared.append(f"{stored.num_rows} {rows} of {sheet_name(page, table)}")
-    written_cells = imprint.read_imprint(record, edits.written) or imprint.read_imprint(
-        record, result.written
+    known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
+    # Most of millions of cells are numbers, or known as they are.
+    added = (
+        (f"{name}!{xl_rowcol_to_cell(line, column)}", cell)
+        for name, sheet in imprint.position_sheets(content)
+        for line, row in enumerate(sheet.iter_rows())
+        for column, cell in enumerate(row)
+        if type(cell) is str and cell not in known and not _ID.fullmatch(cell)
     )
-    if written_cells is None:
-        uncompared.append(
-            f"number cells, Summary and the sheets of words were not compared: {OLDER}."
-        )
-    else:
-        copy = imprint.read(content, read[POSITIONS].sheets)
-        like = likeness(
-            written_cells, copy, {page.sheet: page for page in pages if page.sheet != POSITIONS}
-        )
-        differences += like.differences
-        compared.append(f"every other cell of {', '.join(written_cells)}")
-        uncompared += [f"the sheet {name!r} is none of the run" for name in like.others]
-    return VerifyResult(
-        file=file,
-        run_id=result.run_id,
-        differences=tuple(differences),
-        compared=tuple(compared),
-        uncompared=tuple(uncompared),
-        signatures=tuple(signatures.valid(record, result.digest).values()),
-    )
+    plain: set[str] = set()
+    for place, text in added:
+        plain = plain or {Cell(known_text) for known_text in known}
+        if _LETTERS.search(text) and Cell(text) not in plain:
+            yield place, text
 
 
-def _differences(page: SheetTable, read: TableRows, stored: pa.Table) -> Iterator[str]:
-    if not read.sheets:
-        marks = ", ".join(page.marks)
-        yield f"{page.sheet} is missing: no sheet has a row with the headers {marks}"
-        return
-    for title, count in read.faulty_titles.items():
-        what = "stands there more than once" if count else "is missing"
-        yield f"{sheet_name(page, read)}: the column {title!r} {what}; its cells were not compared"
-    titles = [title for title in page.titles if title not in read.faulty_titles]
-    key = [title for title in page.key if title in titles]
-    seen = pa.concat_tables([stored.slice(0, 0), *read.tables]).select(titles)
-    odd = _row_differences(stored.select(titles), seen, adds_up=page.adds_up)
-    by_key: dict[tuple[str, ...], tuple[list[_Row], list[_Row]]] = {}
-    for row, often in odd:
-        sides = by_key.setdefault(tuple(row[title].strip() for title in key), ([], []))
-        sides[often[0] < often[1]].append((row, often))
-    changed = [(names, sides) for names, sides in by_key.items() if _differ(*sides, page.numbers)]
-    for names, (then, now) in sorted(changed, key=itemgetter(0))[:TOLD]:
-        at = " / ".join(name[:_LONGEST_MESSAGE] for name in names)
-        where = at if page.sheet == BREAKS else f"{sheet_name(page, read)}, {at}"
-        yield from _cell_difference(where, then, now, page.numbers)
-    if len(changed) > TOLD:
-        yield f"{sheet_name(page, read)}: {len(changed) - TOLD} more rows differ"
-
-
-def _row_differences(stored: pa.Table, seen: pa.Table, *, adds_up: bool) -> Iterator[_Row]:
-    """Yield the rows that only one side has, or more often, with how often each has them."""
-    # Both sides are stacked, marked with whose they are, and grouped by all their cells: a million
-    # rows are compared without one of them becoming an object, and in any order.
-    sides = [stored, seen]
-    plain = [
-        pa.table([comparable(column) for column in side.columns], names=side.column_names)
-        for side in sides
-    ]
-    if plain[0].equals(plain[1]):
-        return
-    signed = [
-        side.append_column("stored", pa.repeat(int(not number), side.num_rows))
-        .append_column("seen", pa.repeat(number, side.num_rows))
-        .append_column("place", pa.array(range(start, start + side.num_rows), pa.int64()))
-        for number, (side, start) in enumerate(zip(plain, (0, stored.num_rows), strict=True))
-    ]
-    how = "sum" if adds_up else "max"
-    counted = (
-        pa.concat_tables(signed)
-        .group_by(stored.column_names)
-        .aggregate([("stored", how), ("seen", how), ("place", "min")])
-    )
-    odd = counted.filter(pc.not_equal(counted[f"stored_{how}"], counted[f"seen_{how}"]))
-    rows = pa.concat_tables(sides).take(odd["place_min"]).to_pylist()
-    often = zip(odd[f"stored_{how}"].to_pylist(), odd[f"seen_{how}"].to_pylist(), strict=True)
-    yield from zip(rows, often, strict=True)
-
-
-def _differ(then: list[_Row], now: list[_Row], numbers: Collection[str]) -> bool:
-    """Return whether rows of one key differ by more than the last digit of `numbers`.
-
-    Remove the rows that do not.
-    """
-    for row, (stored, seen) in list(then):
-        same = next(
-            (
-                other
-                for other in now
-                if other[1] == (seen, stored) and not any(_changes(row, other[0], numbers))
-            ),
-            None,
-        )
-        if same is not None:
-            now.remove(same)
-            then.remove((row, (stored, seen)))
-    return bool(then or now)
-
-
-def _changes(
-    row: Mapping[str, str], other: Mapping[str, str], numbers: Collection[str]
-) -> Iterator[str]:
-    """Yield the titles of the cells that differ."""
-    for title, was in row.items():
-        is_now = other[title]
-        if was == is_now or (title in numbers and is_same_number(was, is_now)):
-            continue
-        if len(comparable(pa.chunked_array([[was, is_now]])).unique()) > 1:
-            yield title
-
-
-def _cell_difference(
-    where: str, then: Sequence[_Row], now: Sequence[_Row], numbers: Collection[str]
-) -> Iterator[str]:
-    """Say what became of one key, of which each side has none, one or several rows."""
-    if len(then) == len(now) == 1:
-        for title in _changes(then[0][0], now[0][0], numbers):
-            was, is_now = then[0][0][title], now[0][0][title]
-            name = title.removesuffix(", exact").lower()
-            yield (
-                f"{where}: {name} was {was[:_LONGEST_MESSAGE]} and is now "
-                f"{is_now[:_LONGEST_MESSAGE]!r}"
-            )
-        return
-    for _, (stored, seen) in (*then, *now):
-        if not seen:
-            yield f"{where} is missing"
-        elif not stored:
-            yield f"{where} is in no such row of the run"
-        else:
-            yield f"{where} stands there {seen} times and not {stored}"
+def _texts_of_positions(
+    keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]], wording: int
+) -> set[str]:
+    """Return the texts that the run wrote on the sheets of all positions, without IDs."""
+    titles = _in_wording(_position_table(fields), wording).titles
+    known = {*titles, "Key", *(f"{name.capitalize()} id" for name in fields)}
+    known |= {_result_words(code.value, wording) for code in Result}
+    known |= {digits.words for digits in Digits}
+    for name in fields:
+        known.update(map(in_name_cell, pc.unique(keys[name]).to_pylist()))
+        known.update(pc.unique(_shown_names(keys, name, names)).to_pylist())
+    return known

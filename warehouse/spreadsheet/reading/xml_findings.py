@@ -24,6 +24,7 @@ _MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are looked at
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
+_BOOK = "xl/workbook.xml"
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
 _MOST_HIDDEN = 1000
@@ -50,30 +51,39 @@ class SheetFindings:
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     """Return findings by sheet of OpenXML."""
+    paths = sheet_paths(names)
+    if not paths:
+        return {}
+    # Where numbers are rounded as they are shown, a sum is no sum of what is stored.
+    is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
+    scaled = _scaled_styles(names)
+    by_sheet = {}
+    for name, path in paths.items():
+        xml = names.read(path)
+        columns = _scaled_columns(xml, scaled) if scaled else {}
+        by_sheet[name] = replace(_scan(xml, is_calculated=is_calculated), scaled=columns)
+    return by_sheet
+
+
+def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
+    """Return the part of each sheet in an OpenXML workbook by its name; nothing in other files."""
     try:
-        book = names.read("xl/workbook.xml").decode("utf-8", "replace")
+        book = names.read(_BOOK).decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
     except KeyError:
         return {}
     # A sheet is named in one part, its file in another; the relation between them is an id.
     targets = {}
     for tag in _RELATION.findall(relations):
-        targets[_attribute(tag, "Id")] = _attribute(tag, "Target")
-    # Where numbers are rounded as they are shown, a sum is no sum of what is stored.
-    is_calculated = 'fullPrecision="0"' not in book
-    scaled = _scaled_styles(names)
-    by_sheet = {}
+        targets[_attribute(tag, "Id")] = unescape(_attribute(tag, "Target"))
+    paths = {}
     for tag in _SHEET.findall(book):
         target = targets.get(_attribute(tag, r"\w+:id"), "")
         path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
-            xml = names.read(path)
-            columns = _scaled_columns(xml, scaled) if scaled else {}
-            by_sheet[unescape(_attribute(tag, "name"))] = replace(
-                _scan(xml, is_calculated=is_calculated), scaled=columns
-            )
-    return by_sheet
+            paths[unescape(_attribute(tag, "name"))] = path
+    return paths
 
 
 def _scaled_styles(names: zipfile.ZipFile) -> dict[int, str]:

@@ -118,37 +118,55 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
     ("change", "words"),
     some_daily(
         [
-            (put("Breaks", ("Asset", "BTC"), "Asset", "ETH"), ": asset was BTC and is now 'ETH'"),
-            (put("Breaks", ("Asset", "BTC"), "Portfolio", "X"), ": portfolio was Portfolio p1 and"),
-            (put("Breaks", ("Asset", "BTC"), "Venue", "X"), ": venue was Venue v1 and is now 'X'"),
-            (put("Breaks", ("Asset", "BTC"), "Account", "X"), ": account was main and is now 'X'"),
-            (put("Breaks", ("Asset", "BTC"), "Bucket", "X"), ": bucket was  and is now 'X'"),
+            (put("Breaks", ("Asset", "BTC"), "Asset", "ETH"), ": Asset was 'BTC' and is now 'ETH'"),
+            (
+                put("Breaks", ("Asset", "BTC"), "Portfolio", "X"),
+                ": Portfolio was 'Portfolio p1' and",
+            ),
+            (
+                put("Breaks", ("Asset", "BTC"), "Venue", "X"),
+                ": Venue was 'Venue v1' and is now 'X'",
+            ),
+            (
+                put("Breaks", ("Asset", "BTC"), "Account", "X"),
+                ": Account was 'main' and is now 'X'",
+            ),
+            (put("Breaks", ("Asset", "BTC"), "Bucket", "X"), ": Bucket was '' and is now 'X'"),
             (
                 put("Breaks", ("Asset", "BTC"), "Result", "Matched"),
-                ": result was Amount differs and",
+                ": Result was 'Amount differs' and",
             ),
             (
                 put("Breaks", ("Asset", "ETH"), "Difference, exact", "0"),
-                ": difference was 2 and is",
+                ": Difference, exact was '2' and is",
             ),
-            (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " is in no such row"),
-            (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " is missing"),
+            (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " and is now 'B-00000000'"),
+            (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " and is now 'none'"),
             (headed("Breaks", "Ledger, exact", "Ledger"), "column 'Ledger, exact' is missing"),
             (headed("Breaks", "Book, exact", None), "column 'Book, exact' is missing"),
             (headed("Breaks", "Difference, exact", "Ledger, exact"), "more than once"),
-            (put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"), "ETH: ledger was 22 and is"),
+            (
+                put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"),
+                "ETH: Ledger, exact was '22' and is",
+            ),
             (
                 put("Tie-out", ("Asset", "ETH"), "Difference, exact", "0"),
-                "ETH: difference was 2 and",
+                "ETH: Difference, exact was '2' and",
             ),
-            (put("Tie-out", ("Asset", "ETH"), "In breaks, exact", "0"), "ETH: in breaks was 2 and"),
-            (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: breaks was 1 and is now '0'"),
-            (put("Tie-out", ("Asset", "ETH"), "Result", "equal"), "ETH: result was differs and is"),
+            (
+                put("Tie-out", ("Asset", "ETH"), "In breaks, exact", "0"),
+                "ETH: In breaks, exact was '2' and",
+            ),
+            (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: Breaks was '1' and is now '0'"),
+            (
+                put("Tie-out", ("Asset", "ETH"), "Result", "equal"),
+                "ETH: Result was 'differs' and is",
+            ),
             (
                 put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"),
-                "Tie-out, asset / ETH / XYZ is in no",
+                "Tie-out, asset / ETH / ETH: Asset was 'ETH' and is now 'XYZ'",
             ),
-            (headed("Tie-out", "Asset", "Coin"), "Tie-out is missing: no sheet has a row with"),
+            (headed("Tie-out", "Asset", "Coin"), "Tie-out: the column 'Asset' is missing"),
             (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
             (
                 put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"),
@@ -157,7 +175,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
             (lambda book: book.remove(book["Roll-forward"]), "Roll-forward is missing"),
             (
                 put("All positions", ("Asset", "SOL"), "Ledger, exact", "8"),
-                "All positions, Portfolio p1 / SOL / Venue v1 / main: ledger was 7",
+                "All positions, Portfolio p1 / SOL / Venue v1 / main: Ledger, exact was '7'",
             ),
             (
                 put("All positions", ("Asset", "SOL"), "Asset", "BTC"),
@@ -165,12 +183,12 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
             ),
             (
                 put("All positions", ("Asset", "ETH"), "Result", "Matched"),
-                "result was Amount differs",
+                "Result was 'Amount differs'",
             ),
-            (put("All positions", ("Asset", "ETH"), "Break ID", None), "break id was B-"),
+            (put("All positions", ("Asset", "ETH"), "Break ID", None), "Break ID was 'B-"),
             (
                 put("All positions", ("Asset", "SOL"), "Ledger rows", 2),
-                "ledger rows was 1 and is now '2'",
+                "Ledger rows was '1' and is now '2'",
             ),
             (
                 headed("All positions", "Book, exact", "Other"),
@@ -182,7 +200,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
                 lambda book: book["All positions"].append(
                     [c.value for c in book["All positions"][2]]
                 ),
-                " stands there 2 times and not 1",
+                " is there 2 times, but the run wrote it 1 time",
             ),
         ],
         6,
@@ -201,7 +219,7 @@ def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
     """One cell that was changed is one difference, with what stood there and what stands there."""
     change = put("Tie-out", ("Asset", "ETH"), "Book, exact", "20.000000000000000001")
     assert changed(settled, change).differences == (
-        "Tie-out, asset / ETH / ETH: book was 20 and is now '20.000000000000000001'",
+        "Tie-out, asset / ETH / ETH: Book, exact was '20' and is now '20.000000000000000001'",
     )
 
 
@@ -215,7 +233,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
         f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
         f"Notices, Mapping, Evidence, Audit trail, Help, Lists are as run {found.run_id} wrote "
-        "them: numbers, texts, names and formulas. What people write was not compared."
+        "them: numbers, texts, names and formulas. The cells that people fill in were not compared."
     )
 
 
@@ -355,6 +373,59 @@ def test_a_changed_amount_is_found_among_numbers_saved_by_another_program(
     assert len(changed(long_amounts, change).differences) == count
 
 
+def doubled(book: Any) -> None:
+    """Writes the first row of Breaks a second time, below the last one."""
+    sheet, line = book["Breaks"], book["Breaks"].max_row + 1
+    values = openpyxl.load_workbook(book.written_to, data_only=True)["Breaks"]
+    for column, one in enumerate(values[3], 1):
+        made = sheet.cell(line, column, one.value)
+        made.data_type = one.data_type
+
+
+def moved_away(book: Any) -> None:
+    """Copies Breaks to another sheet, and leaves out the first row on Breaks itself."""
+    book.copy_worksheet(book["Breaks"])
+    book["Breaks"].delete_rows(3)
+
+
+def moved_up(book: Any) -> None:
+    """Exchanges the last row of Roll-forward with the title above the header."""
+    sheet = book["Roll-forward"]
+    title, last = sheet[1], sheet[sheet.max_row]
+    for one, other in zip(title, last, strict=True):
+        one.value, other.value = other.value, one.value
+
+
+def forged_copy(book: Any) -> None:
+    """Copies Breaks to another sheet, and changes a result there."""
+    book.copy_worksheet(book["Breaks"])
+    cell(book, "Breaks Copy", ("Asset", "ETH"), "Result").value = "Matched"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (doubled, "is there 2 times, but the run wrote it 1 time"),
+        (moved_away, "is missing"),
+        (moved_up, "above the header"),
+        (forged_copy, "was not written by the run"),
+    ],
+)
+def test_a_row_that_is_doubled_moved_or_forged_in_a_copy_is_named(
+    settled: Desk, change: Change, words: str
+) -> None:
+    """Each row is once below its header, and copies of the sheet have no other rows."""
+    found = changed(settled, change)
+    assert any(words in one for one in found.differences), found.differences
+
+
+def test_a_copied_sheet_is_no_difference(settled: Desk) -> None:
+    """A person may copy a sheet; `verify` says that the run did not write the copy."""
+    found = changed(settled, lambda book: book.copy_worksheet(book["Breaks"]))
+    assert found.differences == ()
+    assert found.uncompared == ("the sheet 'Breaks Copy' was not written by the run",)
+
+
 def test_a_long_table_is_compared_over_all_its_sheets(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +443,7 @@ def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: De
     assert found.is_whole
     assert found.compared[3] == "12 rows of Not matched"
     change = put("Not matched", ("Asset", "ETH"), "Book, exact", "22")
-    assert "book was 20" in changed(desk, change).differences[0]
+    assert "Book, exact was '20'" in changed(desk, change).differences[0]
 
 
 def gone(desk: Desk, file: Path) -> None:
@@ -394,7 +465,7 @@ def of_another_run(desk: Desk, file: Path) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize(
     ("become", "words"),
-    [(gone, "is not there"), (damaged, "cannot be read"), (of_another_run, "is of run ")],
+    [(gone, "is missing"), (damaged, "cannot be read"), (of_another_run, "belongs to run ")],
 )
 def test_what_cannot_be_compared_is_not_claimed(
     desk: Desk, become: Callable[[Desk, Path], None], words: str
@@ -426,7 +497,7 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
         "Tie-out",
         "Roll-forward",
         "All positions",
-        "number cells, Summary and the sheets of words were not compared: the result",
+        "number cells, Summary and other sheets were not compared: the result",
     ]
 
 
@@ -434,7 +505,7 @@ def test_a_sheet_that_differs_everywhere_is_told_shortly(
     settled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond so many rows of one sheet only their number is told."""
-    monkeypatch.setattr("warehouse.reconcile.workbook.verify.TOLD", 2)
+    monkeypatch.setattr("warehouse.reconcile.workbook.verify.MOST_ROWS", 2)
     found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
     assert len(found.differences) == 3
     assert found.differences[-1] == "All positions: 3 more rows differ"
