@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain, product
+from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 from msgspec import structs
@@ -24,7 +25,7 @@ from warehouse.reconcile.book import Reference, columns, day_before, display_nam
 from warehouse.reconcile.match import classify, compare, sides
 from warehouse.reconcile.match.causes import (
     Case,
-    files_behind,
+    behind_notices,
     pair_names,
     suggest_aliases,
     suggest_causes,
@@ -101,14 +102,13 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
     return [f"B-{digest[: lengths[digest]]}" for digest in digests]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Age:
+class Age(NamedTuple):
     """The age of a break. A new episode begins each time that the break returns."""
 
     episode: int
     first_seen: date
     ever_seen: date
-    days: int
+    age_days: int
     change: str
 
 
@@ -121,23 +121,13 @@ def age_of(
     the break returns, its age counts from its new episode.
     """
     if earlier is None:
-        last, ever = last_episode or (0, day.isoformat())
-        ever_seen = date.fromisoformat(ever)
-        return Age(
-            episode=last + 1,
-            first_seen=day,
-            ever_seen=ever_seen,
-            days=0,
-            change="returned" if last else "new",
-        )
+        last, ever_seen = last_episode or (0, day.isoformat())
+        change = "returned" if last else "new"
+        return Age(last + 1, day, date.fromisoformat(ever_seen), 0, change)
     is_same = (earlier.difference, earlier.result) == (plain(pair.difference), pair.result.value)
-    return Age(
-        episode=earlier.episode,
-        first_seen=earlier.first_seen,
-        ever_seen=earlier.ever_seen,
-        days=(day - earlier.first_seen).days,
-        change="unchanged" if is_same else "changed",
-    )
+    change = "unchanged" if is_same else "changed"
+    days = (day - earlier.first_seen).days
+    return Age(earlier.episode, earlier.first_seen, earlier.ever_seen, days, change)
 
 
 def previous_ids(
@@ -152,41 +142,38 @@ def previous_ids(
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
     # Keys of two levels are compared by the fields that both have. A break is the same only if it
     # is alone under such a short key on both sides, and if no other level has such a break.
-    candidates = [
-        ids
-        for (level, old), (new_level, new) in product(then.items(), now.items())
-        for ids in _by_short_key([name for name in level if name in new_level], old, new)
-    ]
+    candidates = []
+    for level, new_level in product(then, now):
+        shared = [name for name in level if name in new_level]
+        old, new = _by_short_key(then[level], shared), _by_short_key(now[new_level], shared)
+        candidates += [(ids, new[key]) for key, ids in old.items() if key in new]
     often = Counter(id_ for ids in candidates for id_ in chain(*ids))
     return same | {
-        new[0]: old[0]
-        for old, new in candidates
-        if len(old) == len(new) == 1 and often[old[0]] == often[new[0]] == 1
+        new_ids[0]: ids[0]
+        for ids, new_ids in candidates
+        if len(ids) == len(new_ids) == 1 and often[ids[0]] == often[new_ids[0]] == 1
     }
 
 
 _NamesById = Mapping[str, Mapping[str, str]]  # the value of each field, by ID
 
 
-def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> dict[Key, _NamesById]:
+def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
     """Return the values of keys by level and ID, without fields that the ledger does not have."""
     levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
     for id_, (fields, key) in keys.items():
         pairs = zip(fields, key, strict=True)
         names = {name: value for name, value in pairs if value != WHOLE}
         levels[tuple(names)][id_] = names
-    return dict(levels)
+    return levels
 
 
-def _by_short_key(
-    shared: Sequence[str], then: _NamesById, now: _NamesById
-) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the IDs of before and of now that have the same values in the shared fields."""
-    groups: defaultdict[Key, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    for side, names_by_id in enumerate((then, now)):
-        for id_, names in names_by_id.items():
-            groups[tuple(names[name] for name in shared)][side].append(id_)
-    yield from (ids for ids in groups.values() if all(ids))
+def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
+    """Return the IDs by their values of the shared fields."""
+    groups: defaultdict[Key, list[str]] = defaultdict(list)
+    for id_, names in names_by_id.items():
+        groups[tuple(names[name] for name in shared)].append(id_)
+    return groups
 
 
 _MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows that a break names, and amounts that its note lists
@@ -256,7 +243,7 @@ def reconcile(
         settled=classify.settlements(connection, fields, _keys_before(history, fields)),
         not_compared=not_compared,
         opening=None if history.prior else totals_before(source, fields, matches.scope),
-        proposals=(*_behind_notices(source, cases, ledger), *matches.rounding.proposals),
+        proposals=(*behind_notices(source, cases.values(), ledger), *matches.rounding.proposals),
         forgiven=tuple(classify.forgiven_lines(matches.forgiven, rules.totals)),
     )
 
@@ -445,11 +432,7 @@ def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Confi
         placement=pair.placement,
         cause="",
         note="; ".join(filter(None, notes)),
-        episode=age.episode,
-        first_seen=age.first_seen,
-        ever_seen=age.ever_seen,
-        age_days=age.days,
-        change=age.change,
+        **age._asdict(),
         status=status,
         owner=comments.of(id_, "owner"),
         root_cause=comments.of(id_, "root_cause"),
@@ -488,20 +471,6 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
         size.translate(_DESCENDING),
         break_.id,
     )
-
-
-def _behind_notices(
-    source: OpenBook, cases: Mapping[int, Case], ledger: Ledger
-) -> Iterator[Notice]:
-    """Yield a notice for each file that has the balances of the previous book."""
-    for place, behind, number in files_behind(cases.values(), ledger):
-        yield Notice(
-            "high",
-            f"these are the balances of {day_before(source)}, not of {source.day}: {behind:,} of "
-            f"{count_of(number, 'position')} that differ have the amount of that book. Put the "
-            f"ledger of {source.day} into the inbox in its place, and run again",
-            place,
-        )
 
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:

@@ -3,16 +3,28 @@
 # ruff: noqa: S608 - names are ours
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.model import count_of
 from warehouse.exact import EXACT, exact, plain
-from warehouse.reconcile.book import columns
+from warehouse.query.book import OpenBook
+from warehouse.reconcile.book import columns, day_before
 from warehouse.reconcile.match.classify import Mismatch
-from warehouse.reconcile.model import UNMAPPED, Alias, Break, Key, Ledger, RejectedRow, Result
+from warehouse.reconcile.match.precision import digits
+from warehouse.reconcile.model import (
+    UNMAPPED,
+    Alias,
+    Break,
+    Key,
+    Ledger,
+    Notice,
+    RejectedRow,
+    Result,
+)
 
 _ROUNDING = Context(prec=EXACT.prec)
 
@@ -56,11 +68,7 @@ class Case:
     def is_day_behind(self) -> bool:
         """Whether the ledger has the amount of the previous book, and not that of this one."""
         amount = self.pair.ledger
-        return amount == self.snapshot_before and amount not in (
-            None,
-            "0",
-            self.pair.snapshot,
-        )
+        return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +177,8 @@ def _opposites(
             yield cases[no].id, cause + "a transfer, or free and locked, is not booked"
 
 
-def files_behind(cases: Collection[Case], ledger: Ledger) -> Iterator[tuple[str, int, int]]:
-    """Yield the files whose differences are mostly the amounts of the previous book.
-
-    An item has the name of the file, the number of such positions, and the number of all breaks.
-    """
+def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
+    """Yield a notice for each file whose differences are mostly amounts of the previous book."""
     counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for case in cases:
         for file in {ledger.lines[line].file for line in case.pair.lines}:
@@ -181,7 +186,11 @@ def files_behind(cases: Collection[Case], ledger: Ledger) -> Iterator[tuple[str,
     for file, found in sorted(counts.items()):
         # Some of the other differences may be real errors. A file of today has few that are behind.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
-            yield ledger.sources[file].place_name, found[True], found.total()
+            message = f"these are the balances of {day_before(source)}, not of {source.day}: "
+            message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
+            message += f"the amount of that book. Put the ledger of {source.day} into the inbox in "
+            message += "its place, and run again"
+            yield Notice("high", message, ledger.sources[file].place_name)
 
 
 def _cause_of_one(case: Case) -> str:
@@ -203,30 +212,23 @@ def _twice(case: Case) -> str:
 
 
 def _unit(case: Case) -> str:
-    if case.ledger == 0 or case.snapshot == 0:
-        return ""
-    ledger = EXACT.normalize(case.ledger).as_tuple()
-    snapshot = EXACT.normalize(case.snapshot).as_tuple()
-    power = int(ledger.exponent) - int(snapshot.exponent)
-    if (ledger.sign, ledger.digits) != (snapshot.sign, snapshot.digits):
-        return ""
-    is_chance = len(ledger.digits) < _FEWEST_DIGITS and abs(power) == min(_UNIT_POWERS)
-    if abs(power) not in _UNIT_POWERS or is_chance:
-        return ""
-    larger, smaller = ("ledger", "book") if power > 0 else ("book", "ledger")
-    return f"Different unit: the {larger} is {10 ** abs(power):,} times the {smaller}"
+    sides = (("ledger", case.ledger), ("book", case.snapshot))
+    for (larger, amount), (smaller, base) in (sides, sides[::-1]):
+        for power in _UNIT_POWERS:
+            is_chance = power == min(_UNIT_POWERS) and digits(base) < _FEWEST_DIGITS
+            if base and amount == base.scaleb(power, EXACT) and not is_chance:
+                return f"Different unit: the {larger} is {10**power:,} times the {smaller}"
+    return ""
 
 
 def _transposition(case: Case) -> str:
     ledger, snapshot = plain(case.ledger), plain(case.snapshot)
-    if len(ledger) != len(snapshot):
-        return ""
-    changed = [index for index, digit in enumerate(ledger) if digit != snapshot[index]]
-    if len(changed) != _TWO or changed[1] != changed[0] + 1:
-        return ""
-    here = slice(changed[0], changed[1] + 1)
-    swapped = "." not in ledger[here] and ledger[here] == snapshot[here][::-1]
-    return "Two digits transposed" if swapped else ""
+    is_swapped = len(ledger) == len(snapshot) and any(
+        ledger[:n] + ledger[n : n + 2][::-1] + ledger[n + 2 :] == snapshot
+        for n in range(len(ledger) - 1)
+        if "." not in ledger[n : n + 2]
+    )
+    return "Two digits transposed" if is_swapped else ""
 
 
 def _rounding(case: Case) -> str:
@@ -248,11 +250,4 @@ def _moving(case: Case) -> str:
     return ""
 
 
-_TESTS: tuple[Callable[[Case], str], ...] = (
-    _sign,
-    _twice,
-    _unit,
-    _transposition,
-    _rounding,
-    _moving,
-)
+_TESTS = (_sign, _twice, _unit, _transposition, _rounding, _moving)

@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of, literal
 from warehouse.exact import EXACT, exact, exact_sum, plain, subtract
-from warehouse.reconcile.book import columns, copy_table
+from warehouse.reconcile.book import columns, copy_rows
 from warehouse.reconcile.match import compare
 from warehouse.reconcile.match.compare import IS_BREAK, decimals_of
 from warehouse.reconcile.match.precision import is_cell_of, largest_loss, rounding_loss
@@ -65,7 +64,7 @@ with unequal as (
     select keyed.*, wording, case
         when result_of_key is not null or wording is null then null
         when rows = 1 and {decimals} <= places and {is_within_half} then loss
-        else allowance('kept', files, amounts, snapshot)
+        else nullif(allowance('kept', files, amounts, snapshot), '')
     end as kept_loss, case
         when result_of_key is null and {relative} > 0
             then allowance('relative', files, amounts, snapshot) else '0'
@@ -75,7 +74,7 @@ with unequal as (
     select *, (case
         when result_of_key is not null then row('none', '', '0')
         when '{rounding}' <> 'off' and rows = 1 and is_number
-            and allowance('number cell', files, amounts, snapshot) is not null
+            and allowance('number cell', files, amounts, snapshot) <> ''
             then row('number cell', '{digits} digits of a number cell', '0')
         when '{rounding}' = 'written' and rows = 1 and not is_number and {is_within_written}
             then row('written', decimals || ' decimals written', size)
@@ -98,7 +97,7 @@ from ruled
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """A pair that is a break, with its result, the wording of its rule, and its placement.
 
@@ -106,15 +105,15 @@ class Mismatch:
     of its rows in the ledger. `placement` is the field within which the break nets to zero.
     """
 
-    no: int
     key: Key
+    result: Result
+    difference: Decimal
+    no: int
     ledger: str | None
     snapshot: str | None
     rows: int
-    lines: tuple[int, ...]
+    lines: Sequence[int]
     is_unmapped: bool
-    result: Result
-    difference: Decimal
     rule: str
     placement: str = ""
 
@@ -138,11 +137,6 @@ class MatchRules:
     rejected: Mapping[Key, Sequence[RejectedRow]]
     kept: Mapping[int, Precision]
     totals: Mapping[str, Decimal]
-
-    @property
-    def asset_index(self) -> int:
-        """The position of the asset in a key."""
-        return self.fields.index("asset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +219,13 @@ def _judged(rules: MatchRules) -> str:
     half = "case when decimals < 0 then '5' || repeat('0', -decimals - 1) "
     half += "else '0.' || repeat('0', decimals) || '5' end"
     portfolios = ", ".join(map(literal, sorted(rules.undelivered)))
-    is_known = portfolios and "portfolio" in rules.fields
+    has_missing = portfolios and "portfolio" in rules.fields
     return _JUDGED.format(
         key=columns(rules.fields),
         pair_key=", ".join(f"pairs.{name}" for name in rules.fields),
         ledger_number=numbers[0],
         snapshot_number=numbers[1],
-        is_undelivered=f"portfolio in ({portfolios})" if is_known else "false",
+        is_undelivered=f"portfolio in ({portfolios})" if has_missing else "false",
         decimals=decimals_of("ledger"),
         absolute=plain(config.absolute),
         relative=plain(config.relative),
@@ -254,47 +248,43 @@ def _is_at_most(first: str, second: str) -> str:
 
 def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     """Create the tables `tolerances` by asset and `file_precisions` by file number."""
-    assets = rules.config.per_asset
-    tolerances = {
-        "asset": list(assets),
-        "absolute": list(map(plain, assets.values())),
-        "whose": [f" for {display_asset(asset)}" for asset in assets],
-    }
-    text, number = pa.string(), pa.int64()
-    schema = pa.schema([(name, text) for name in tolerances])
-    copy_table(connection, "tolerances", pa.table(tolerances, schema))
+    text = pa.string()
+    tolerances = (
+        (asset, plain(amount), f" for {display_asset(asset)}")
+        for asset, amount in rules.config.per_asset.items()
+    )
+    columns_ = dict.fromkeys(("asset", "absolute", "whose"), text)
+    copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
         # SQL decides decimals that are rounded to the nearest: a file can have a million of them.
-        is_simple = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
-        half = largest_loss(precision, Decimal(0)) if is_simple and precision.number >= 0 else None
-        row = {"file": file, "wording": precision.words}
-        if half is not None:
-            row |= {"places": precision.number, "half": plain(half), "loss": plain(dust(half))}
-        rows.append(row)
-    names = {"file": number, "wording": text, "places": number, "half": text, "loss": text}
-    copy_table(connection, "file_precisions", pa.Table.from_pylist(rows, pa.schema(names)))
+        is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
+        half = largest_loss(precision, Decimal(0))
+        simple = (precision.number, plain(half), plain(dust(half)))
+        is_simple = is_nearest and precision.number >= 0
+        rows.append((file, precision.words, *(simple if is_simple else (None, None, None))))
+    types = {"file": pa.int64(), "wording": text, "places": pa.int64(), "half": text, "loss": text}
+    copy_rows(connection, "file_precisions", types, rows)
 
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
     """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles and for digits."""
 
-    def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str | None:
+    def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
-            return "0" if is_cell_of(ledger[0], book) else None
+            return "0" if is_cell_of(ledger[0], book) else ""
         if rule == "relative":
             return plain(EXACT.multiply(rules.config.relative, EXACT.abs(book)))
         if not {*files} <= rules.kept.keys():
-            return None
+            return ""
         loss = rounding_loss([rules.kept[file] for file in files], ledger, book)
-        return None if loss is None else plain(dust(loss))
+        return "" if loss is None else plain(dust(loss))
 
     text = "VARCHAR"
-    types = [text, "BIGINT[]", "VARCHAR[]", text]
     connection.create_function("exact_subtract", subtract, [text, text], text)
-    connection.create_function("allowance", allowance, types, text, null_handling="special")
+    connection.create_function("allowance", allowance, [text, "BIGINT[]", "VARCHAR[]", text], text)
     try:
         yield
     finally:
@@ -372,16 +362,15 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
     """Yield one notice if settings would forgive too much in sum."""
-    rows = connection.execute(
-        "select asset, count(*), bool_and(kind = 'kept') from judged where is_over group by asset"
-    ).fetchall()
-    if rows:
-        rule = "ledger precision" if all(is_kept for _, _, is_kept in rows) else "tolerance"
-        assets = and_more(sorted(display_asset(asset) for asset, _, _ in rows), 10)
-        number = sum(keys for _, keys, _ in rows)
+    number, is_kept, assets = connection.execute(
+        "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
+    ).fetchall()[0]
+    if number:
+        rule = "ledger precision" if is_kept else "tolerance"
+        shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{rule} would forgive too much in sum: {count_of(number, 'position')} of {assets} "
+            f"{rule} would forgive too much in sum: {count_of(number, 'position')} of {shown} "
             f"{'is a break' if number == 1 else 'are breaks'}. More than `limit` of an asset, "
             "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
             "recon.toml under [tolerance]",
@@ -404,28 +393,16 @@ def settlements(
 def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:
     """Return the breaks in the order of their keys, or about one of `every` breaks."""
     rows = connection.execute(
-        f"select no, {columns(fields)}, ledger, snapshot, rows, lines, is_unmapped, result, "
-        f"difference, rule from broken where hash(no) % {every} = 0 order by no"
+        f"select [{columns(fields)}], result, difference, no, ledger, snapshot, rows, "
+        "list_filter(lines, lambda line: line is not null), is_unmapped, rule "
+        f"from broken where hash(no) % {every} = 0 order by no"
     ).fetchall()
-    pairs = [_mismatch(len(fields), *row) for row in rows]
+    pairs = [
+        Mismatch(tuple(key), Result(result), exact(difference), *row)
+        for key, result, difference, *row in rows
+    ]
     placements = _placements(pairs, fields)
     return [replace(pair, placement=placements.get(pair.no, "")) for pair in pairs]
-
-
-def _mismatch(width: int, no: int, *row: Any) -> Mismatch:
-    ledger, snapshot, count, lines, is_unmapped, result, difference, rule = row[width:]
-    return Mismatch(
-        no=no,
-        key=row[:width],
-        ledger=ledger,
-        snapshot=snapshot,
-        rows=count,
-        lines=tuple(line for line in lines if line is not None),
-        is_unmapped=is_unmapped,
-        result=Result(result),
-        difference=exact(difference),
-        rule=rule,
-    )
 
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:

@@ -9,12 +9,13 @@ equal amounts, however many digits they have.
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import exact, subtract
-from warehouse.reconcile.book import columns, copy_table
+from warehouse.reconcile.book import columns, copy_rows
 from warehouse.reconcile.model import _BREAKS, _NEAR, Key, Result, RollForwardLine, Steps, Tie
 from warehouse.reconcile.terms import TOTALLED
 
@@ -61,8 +62,7 @@ def store_keys(
     connection: DuckDBPyConnection, name: str, fields: Key, keys: Collection[Key]
 ) -> None:
     """Create a temporary table of keys."""
-    values = [pa.array([key[n] for key in keys], pa.string()) for n in range(len(fields))]
-    copy_table(connection, name, pa.table(dict(zip(fields, values, strict=True))))
+    copy_rows(connection, name, dict.fromkeys(fields, pa.string()), keys)
 
 
 def compared_keys(connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]) -> set[Key]:
@@ -84,9 +84,8 @@ def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
 
 def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
     """Return the number of keys by result, in the order of the results."""
-    numbers = dict(
-        connection.execute("select result, count(*) from compared group by 1").fetchall()
-    )
+    query = "select result, count(*) from compared group by 1"
+    numbers = dict(connection.execute(query).fetchall())
     return {result: numbers.get(result.value, 0) for result in Result}
 
 
@@ -146,7 +145,7 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
     parts = (_part(f"sums[{number}]") for number in range(1, 1 + len(_PARTS) * len(_SIDES)))
     rows = connection.execute(
         f"select * exclude (parts), {_SUMS} from ("
-        f"select {names}, sum(keys), sum(breaks), [{', '.join(parts)}] as parts "
+        f"select {names}, sum(keys)::bigint, sum(breaks)::bigint, [{', '.join(parts)}] as parts "
         f"from totals group by grouping sets ({sets})) order by {order}"
     ).fetchall()
     return [_tie(levels, *row) for row in rows]
@@ -172,22 +171,22 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
     )
 
 
-def _tie(levels: Sequence[str], *row: object) -> Tie:
+def _tie(levels: Sequence[str], *row: Any) -> Tie:
     """Return one total; of the levels, the last one with a name is its own."""
     *names, keys, breaks, sums = row
-    ledger, snapshot, broken_ledger, broken_snapshot, near_ledger, near_snapshot = sums
     level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
+    difference, broken, near = map(subtract, sums[::2], sums[1::2])
     return Tie(
         level=level,
         of=name,
         asset=names[0],
-        keys=int(keys),
-        breaks=int(breaks),
-        ledger=ledger,
-        snapshot=snapshot,
-        difference=subtract(ledger, snapshot),
-        broken=subtract(broken_ledger, broken_snapshot),
-        near=subtract(near_ledger, near_snapshot),
+        keys=keys,
+        breaks=breaks,
+        ledger=sums[0],
+        snapshot=sums[1],
+        difference=difference,
+        broken=broken,
+        near=near,
     )
 
 

@@ -9,7 +9,7 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-DOUBLE_DIGITS = 17  # enough digits to write any double so that it is read back unchanged
+_DOUBLE_DIGITS = 17  # enough digits to write any double so that it is read back unchanged
 
 _LARGEST_EXPONENT = 300  # powers of ten that a double holds at full precision
 
@@ -103,8 +103,13 @@ def _is_kept(precision: Precision, amount: Decimal) -> bool:
     # An amount with more digits was not rounded.
     if precision.kept is Kept.DECIMALS:
         return not amount or decimals(amount) <= precision.number
+    return digits(amount) <= most_digits(precision)
+
+
+def most_digits(precision: Precision) -> int:
+    """Return the number of significant digits that a precision keeps, if it counts digits."""
     is_calculated = precision.kept is Kept.DOUBLES or precision.way is Way.CALCULATED
-    return digits(amount) <= (DOUBLE_DIGITS if is_calculated else precision.number)
+    return _DOUBLE_DIGITS if is_calculated else precision.number
 
 
 def _double(amount: Decimal) -> float:

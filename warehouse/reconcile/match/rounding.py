@@ -25,11 +25,11 @@ from warehouse.reconcile.match.classify import (
     dust,
 )
 from warehouse.reconcile.match.precision import (
-    DOUBLE_DIGITS,
     decimals,
     digits,
     is_left_of,
     largest_loss,
+    most_digits,
 )
 from warehouse.reconcile.match.sides import LEDGER_ROWS
 from warehouse.reconcile.model import FLOAT_DIGITS, Ledger, Notice, Result
@@ -66,7 +66,7 @@ def find_rounding(
     proposals, settings = [], []
     for number, differences in sorted(_by_file(broken, ledger, rules).items()):
         precision, rounded = _best(differences)
-        if precision is None or len(rounded) < _FEWEST:
+        if len(rounded) < _FEWEST:
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
@@ -101,23 +101,21 @@ def _by_file(
     return by_file
 
 
-def _best(differences: Sequence[Mismatch]) -> tuple[Precision | None, list[Mismatch]]:
+def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
     """Return the rule that explains most differences, and the differences that it explains.
 
     If several rules explain the same number, the narrowest one counts.
     """
     # Every rule is tried on a sample from the whole file, and the best one on all differences.
     sample = differences[:: -(-len(differences) // _SAMPLE_SIZE)]
-    best, most = None, (0, Decimal(0))
-    for precision in _candidates(sample):
+
+    def merit(precision: Precision) -> tuple[int, Decimal]:
         explained = _choose_differences(precision, sample)
-        loss = max(
-            (largest_loss(precision, difference.amounts[0]) for difference in explained),
-            default=Decimal(0),
-        )
-        if (len(explained), -loss) > most:
-            best, most = precision, (len(explained), -loss)
-    return best, _choose_differences(best, differences) if best else []
+        losses = [largest_loss(precision, difference.amounts[0]) for difference in explained]
+        return len(explained), -max(losses, default=Decimal(0))
+
+    best = max(_candidates(sample), key=merit)
+    return best, _choose_differences(best, differences)
 
 
 def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -> list[Mismatch]:
@@ -127,26 +125,20 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts have the last digit that is kept, because it is zero in one of
-    # ten.
-    counts = {
-        Kept.DECIMALS: Counter(decimals(difference.amounts[0]) for difference in differences),
-        Kept.DIGITS: Counter(digits(difference.amounts[0]) for difference in differences),
-    }
-    for kind, numbers in counts.items():
+    # Nine of ten rounded amounts have the last digit that is kept. In one of ten it is zero.
+    for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
+        numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
-            yield from (Precision(kind, number, way) for number, _ in numbers.most_common(_TRIED))
+            yield from (Precision(kept, number, way) for number, _ in numbers.most_common(_TRIED))
     yield Precision(Kept.DOUBLES)
     yield Precision(Kept.DIGITS, FLOAT_DIGITS, Way.CALCULATED)
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
     """Return how many amounts of a file equal the book with more digits than it would keep."""
-    if precision.kept is Kept.DECIMALS:
-        number, count = precision.number, compare.decimals_of("ledger")
-    else:
-        is_calculated = precision.kept is Kept.DOUBLES or precision.way is Way.CALCULATED
-        number = DOUBLE_DIGITS if is_calculated else precision.number
+    number, count = precision.number, compare.decimals_of("ledger")
+    if precision.kept is not Kept.DECIMALS:
+        number = most_digits(precision)
         count = "length(trim(replace(ltrim(ledger, '-'), '.', ''), '0'))"
     rows = connection.execute(
         f"select count(*) from pairs join {LEDGER_ROWS} using (line) where file = {file} "
@@ -164,7 +156,7 @@ def _over_limit(
     """Return a sentence about the assets over the limit if the proposal were accepted."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
-        asset, snapshot = pair.key[rules.asset_index], pair.amounts[1]
+        asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
         allowed = dust(largest_loss(precision, snapshot))
         before = sums.get(asset, Forgiven(rules.totals.get(asset, Decimal(0))))
         sums[asset] = before.plus(EXACT.abs(pair.difference), allowed)
@@ -218,15 +210,12 @@ def require_few(
         return
     sample = broken_pairs(connection, rules.fields, -(-breaks // _MOST_SAMPLED))
     results = Counter(pair.result.words for pair in sample)
-    kinds = ", ".join(
-        f"{count / len(sample):.0%} {result}" for result, count in results.most_common()
-    )
-    examples = "; ".join(
-        " / ".join(
-            display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped).values()
-        )
+    kinds = ", ".join(f"{n / len(sample):.0%} {result}" for result, n in results.most_common())
+    keys = (
+        display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped)
         for pair in sample[:_EXAMPLES]
     )
+    examples = "; ".join(" / ".join(key.values()) for key in keys)
     files = ", ".join(source.place_name for source in ledger.sources)
     message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)

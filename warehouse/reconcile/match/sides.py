@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of, literal
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_table
+from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_rows
 from warehouse.reconcile.model import (
     NO_AMOUNT,
     UNMAPPED,
@@ -252,7 +253,7 @@ class KeyResolution:
     """The resolved names: names not used as written, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
-    rejected: Mapping[tuple[str, ...], Sequence[RejectedRow]]
+    rejected: Mapping[Key, Sequence[RejectedRow]]
     notices: tuple[Notice, ...]
 
 
@@ -277,10 +278,14 @@ def make_ledger_side(
     _name_rows(connection, resolved)
     outside, notices = _rows_outside(connection, ledger, scope)
     _add_up_rows(connection, ledger.fields, outside)
-    rejected: dict[Key, list[RejectedRow]] = {}
-    for key, row in _rejections(ledger, resolved):
-        rejected.setdefault(key, []).append(row)
-    return KeyResolution(tuple(aliases), rejected, (*notices, *_notices(ledger, aliases)))
+    rejected: defaultdict[Key, list[RejectedRow]] = defaultdict(list)
+    for row in ledger.rejected:
+        if row.names:
+            written = [(name, _written_name(ledger, row, name)) for name in ledger.fields]
+            rejected[tuple(_id_of(text, resolved[name].get(text)) for name, text in written)] += [
+                row
+            ]
+    return KeyResolution(tuple(aliases), dict(rejected), (*notices, *_notices(ledger, aliases)))
 
 
 def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
@@ -362,26 +367,23 @@ def _store_names(
     connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> None:
     """Create the table `names`: the id of each written name, by field."""
-    rows = [
-        {
-            "field": field,
-            "written": name,
-            "id": _id_of(name, match),
-            "is_known": match.id is not None,
-        }
+    rows = (
+        (field, name, _id_of(name, match), match.id is not None)
         for field, matches in resolved.items()
         for name, match in matches.items()
-    ]
-    text = pa.string()
-    names = {"field": text, "written": text, "id": text, "is_known": pa.bool_()}
-    copy_table(connection, "names", pa.Table.from_pylist(rows, pa.schema(names)))
+    )
+    types = dict.fromkeys(("field", "written", "id"), pa.string()) | {"is_known": pa.bool_()}
+    copy_rows(connection, "names", types, rows)
 
 
 def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
     return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
-def _id_of(written: str, match: Resolution) -> str:
+def _id_of(written: str, match: Resolution | None) -> str:
+    """Return the id of a written name, or the marked name if the book does not have it."""
+    if match is None:
+        return written
     return match.id if match.id is not None else UNMAPPED + fold(written)
 
 
@@ -390,15 +392,10 @@ def _aliases(
 ) -> Iterator[Alias]:
     """Yield the names of a field that are not used as written, with the number of their rows."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
-    if not changed:
-        return
-    counted = dict(
-        connection.execute(
-            f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) "
-            "group by 1",
-            [list(changed)],
-        ).fetchall()
+    query = (
+        f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
     )
+    counted = dict(connection.execute(query, [list(changed)]).fetchall()) if changed else {}
     for name, match in changed.items():
         yield Alias(
             field=field,
@@ -461,19 +458,6 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
         f"from {rows} where not {is_repeated} "
         f"union all select {keys}, rows, first as line, amount from ledger_sums"
     )
-
-
-def _rejections(
-    ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolution]]
-) -> Iterator[tuple[tuple[str, ...], RejectedRow]]:
-    for row in ledger.rejected:
-        if row.names:
-            written = {name: _written_name(ledger, row, name) for name in ledger.fields}
-            key = tuple(
-                _id_of(text, resolved[name].get(text, Resolution(text, "as written")))
-                for name, text in written.items()
-            )
-            yield key, row
 
 
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
