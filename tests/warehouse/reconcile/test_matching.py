@@ -473,6 +473,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
     begun = time.process_time()
     whole = Scope(files=({},))
     book.make_book_rows(connection, date(2026, 11, 20), fields)
+    sides.make_covered_rows(connection, whole, fields, known)
     taken = sides.make_ledger_side(connection, read, known, Config(), whole)
     sides.make_book_side(connection, read, whole)
     compare.join_sides(connection, fields)

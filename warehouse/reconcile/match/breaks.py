@@ -261,7 +261,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     connection, fields = source.connection, ledger.fields
     book.make_book_rows(connection, source.day, fields)
     scope = sides.scope_of(source, ledger, reference, config)
-    uncovered, uncovered_notices = sides.count_uncovered(connection, scope, fields, reference)
+    uncovered, uncovered_notices = sides.make_covered_rows(connection, scope, fields, reference)
     resolution = sides.make_ledger_side(connection, ledger, reference, config, scope)
     sides.make_book_side(connection, ledger, scope)
     compare.join_sides(connection, fields)
@@ -385,7 +385,7 @@ def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str]
     if day is None:
         return None
     rows = book.book_query(day, ("asset",) if scope.is_whole else fields)
-    is_compared = "true" if scope.is_whole else scope.predicate("book_before")
+    is_compared = scope.predicate("book_before")
     query = f"select asset, exact_sum(amount) from ({rows}) as book_before where {is_compared}"
     return dict(source.connection.execute(f"{query} group by 1").fetchall())
 

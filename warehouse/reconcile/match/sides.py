@@ -67,6 +67,8 @@ class Scope:
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
         """Return the SQL of whether one of these files, or any file, covers a row."""
+        if files is None and self.is_whole:
+            return "true"
         chosen = (
             _is_covered(file, table)
             for number, file in enumerate(self.files)
@@ -145,15 +147,20 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
     return ""
 
 
-def count_uncovered(
+def make_covered_rows(
     connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str], reference: Reference
 ) -> tuple[int, list[Notice]]:
-    """Return the number of rows of `book_rows` that no ledger covers, and a notice about them."""
-    if scope.is_whole:
-        return 0, []
+    """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
+
+    Return the number of all other rows, and a notice about them.
+    """
+    is_covered = scope.predicate("book_rows")
+    connection.execute(
+        f"create temp view covered_rows as select * from book_rows where {is_covered}"
+    )
     field = next((name for name in ("venue", "portfolio") if name in fields), "asset")
     rows = connection.execute(
-        f"select {field}, count(*) from book_rows where not ({scope.predicate('book_rows')}) "
+        f"select {field}, count(*) from book_rows where not ({is_covered}) "
         "group by 1 order by 2 desc, 1"
     ).fetchall()
     number = sum(count for _, count in rows)
@@ -193,9 +200,8 @@ def _rows_outside(
 
 
 def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> None:
-    """Create `book_side`: the rows of `book_rows` that a ledger covers, at the ledger's level."""
-    covered = "true" if scope.is_whole else scope.predicate("book_rows")
-    rows = book_at_levels(f"select * from book_rows where {covered}", ledger, scope)
+    """Create `book_side`: the rows of `covered_rows`, each at the level of its ledger."""
+    rows = book_at_levels("select * from covered_rows", ledger, scope)
     kind = "view" if ledger.levels == [ledger.fields] else "table"
     connection.execute(f"create temp {kind} book_side as {rows}")
 
@@ -328,7 +334,7 @@ def _resolve_names(
     """Return the id of each written name of a field, apart from accounts that the book has."""
     # A book may have a million accounts, and nearly all of them are in the ledger as written.
     is_account = field == "account"
-    unknown = "where account not in (select account from book_rows)" if is_account else ""
+    unknown = "where account not in (select account from covered_rows)" if is_account else ""
     rows = connection.execute(f"select distinct {field} from {LEDGER_ROWS} {unknown} order by 1")
     written = [row[0] for row in rows.fetchall()]
     known: Mapping[str, Iterable[str]] = reference.names.get(field, {})
@@ -356,7 +362,7 @@ def _accounts_like(
     The ledger does not have such an account, or has it with other letter case or spaces.
     """
     rows = connection.execute(
-        "select distinct account from book_rows where lower(trim(account)) in "
+        "select distinct account from covered_rows where lower(trim(account)) in "
         f"(select unnest(?)) or account not in (select account from {LEDGER_ROWS})",
         [[fold(account) for account in written]],
     ).fetchall()
