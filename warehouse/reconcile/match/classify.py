@@ -272,6 +272,7 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
     """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles and for digits."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
+        """Return how much a rule lets the rows of a key differ, or an empty string."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
             return "0" if is_cell_of(ledger[0], book) else ""

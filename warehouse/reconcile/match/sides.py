@@ -155,9 +155,8 @@ def make_covered_rows(
     Return the number of all other rows, and a notice about them.
     """
     is_covered = scope.predicate("book_rows")
-    connection.execute(
-        f"create temp view covered_rows as select * from book_rows where {is_covered}"
-    )
+    rows_covered = f"select * from book_rows where {is_covered}"
+    connection.execute(f"create temp view covered_rows as {rows_covered}")
     field = next((name for name in ("venue", "portfolio") if name in fields), "asset")
     rows = connection.execute(
         f"select {field}, count(*) from book_rows where not ({is_covered}) "
@@ -288,9 +287,8 @@ def make_ledger_side(
     for row in ledger.rejected:
         if row.names:
             written = [(name, _written_name(ledger, row, name)) for name in ledger.fields]
-            rejected[tuple(_id_of(text, resolved[name].get(text)) for name, text in written)] += [
-                row
-            ]
+            key = tuple(_id_of(text, resolved[name].get(text)) for name, text in written)
+            rejected[key].append(row)
     return KeyResolution(tuple(aliases), dict(rejected), (*notices, *_notices(ledger, aliases)))
 
 
