@@ -186,7 +186,7 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
     compare.store_keys(connection, "rejected_keys", rules.fields, rules.rejected)
     _store_settings(connection, rules)
     with _exact_functions(connection, rules):
-        connection.execute(f"create temp table judged as {_judged(rules)}")
+        connection.execute(f"create temp table judged as {_judged_query(rules)}")
     connection.execute(
         "create temp view compared as select pairs.*, "
         f"coalesce(result, '{Result.MATCHED.value}') as result "
@@ -208,7 +208,8 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
     return {asset: amount for asset, amount in forgiven.items() if asset not in over}
 
 
-def _judged(rules: MatchRules) -> str:
+def _judged_query(rules: MatchRules) -> str:
+    """Return the SQL of `judged`."""
     config = rules.config
     # An amount below 1e19 with at most 18 decimals is a DECIMAL(37,18), and two of them are
     # subtracted exactly. The cast would round other amounts.
