@@ -1,4 +1,4 @@
-"""Names that the book knows, to tell which dimension a title, a tab or a file name says."""
+"""The book of a day: its amounts, and the names by which ledgers can call its ids."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -34,16 +35,28 @@ from warehouse.sql.catalog import macros
 
 
 def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Make an Arrow table a temporary table of the connection."""
+    """Create a temporary table with the rows of an Arrow table."""
     connection.register("given_rows", table)
-    connection.execute(f"create or replace temp table {name} as select * from given_rows")
+    connection.execute(f"create temp table {name} as select * from given_rows")
     connection.unregister("given_rows")
+
+
+def copy_rows(
+    connection: DuckDBPyConnection,
+    name: str,
+    types: Mapping[str, pa.DataType],
+    rows: Iterable[Sequence[object]],
+) -> None:
+    """Create a temporary table of rows; `types` has its columns."""
+    cells = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
+    copy_table(connection, name, pa.table(arrays, list(types)))
 
 
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return a key as people see it: names for ids; of an unmapped key unknown names, as folded."""
+    """Return the display names of a key; an unmapped key has its unknown names, folded."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -52,16 +65,14 @@ def display_names(
     return texts
 
 
-def amounts_before(
-    source: OpenBook, fields: Key, assets: Collection[str] | None = None
-) -> dict[Key, str]:
-    """Return the amounts of the book before by key, of some assets or all."""
+def amounts_before(source: OpenBook, fields: Key) -> dict[Key, str]:
+    """Return the amounts of the previous book by key."""
     day = day_before(source)
-    return {} if day is None else amounts_of(source.connection, day, fields, assets)
+    return {} if day is None else amounts_of(source.connection, day, fields)
 
 
 def day_before(source: OpenBook) -> date | None:
-    """Return the day of the book before, or None without one."""
+    """Return the day of the previous book, or None."""
     day = literal(source.day.isoformat())
     newest = source.connection.execute(
         f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
@@ -69,17 +80,17 @@ def day_before(source: OpenBook) -> date | None:
     return newest[0] if newest else None
 
 
-_SHORTEST = 3  # letters: shorter names stand in the names of files by chance
+_SHORTEST_NAME = 3  # characters: shorter names are in file names by chance
 
 _BREAK = re.compile(r"[\W_]+")
 
-# In this order a text is looked for; most names of venues are unlike any asset.
-_TOLD_BY = ("venue", "portfolio", "asset", "account")
+# A name is looked up in this order, because most names of venues differ from those of assets.
+_NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Folded names by dimension: ids, display names and aliases. Empty where no book is there."""
+    """Folded names by dimension: ids, display names and aliases. It is empty without a book."""
 
     folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -91,11 +102,11 @@ class KnownNames:
     ) -> "KnownNames":
         """Return the names of a book and the aliases of a person."""
         folded: dict[str, dict[str, str]] = {}
-        for dimension in _TOLD_BY:
+        for dimension in _NAMED_DIMENSIONS:
             of_dimension = folded.setdefault(dimension, {})
             for id_, others in names.get(dimension, {}).items():
                 of_dimension.update(
-                    {fold(name): min((*others, id_), key=_plainness) for name in (id_, *others)}
+                    {fold(name): min((*others, id_), key=_name_order) for name in (id_, *others)}
                 )
             of_dimension.update({fold(name): name for name in aliases.get(dimension, {})})
         return cls(folded)
@@ -105,37 +116,37 @@ class KnownNames:
         return fold(text) in self.folded.get(dimension, {})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
-        """Return whether two texts are one name, or names of one thing that the book knows."""
+        """Return whether two texts are the same name, or two names of one id."""
         names = self.folded.get(dimension, {})
         first, second = fold(text), fold(other)
         return first == second or (first in names and names[first] == names.get(second))
 
     def dimension_of(self, text: str) -> str:
-        """Return the dimension that a text is a name of, or nothing."""
-        name = fold(text)
-        return next(
-            (dimension for dimension in _TOLD_BY if name in self.folded.get(dimension, {})), ""
-        )
+        """Return the dimension that has a text as a name, or an empty string."""
+        return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension that most of these texts are names of, two at least, or nothing."""
-        counts = {name: sum(self.has(name, text) for text in texts) for name in _TOLD_BY}
+        """Return the dimension that has most of these texts as names, or an empty string.
+
+        At least two of them must be names.
+        """
+        counts = {name: sum(self.has(name, text) for text in texts) for name in _NAMED_DIMENSIONS}
         best = max(counts, key=lambda name: counts[name])
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Return the one name of a dimension that stands as words in a text, or nothing."""
+        """Return the only name of a dimension in the words of a text, or an empty string."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
             for name, shown in self.folded.get(dimension, {}).items()
-            if len(name) >= _SHORTEST and f" {_BREAK.sub(' ', name).strip()} " in words
+            if len(name) >= _SHORTEST_NAME and f" {_BREAK.sub(' ', name).strip()} " in words
         }
         return matches.pop() if len(matches) == 1 else ""
 
 
-def _plainness(name: str) -> tuple[bool, str]:
-    """Sort names that people say before ids."""
+def _name_order(name: str) -> tuple[bool, str]:
+    """Return the sort key of a name, with names that people use before ids."""
     return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
 
 
@@ -149,18 +160,18 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 
-_CUT, _DIGEST = 200, 16
+_CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 
-_NEAR = 0.8
+_LEAST_SIMILARITY = 0.8
 
-_COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a search
+_MOST_COMPARED = 50_000  # comparisons for all suggestions of a run, which are only hints
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a written name stands for: an id, or nothing and perhaps a suggestion.
+    """The id of a written name, or None and perhaps a suggestion.
 
-    `how` is as written, folded, alias, or unknown; `name` is what people call the id.
+    `how` is as written, folded, alias, or unknown; `name` is the display name of the id.
     """
 
     id: str | None
@@ -170,15 +181,15 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as its cell shows it: one that no cell holds is cut, with its digest."""
+    """Return a name as its cell shows it. A name too long for a cell is cut, with its digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_CUT]} ... ({len(text)} letters, {digest[:_DIGEST]})"
+    return f"{text[:_CUT_LENGTH]} ... ({len(text)} letters, {digest[:_DIGEST_LENGTH]})"
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and what a cell makes of one that it cannot hold."""
+    """Yield a name, and the forms of it in a cell that cannot hold it."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -187,44 +198,44 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """Return what names that look alike share: Latin letters and digits, no leading zero."""
+    """Return the form that similar names share: Latin letters and digits, without leading zeros."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters
 
 
 def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
-    """Take in that an id has a name."""
+    """Add a name of an id."""
     ids = names.get(name, ())
     if id_ not in ids:
         names[name] = (*ids, id_)
 
 
 class Names:
-    """The names of one field: ids with what they are also called, and the aliases of a person."""
+    """The names of one field: its ids with their other names, and the aliases in recon.toml."""
 
     def __init__(
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
     ) -> None:
         self._field = field
         self._known = known
-        # Tuples, not sets: of a million accounts sets take a third of a gigabyte more.
+        # Tuples, because sets of a million accounts take a third of a gigabyte more.
         self._exact: dict[str, tuple[str, ...]] = {}
         self._folded: dict[str, tuple[str, ...]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
         self._skeletons: dict[str, str] | None = None
-        self._budget = _COMPARED
+        self._budget = _MOST_COMPARED
         for entry, others in known.items():
             for name in {form for spelling in (entry, *others) for form in _spellings(spelling)}:
                 _add(self._exact, name, entry)
                 _add(self._folded, fold(name), entry)
 
     def resolve(self, written: str) -> Resolution:
-        """Return the id that a written name stands for; two candidates are none."""
+        """Return the id of a written name. If two ids have the name, it is unknown."""
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
-        # What a person wrote down as an alias counts before what only looks the same once folded.
+        # An alias in recon.toml counts before a name that is the same only after folding.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
@@ -257,8 +268,9 @@ class Names:
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(folded): folded for folded in sorted(self._folded)}
-        # First what looks alike or is called so elsewhere (XBT), then what differs by few letters.
-        # The second compares with every name, so all suggestions of a run share one budget.
+        # Try names that look the same or are used elsewhere (XBT), then names that differ by few
+        # characters. The second search compares with every name, so all suggestions of a run share
+        # one budget.
         bare = skeleton(name)
         common = _OTHER_NAMES.get(bare, bare)
         if common in self._skeletons:
@@ -266,14 +278,14 @@ class Names:
         self._budget -= len(self._skeletons)
         if self._budget < 0:
             return ""
-        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
+        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_LEAST_SIMILARITY)
         return self._name_of(self._skeletons[near[0]]) if near else ""
 
     def _name_of(self, folded: str) -> str:
         return self.display_name(min(self._folded[folded]))
 
     def display_name(self, id_: str) -> str:
-        """Return what people call an id, where that leads back to it alone; else the id."""
+        """Return the display name of an id if only this id has it, or else the id."""
         names = (name for name in self._known.get(id_, ()) if name.strip())
         return next((name for name in names if self._exact.get(name) == (id_,)), id_)
 
@@ -283,10 +295,10 @@ _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The names of the book and of the nights before it: ids, and what else they are called.
+    """The names of the book and of earlier nights: ids with their other names.
 
-    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
-    venues that are not trading, with their status. `sources` are the organisations of a firm.
+    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` has
+    the status of venues that are not trading. `sources` are the organisations of a firm.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
@@ -297,24 +309,29 @@ class Reference:
     sources: frozenset[str] = frozenset()
 
 
-def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
-    """Make the table `book_side` of a day: the key columns of these fields, and the exact amount.
+def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
+    """Create the table `book_rows`: the book of a day at the level of these fields."""
+    connection.execute(f"create temp table book_rows as {book_query(day, fields)}")
 
-    What the API does not state is no row: an absent part of a balance is not a zero.
+
+def book_query(day: date, fields: Key) -> str:
+    """Return the SQL of the book of a day: the columns of these fields, and the exact amount.
+
+    The query has no row for a balance that the API does not state, because that is not a zero.
     """
-    # It is made of the tables and not of a view, whose other columns cost twice as much (measured).
+    # The query reads the tables, because the other columns of the view double its time (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
-        # Of an account of which nothing is stated the total is zero.
+        # The total of an account is zero if the API states no balance of it.
         rows += (
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
-    # Nearly all sums are those of decimals. To ask only the others of `exact_sums`, which says the
-    # same of both, takes a third off (measured).
-    connection.execute(
-        f"create or replace temp table book_side as select {', '.join(fields)}, case "
+    # Nearly all sums are sums of decimals. `exact_sums` gives the same result, so it is used for
+    # the other sums only. This saves a third of the time (measured).
+    return (
+        f"select {', '.join(fields)}, case "
         "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
         "else internal.exact_sums([part])[1]['text'] end as amount "
         f"from (select {', '.join(fields)}, internal.exact_part_where(internal.exact_split("
@@ -322,25 +339,9 @@ def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str,
     )
 
 
-def amounts_of(
-    connection: DuckDBPyConnection,
-    day: date,
-    fields: tuple[str, ...],
-    assets: Collection[str] | None = None,
-) -> dict[tuple[str, ...], str]:
-    """Return the amounts of the book of a day by key, of some assets or all."""
-    make_book_side(connection, day, fields)
-    return amounts_in_book_side(connection, fields, assets)
-
-
-def amounts_in_book_side(
-    connection: DuckDBPyConnection, fields: tuple[str, ...], assets: Collection[str] | None
-) -> dict[tuple[str, ...], str]:
-    """Return the amounts of `book_side` by key, of some assets or all."""
-    rows = connection.execute(
-        f"select {columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
-        [assets is None, sorted(assets or ())],
-    ).fetchall()
+def amounts_of(connection: DuckDBPyConnection, day: date, fields: Key) -> dict[Key, str]:
+    """Return the amounts of the book of a day by key."""
+    rows = connection.execute(book_query(day, fields)).fetchall()
     return {row[:-1]: row[-1] for row in rows}
 
 
@@ -349,7 +350,7 @@ def _on(day: date) -> str:
 
 
 def read_reference(source: OpenBook, stale_hours: int) -> Reference:
-    """Read the names that the book and its past know."""
+    """Read the names of the book and of earlier books."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
     portfolios = ask(
@@ -367,8 +368,7 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         f"select distinct unnest([base_asset, term_asset]) from history.instruments "
         f"where snapshot_date = {day}"
     ).fetchall()
-    delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
-    clock = source.snapshot["started_at"]
+    current = [row for row in portfolios if row[2] == source.day]
     return Reference(
         names={
             "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
@@ -380,11 +380,9 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
             "portfolio": {row[0]: row[1] or row[0] for row in portfolios},
             "venue": {row[0]: row[1] or row[0] for row in venues},
         },
-        delivered=delivered,
+        delivered=frozenset(row[0] for row in current),
         closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
-        notices=tuple(
-            _stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)
-        ),
+        notices=tuple(_stale(current, source.snapshot["started_at"], stale_hours)),
         sources=frozenset(row[0].partition(BETWEEN_SOURCE)[0] for row in portfolios)
         if source.is_firm
         else frozenset(),
@@ -402,22 +400,19 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return keys of assets and what they may be called: a bare id means the listed one."""
+    """Return the other names of assets by key. A bare id means the listed asset."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
-        key: []
-        if key in listed
-        else [display_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
+        key: [display_asset(key), *({key.removesuffix(CUSTOM)} - listed)]
+        if key not in listed
+        else []
         for key in assets
     }
 
 
-def _stale(
-    portfolios: Sequence[tuple[str, str | None, object, datetime | None]],
-    clock: datetime,
-    hours: int,
-) -> Iterable[Notice]:
+def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> Iterator[Notice]:
+    """Yield a notice for each portfolio that was last updated too long before the book was read."""
     for portfolio, name, _, updated in portfolios:
         if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
             yield Notice(
@@ -430,13 +425,13 @@ def _stale(
 
 
 def columns(fields: Iterable[str]) -> str:
-    """Return the fields as a list of quoted columns."""
+    """Return the fields as quoted columns of a SQL list."""
     return ", ".join(map(quote_identifier, fields))
 
 
 @contextlib.contextmanager
 def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
-    """Open the book of a day for a reconciliation; raises as `book` does."""
+    """Open the book of a day for a reconciliation. Raise the errors of `warehouse.query.book`."""
     with book(database, as_of, ()) as source:
         if not source.is_firm:
             yield source
@@ -475,7 +470,7 @@ def _view(table: Table) -> str:
         if column in table.names
     ]
     replaced = f" replace ({', '.join(columns)})" if columns else ""
-    # What a venue is stands in every organisation's list: one row is enough.
+    # Each organisation lists the same venue, so one row is enough.
     place = ", ".join(table.key)
     once = "" if columns else f"distinct on ({place}) "
     return (

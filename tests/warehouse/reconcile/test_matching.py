@@ -14,7 +14,6 @@ from warehouse.exact import exact
 from warehouse.query import book as export_source
 from warehouse.reconcile import book, service
 from warehouse.reconcile.match import classify, compare, sides
-from warehouse.reconcile.match.precision import kept_digits
 from warehouse.reconcile.match.sides import Scope
 from warehouse.reconcile.model import Amount as Read
 from warehouse.reconcile.model import Ledger, LedgerRows, LedgerSource, Result
@@ -472,19 +471,22 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         notices=(),
     )
     begun = time.process_time()
-    book.make_book_side(connection, date(2026, 11, 20), fields)
-    taken = sides.make_ledger_side(connection, read, known, Config(), Scope(files=({},)))
-    compare.compare(connection, fields)
-    court = classify.MatchRules(
+    whole = Scope(files=({},))
+    book.make_book_rows(connection, date(2026, 11, 20), fields)
+    sides.make_covered_rows(connection, whole, fields, known)
+    taken = sides.make_ledger_side(connection, read, known, Config(), whole)
+    sides.make_book_side(connection, read, whole)
+    compare.join_sides(connection, fields)
+    rules = classify.MatchRules(
         fields=fields,
         config=Config(),
-        delivered=known.delivered,
-        portfolios=names["portfolio"],
+        undelivered=frozenset(),
         rejected=taken.rejected,
-        kept=kept_digits(read, Config()),
+        kept={},
+        totals={},
     )
-    found = classify.classify(compare.mismatches(connection, fields), court)
-    compare.store_results(connection, {one.pair.no: one.result for one in found})
+    classify.judge(connection, rules)
+    found = classify.broken_pairs(connection, fields)
     taken_time = time.process_time() - begun
     planted = count // 1000
     counted = compare.counts(connection)
@@ -520,8 +522,8 @@ def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
     desk.again(night(SNAPSHOT, amounts, {"accounts": [names | {"balance_count": 0}]}))
     fields = ("portfolio", "asset", "venue", "account")
     with export_source.book(desk.layout.database, None, ()) as source:
-        book.make_book_side(source.connection, source.day, fields)
-        found = source.connection.execute("select asset, amount from book_side").fetchall()
+        book.make_book_rows(source.connection, source.day, fields)
+        found = source.connection.execute("select asset, amount from book_rows").fetchall()
         view = source.connection.execute(
             "select asset_id || if(is_custom_asset, chr(31), ''), total_text from account_balances"
         ).fetchall()

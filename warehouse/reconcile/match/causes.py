@@ -1,57 +1,81 @@
-"""Suggest why a break may be there, where the digits say so; suggest nothing where they do not."""
+"""Likely causes of breaks, suggested only if the digits show them."""
+
+# ruff: noqa: S608 - names are ours
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import count_of
 from warehouse.exact import EXACT, exact, plain
-from warehouse.reconcile.match.classify import ClassifiedPair
-from warehouse.reconcile.model import Alias, Break, Ledger, RejectedRow, Result, is_unmapped
+from warehouse.query.book import OpenBook
+from warehouse.reconcile.book import columns, day_before
+from warehouse.reconcile.match.classify import Mismatch
+from warehouse.reconcile.match.precision import digits
+from warehouse.reconcile.model import (
+    UNMAPPED,
+    Alias,
+    Break,
+    Key,
+    Ledger,
+    Notice,
+    RejectedRow,
+    Result,
+)
 
 _ROUNDING = Context(prec=EXACT.prec)
 
-_FEWEST_BEHIND = 3  # positions: fewer are alike by chance, or are booked late
+_FEWEST_BEHIND = 3  # positions: fewer are equal by chance, or were booked late
 
-_DIGITS = 3  # fewer significant digits are alike by chance
+_FEWEST_DIGITS = 3  # significant digits: fewer are equal by chance
 
-_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # of ten, by which units of amounts differ
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # of ten, the factors between usual units
 
 _TWO = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One break before it is assembled; `earlier` is the same one in the run before.
+    """One break before it is assembled; `earlier` is the same break in the run before.
 
-    `snapshot_before` is the amount of its key in the book before, `rounding` what its whole file
-    explains it by. `rejected` are the rows of its key that could not be read.
+    `snapshot_before` is the amount of its key in the previous book. `rounding` is the cause that
+    its whole file shows. `rejected` are the rows of its key that could not be read.
     """
 
-    pair: ClassifiedPair
+    pair: Mismatch
     id: str
     names: Mapping[str, str]
     earlier: Break | None = None
     snapshot_before: str | None = None
     rounding: str = ""
     rejected: Sequence[RejectedRow] = ()
+    venue_note: str = ""
 
     @property
     def ledger(self) -> Decimal:
-        """The ledger's amount; zero where it has none."""
-        return self.pair.pair.amounts[0]
+        """The ledger's amount, or zero."""
+        return self.pair.amounts[0]
 
     @property
     def snapshot(self) -> Decimal:
-        """The snapshot's amount; zero where it has none."""
-        return self.pair.pair.amounts[1]
+        """The snapshot's amount, or zero."""
+        return self.pair.amounts[1]
+
+    @property
+    def is_day_behind(self) -> bool:
+        """Whether the ledger has the amount of the previous book, and not that of this one."""
+        amount = self.pair.ledger
+        return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """An amount that only the ledger has, and one that only the book has, under another name.
+    """An amount that only the ledger has and one that only the book has, under another name.
 
-    An alias can join them, unless the book itself `has_name` that the ledger has written.
+    An alias can join them, unless the book itself has the ledger's name (`has_name`).
     """
 
     field: str
@@ -78,48 +102,55 @@ class NamePair:
 
 
 def suggest_causes(
-    cases: Sequence[Case], fields: tuple[str, ...], pairs: Sequence[NamePair]
+    connection: DuckDBPyConnection,
+    cases: Mapping[int, Case],
+    fields: Key,
+    pairs: Sequence[NamePair],
 ) -> dict[str, str]:
-    """Return by break id the first cause that holds."""
-    # From the surest to the least sure. A name that differs explains two breaks in whole, and a
-    # pair of opposite differences two amounts; the tests of one break alone come last, since an
-    # amount that happens to be double or reversed is weaker evidence than two that cancel.
-    causes = _opposites(cases, fields)
+    """Return the most certain cause by break ID; `cases` are by the number of their pair."""
+    # A different name explains two breaks completely, and opposite differences explain two
+    # amounts. The tests of a single break come last: an amount that happens to be double or
+    # reversed is weaker evidence than two amounts that cancel.
+    causes = {
+        case.id: f"Nets to zero within the {case.pair.placement}: booked in another place"
+        for case in cases.values()
+        if case.pair.placement
+    }
+    causes |= _opposites(connection, cases, fields)
     for pair in pairs:
         causes |= {pair.ledger.id: pair.cause(pair.book), pair.book.id: pair.cause(pair.ledger)}
-    for case in cases:
+    for case in cases.values():
         if case.id not in causes and (cause := _cause_of_one(case)):
             causes[case.id] = cause
-    return causes | {case.id: case.rounding for case in cases if case.rounding}
+    return causes | {case.id: case.rounding for case in cases.values() if case.rounding}
 
 
 def pair_names(
-    cases: Sequence[Case], fields: tuple[str, ...], book_accounts: Collection[str]
+    connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
-    """Yield amounts that stand on each side once, under names that differ in one field.
-
-    `book_accounts` are the accounts of the ledger that the book has as well.
-    """
-    for place, field in enumerate(fields):
+    """Yield each amount that is on each side once, under names that differ in one field."""
+    for field in fields:
         if field == "bucket":
             continue
-        groups: defaultdict[object, tuple[list[Case], list[Case]]] = defaultdict(lambda: ([], []))
-        for case in cases:
-            pair = case.pair.pair
-            amount = pair.ledger if pair.snapshot is None else pair.snapshot
-            if amount not in (None, "0") and (pair.ledger is None or pair.snapshot is None):
-                other_names = pair.key[:place] + pair.key[place + 1 :]
-                groups[other_names, amount][pair.snapshot is None].append(case)
-        for only_book, only_ledger in groups.values():
-            if len(only_book) == len(only_ledger) == 1:
-                (book,), (ledger,) = only_book, only_ledger
-                id_ = ledger.pair.pair.key[place]
-                is_known = id_ in book_accounts if field == "account" else not is_unmapped(id_)
-                yield NamePair(field=field, ledger=ledger, book=book, has_name=is_known)
+        has_name = f"not starts_with(any_value({field}) filter (snapshot is null), '{UNMAPPED}')"
+        if field == "account":
+            has_name = "any_value(account) filter (snapshot is null) in "
+            has_name += "(select account from compared where snapshot is not null)"
+        others = "".join(f"{name}, " for name in fields if name != field)
+        rows = connection.execute(
+            "select min(no) filter (snapshot is null), min(no) filter (ledger is null), "
+            f"{has_name} from broken where (ledger is null or snapshot is null) "
+            f"and coalesce(ledger, snapshot) <> '0' group by {others}coalesce(ledger, snapshot) "
+            "having count(*) = 2 and count(ledger) = 1 order by min(no)"
+        ).fetchall()
+        for ledger_no, book_no, is_known in rows:
+            yield NamePair(
+                field=field, ledger=cases[ledger_no], book=cases[book_no], has_name=is_known
+            )
 
 
 def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
-    """Return each alias that would join breaks, with how many positions it joins."""
+    """Return each alias that would join breaks, with the number of positions that it joins."""
     counts = Counter(
         (pair.field, pair.ledger_name, pair.book_name) for pair in pairs if not pair.has_name
     )
@@ -129,55 +160,42 @@ def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
     )
 
 
-def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
-    """Return breaks of one asset, and portfolio, that cancel each other, and those misplaced."""
-    shared = [place for place, name in enumerate(fields) if name in ("portfolio", "asset")]
-    groups: defaultdict[object, list[Case]] = defaultdict(list)
-    for case in cases:
-        if case.pair.difference and case.pair.result is not Result.REJECTED:
-            key = tuple(case.pair.pair.key[place] for place in shared)
-            groups[key, EXACT.abs(case.pair.difference)].append(case)
-    causes = {}
-    for group in groups.values():
-        # A third break of the same size would leave open which two belong together.
-        if len(group) == _TWO and group[0].pair.difference != group[1].pair.difference:
-            for case, other in (group, group[::-1]):
-                causes[case.id] = (
-                    f"Nets to zero with {other.id}: a transfer, or free and locked, is not booked"
-                )
-    for case in cases:
-        if case.pair.placement:
-            hint = f"Nets to zero within the {case.pair.placement}: booked in another place"
-            causes.setdefault(case.id, hint)
-    return causes
+def _opposites(
+    connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
+) -> Iterator[tuple[str, str]]:
+    """Yield the ID and cause of two breaks of a portfolio's asset whose differences cancel."""
+    shared = columns(name for name in fields if name in ("portfolio", "asset"))
+    # A third break of the same size leaves open which two belong together.
+    rows = connection.execute(
+        f"select min(no), max(no) from broken where result <> '{Result.REJECTED.value}' "
+        f"and difference <> '0' group by {shared}, ltrim(difference, '-') "
+        "having count(*) = 2 and count(distinct difference) = 2"
+    ).fetchall()
+    for pair in rows:
+        for no, other in (pair, pair[::-1]):
+            cause = f"Nets to zero with {cases[other].id}: "
+            yield cases[no].id, cause + "a transfer, or free and locked, is not booked"
 
 
-def is_day_behind(case: Case) -> bool:
-    """Return whether the ledger has the amount of the book before, and not that of this one."""
-    before = case.snapshot_before
-    has_both = case.pair.pair.ledger is not None and before is not None
-    is_another = case.ledger not in (0, case.snapshot)
-    return has_both and is_another and case.ledger == exact(before or "0")
-
-
-def files_behind(cases: Sequence[Case], ledger: Ledger) -> Iterator[tuple[str, int, int]]:
-    """Yield the files that have the balances of the book before, most of what differs in them.
-
-    Each comes with how many of its positions that differ are so, and of how many.
-    """
+def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
+    """Yield a notice for each file whose differences are mostly amounts of the previous book."""
     counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for case in cases:
-        for file in {ledger.lines[line].file for line in case.pair.pair.lines}:
-            counts[file][is_day_behind(case)] += 1
+        for file in {ledger.lines[line].file for line in case.pair.lines}:
+            counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # Some of the others may be real errors. A file of today has few that are behind.
+        # Some of the other differences may be real errors. A file of today has few that are behind.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
-            yield ledger.sources[file].place_name, found[True], found.total()
+            message = f"these are the balances of {day_before(source)}, not of {source.day}: "
+            message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "
+            message += f"the amount of that book. Put the ledger of {source.day} into the inbox in "
+            message += "its place, and run again"
+            yield Notice("high", message, ledger.sources[file].place_name)
 
 
 def _cause_of_one(case: Case) -> str:
-    """Return the first cause that one break alone shows."""
-    if is_day_behind(case):
+    """Return the first cause that a single break shows, or an empty string."""
+    if case.is_day_behind:
         return "A day behind: the ledger has the amount of the previous book"
     if case.pair.result is not Result.DIFFERS:
         return ""
@@ -189,34 +207,28 @@ def _sign(case: Case) -> str:
 
 
 def _twice(case: Case) -> str:
-    doubled = case.pair.pair.rows == _TWO and case.ledger == EXACT.multiply(2, case.snapshot)
+    doubled = case.pair.rows == _TWO and case.ledger == EXACT.multiply(2, case.snapshot)
     return "Row twice in the ledger" if doubled else ""
 
 
 def _unit(case: Case) -> str:
-    if case.ledger == 0 or case.snapshot == 0:
-        return ""
-    ledger = EXACT.normalize(case.ledger).as_tuple()
-    snapshot = EXACT.normalize(case.snapshot).as_tuple()
-    power = int(ledger.exponent) - int(snapshot.exponent)
-    if (ledger.sign, ledger.digits) != (snapshot.sign, snapshot.digits):
-        return ""
-    is_chance = len(ledger.digits) < _DIGITS and abs(power) == min(_POWERS)
-    if abs(power) not in _POWERS or is_chance:
-        return ""
-    larger, smaller = ("ledger", "book") if power > 0 else ("book", "ledger")
-    return f"Different unit: the {larger} is {10 ** abs(power):,} times the {smaller}"
+    sides = (("ledger", case.ledger), ("book", case.snapshot))
+    for (larger, amount), (smaller, base) in (sides, sides[::-1]):
+        for power in _UNIT_POWERS:
+            is_chance = power == min(_UNIT_POWERS) and digits(base) < _FEWEST_DIGITS
+            if base and amount == base.scaleb(power, EXACT) and not is_chance:
+                return f"Different unit: the {larger} is {10**power:,} times the {smaller}"
+    return ""
 
 
 def _transposition(case: Case) -> str:
     ledger, snapshot = plain(case.ledger), plain(case.snapshot)
-    if len(ledger) != len(snapshot):
-        return ""
-    odd = [place for place in range(len(ledger)) if ledger[place] != snapshot[place]]
-    if len(odd) != _TWO or odd[1] != odd[0] + 1 or "." in ledger[odd[0] : odd[1] + 1]:
-        return ""
-    swapped = ledger[odd[0] : odd[1] + 1] == snapshot[odd[0] : odd[1] + 1][::-1]
-    return "Two digits transposed" if swapped else ""
+    is_swapped = len(ledger) == len(snapshot) and any(
+        ledger[:n] + ledger[n : n + 2][::-1] + ledger[n + 2 :] == snapshot
+        for n in range(len(ledger) - 1)
+        if "." not in ledger[n : n + 2]
+    )
+    return "Two digits transposed" if is_swapped else ""
 
 
 def _rounding(case: Case) -> str:
@@ -233,16 +245,9 @@ def _moving(case: Case) -> str:
         return ""
     if exact(case.earlier.difference) == case.pair.difference:
         return f"Static since {case.earlier.first_seen}"
-    if case.earlier.ledger == case.pair.pair.ledger:
+    if case.earlier.ledger == case.pair.ledger:
         return "Accruing: the book moves and the ledger does not (rewards, interest, fees)"
     return ""
 
 
-_TESTS: tuple[Callable[[Case], str], ...] = (
-    _sign,
-    _twice,
-    _unit,
-    _transposition,
-    _rounding,
-    _moving,
-)
+_TESTS = (_sign, _twice, _unit, _transposition, _rounding, _moving)

@@ -1,440 +1,424 @@
-"""Classify each mismatch, in Python's decimals of any length: its result and its placement."""
+"""The result of each pair that is not equal, decided in SQL, and the limits on forgiven sums."""
 
-# ruff: noqa: S608 - names are ours
+# ruff: noqa: S608 - names are ours, and values are quoted by literal
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-from enum import Enum
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.model import and_more, count_of
-from warehouse.exact import EXACT, exact, exact_sum, plain
-from warehouse.reconcile.book import copy_table
+from warehouse.contract.model import and_more, count_of, literal
+from warehouse.exact import EXACT, exact, exact_sum, plain, subtract
+from warehouse.reconcile.book import columns, copy_rows
 from warehouse.reconcile.match import compare
-from warehouse.reconcile.match.compare import EngineRule, Pair, decimals_of
-from warehouse.reconcile.match.precision import KeptDigits, double, largest_loss
-from warehouse.reconcile.match.sides import LEDGER_ROWS
-from warehouse.reconcile.model import FLOAT_DIGITS, Notice, Result
+from warehouse.reconcile.match.compare import IS_BREAK, decimals_of
+from warehouse.reconcile.match.precision import is_cell_of, largest_loss, rounding_loss
+from warehouse.reconcile.model import FLOAT_DIGITS, Key, Notice, RejectedRow, Result
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-KEPT = "kept by the ledger"
+_DUST = Decimal("0.000001")  # of any asset: what rounding one amount may always leave
 
-_OVER = "but in sum too much is forgiven"
+_FEWEST = 3  # keys: below this number, each asset is limited only by itself
 
-_WRITTEN = "decimals written"
+# A setting forgives these differences. A number cell is not a setting.
+_IS_FORGIVEN = (
+    f"(result = '{Result.TOLERANCE.value}' "
+    f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
+)
 
-_DUST = Decimal("0.000001")  # of any asset: what one rounding may always leave
+# The pairs that are not equal, with the first rule that decides each of them.
+_JUDGED = """
+with unequal as (
+    select pairs.*, ({pair_key}) in (select ({key}) from rejected_keys) as is_rejected,
+        coalesce(sums.decimals, ledger_rows.decimals) as decimals,
+        coalesce(sums.is_number, ledger_rows.is_number) as is_number,
+        coalesce(sums.files, [ledger_rows.file]) as files,
+        coalesce(sums.amounts, [ledger]) as amounts,
+        coalesce(absolute, '{absolute}') as absolute, coalesce(whose, '') as whose,
+        coalesce(
+            regexp_replace(({ledger_number} - {snapshot_number})::varchar, '\\.?0+$', ''),
+            exact_subtract(coalesce(ledger, '0'), coalesce(snapshot, '0'))
+        ) as difference
+    from pairs
+    left join ledger_sums as sums on sums.first = pairs.line
+    left join ledger_rows on ledger_rows.line = pairs.line
+    left join tolerances on tolerances.asset = pairs.asset
+    where pairs.is_unmapped or ledger is distinct from snapshot or is_rejected
+), keyed as (
+    select *, ltrim(difference, '-') as size, case
+        when is_rejected then 'Rejected'
+        when is_unmapped then 'Unmapped'
+        when snapshot is null and {is_undelivered} then 'Portfolio not delivered'
+        when (ledger is null or snapshot is null) and difference = '0' then 'Matched (zero)'
+        when ledger is null then 'Not in ledger'
+        when snapshot is null then 'Not in snapshot'
+    end as result_of_key
+    from unequal
+), weighed as (
+    select keyed.*, wording, case
+        when result_of_key is not null or wording is null then null
+        when rows = 1 and {decimals} <= places and {is_within_half} then loss
+        else nullif(allowance('kept', files, amounts, snapshot), '')
+    end as kept_loss, case
+        when result_of_key is null and {relative} > 0
+            then allowance('relative', files, amounts, snapshot) else '0'
+    end as relative_limit
+    from keyed left join file_precisions on file_precisions.file = files[1]
+), ruled as (
+    select *, (case
+        when result_of_key is not null then row('none', '', '0')
+        when '{rounding}' <> 'off' and rows = 1 and is_number
+            and allowance('number cell', files, amounts, snapshot) <> ''
+            then row('number cell', '{digits} digits of a number cell', '0')
+        when '{rounding}' = 'written' and rows = 1 and not is_number and {is_within_written}
+            then row('written', decimals || ' decimals written', size)
+        when kept_loss is not null
+            then row('kept', wording || ' kept by the ledger', kept_loss)
+        when not {is_relative_lower}
+            then row('tolerance', 'relative {relative}', relative_limit)
+        when absolute = '0' then row('tolerance', 'none', '0')
+        else row('tolerance', 'absolute ' || absolute || whose, absolute)
+    end)::struct(kind varchar, wording varchar, allowed varchar) as rule
+    from weighed
+)
+select no, asset, rule.kind, rule.wording as rule, difference, rule.allowed, false as is_over,
+    coalesce(result_of_key, case
+        when rule.kind <> 'tolerance' then 'Ledger precision'
+        when {is_tolerated} then 'Within tolerance'
+        else 'Amount differs'
+    end) as result
+from ruled
+"""
 
-_SEVERAL = 3  # keys: below, what tolerance forgives is judged key by key alone
 
-_SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A pair that is a break, with its result, the wording of its rule, and its placement.
 
-
-class RuleKind(Enum):
-    """The kind of rule that decided a mismatch, whatever its wording is."""
-
-    NONE = "none"
-    NUMBER_CELL = "number cell"
-    WRITTEN = "written"
-    KEPT = "kept"
-    TOLERANCE = "tolerance"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassifiedPair:
-    """A mismatch with its result, the rule that decided, and where its break nets to zero.
-
-    `difference` is ledger less snapshot, exact; a missing side counts as zero. `rule` is the
-    wording of the rule, and `is_over` means that its sum exceeds a limit. `allowed` is what a
-    tolerance forgives in this key alone.
+    `difference` is ledger minus snapshot; a missing side counts as zero. `lines` are the numbers
+    of its rows in the ledger. `placement` is the field within which the break nets to zero.
     """
 
-    pair: Pair
+    key: Key
     result: Result
     difference: Decimal
-    rule: str = ""
-    kind: RuleKind = RuleKind.NONE
-    is_over: bool = False
+    no: int
+    ledger: str | None
+    snapshot: str | None
+    rows: int
+    lines: Sequence[int]
+    is_unmapped: bool
+    rule: str
     placement: str = ""
-    allowed: Decimal = Decimal(0)
 
     @property
-    def is_forgiven(self) -> bool:
-        """Whether a setting made it no break; what a number cell cannot hold is none."""
-        is_rounded = self.kind in (RuleKind.WRITTEN, RuleKind.KEPT)
-        return self.result is Result.TOLERANCE or (self.result is Result.PRECISION and is_rounded)
+    def amounts(self) -> tuple[Decimal, Decimal]:
+        """The amounts of the ledger and the snapshot; a missing side is zero."""
+        return exact(self.ledger or "0"), exact(self.snapshot or "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """What a result depends on besides the two amounts.
+    """The inputs of a result besides the two amounts.
 
-    `portfolios` are all that are known, `delivered` those of this book; `totals` are the book's by
-    asset; `kept` is what was settled of the precision of each file, and `settled` by asset what of
-    it is forgiven besides all pairs.
+    `undelivered` are portfolios that an earlier book had. `kept` has the precision by file number.
+    `totals` are those of the book by asset; they are empty if no setting forgives anything.
     """
 
-    fields: tuple[str, ...]
+    fields: Key
     config: Config
-    delivered: frozenset[str]
-    portfolios: Mapping[str, object]
-    rejected: Collection[tuple[str, ...]]
-    kept: KeptDigits
-    totals: Mapping[str, Decimal] = field(default_factory=dict)
-    settled: Mapping[str, "Forgiven"] = field(default_factory=dict)
-
-    def asset(self, pair: ClassifiedPair) -> str:
-        """Return the asset of a key."""
-        return pair.pair.key[self.fields.index("asset")]
-
-
-def classify(pairs: Iterable[Pair], rules: MatchRules) -> list[ClassifiedPair]:
-    """Classify every mismatch, and then find which breaks are only misplaced."""
-    classified = apply_limits([_classify_pair(pair, rules) for pair in pairs], rules)
-    return list(_mark_misplacements(classified, rules.fields))
-
-
-def apply_limits(pairs: Sequence[ClassifiedPair], rules: MatchRules) -> list[ClassifiedPair]:
-    """Turn what was forgiven into breaks where it is too much in sum."""
-    # A tolerance is meant for noise, and of noise the sum is small: a thousandth that is missing
-    # in every key is missing in the whole, though each key alone is within its tolerance. So the
-    # sum is limited twice: of one asset, and of all assets as the mean of their shares.
-    over = assets_over_limit(pairs, rules)
-    return [
-        replace(pair, result=Result.DIFFERS, rule=f"{pair.rule}, {_OVER}", is_over=True)
-        if pair.is_forgiven and rules.asset(pair) in over
-        else pair
-        for pair in pairs
-    ]
-
-
-def assets_over_limit(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> set[str]:
-    """Return the assets of which too much is forgiven: each by itself, or all of them together."""
-    sums = sum_forgiven(pairs, rules)
-    keys = sum(amount.keys for amount in sums.values())
-    if keys >= _SEVERAL and mean_share(sums, rules) > rules.config.limit_in_all:
-        return set(sums)
-    return {asset for asset, amount in sums.items() if amount.is_over(rules.config.limit)}
+    undelivered: Collection[str]
+    rejected: Mapping[Key, Sequence[RejectedRow]]
+    kept: Mapping[int, Precision]
+    totals: Mapping[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
 class Forgiven:
-    """What tolerance forgave of one asset in all its keys together, whatever the sign.
+    """The sum of an asset's forgiven differences, without their signs.
 
-    `total` is what the book has of the asset, `largest` what one key alone may differ by.
+    `total` is the book's total of the asset, and `largest` the most that one key may differ by.
+    `tolerated` of the `keys` are forgiven by a tolerance, the others by a precision.
     """
 
     total: Decimal
     keys: int = 0
     amount: Decimal = Decimal(0)
     largest: Decimal = Decimal(0)
+    tolerated: int = 0
 
-    def plus(self, keys: int, amount: Decimal, allowed: Decimal) -> "Forgiven":
-        """Return it with some more keys, each of which may differ by what is allowed."""
-        in_all, largest = EXACT.add(self.amount, amount), max(self.largest, allowed)
-        return Forgiven(self.total, self.keys + keys, in_all, largest)
+    def plus(self, amount: Decimal, allowed: Decimal) -> "Forgiven":
+        """Return the sum with one more key, which may differ by `allowed`."""
+        total, largest = EXACT.add(self.amount, amount), max(self.largest, allowed)
+        return replace(self, keys=self.keys + 1, amount=total, largest=largest)
 
     @property
     def share(self) -> Decimal:
-        """Its part of all that the book has of the asset."""
+        """The forgiven part of the book's total."""
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
-        """Return whether it is more than one key alone may differ by, and than the limit."""
+        """Return whether the sum is over the limit, and more than one key may differ by."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
-def sum_forgiven(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> dict[str, Forgiven]:
-    """Return what was forgiven by asset."""
-    sums = dict(rules.settled)
-    for pair in pairs:
-        if pair.is_forgiven:
-            asset = rules.asset(pair)
-            total = rules.totals.get(asset, Decimal(0))
-            last = sums.get(asset, Forgiven(total))
-            sums[asset] = last.plus(1, EXACT.abs(pair.difference), pair.allowed)
-    return sums
-
-
-def noise(allowed: Decimal) -> Decimal:
-    """Return how much of what one rounding may leave counts for nothing in a sum."""
-    # Half a unit of whole numbers is half a Bitcoin: so a coarse unit has no free part at all,
-    # and what it forgives is held against the limit from the first key on.
-    return min(allowed, _DUST)
-
-
-def mean_share(sums: Mapping[str, Forgiven], rules: MatchRules) -> Decimal:
-    """Return the forgiven share of all assets of the book, as a mean."""
-    # Of dust that rounds to nothing the share is the whole, and says nothing.
-    larger = (amount for amount in sums.values() if amount.amount > _DUST)
-    shares = sum((amount.share for amount in larger), Decimal(0))
-    return shares / max(len(rules.totals), 1)
-
-
-def _classify_pair(pair: Pair, rules: MatchRules) -> ClassifiedPair:
-    difference = EXACT.subtract(*pair.amounts)
-    result, rule = _by_key(pair, rules), _NO_RULE
-    if result is None and (pair.ledger is None or pair.snapshot is None):
-        missing = Result.NOT_IN_LEDGER if pair.ledger is None else Result.NOT_IN_SNAPSHOT
-        result = missing if difference else Result.MATCHED_ZERO
-    if result is None:
-        result, rule = _by_amount(pair, rules, difference)
-    return ClassifiedPair(
-        pair=pair,
-        result=result,
-        difference=difference,
-        rule=rule.words,
-        kind=rule.kind,
-        allowed=rule.allowed,
-    )
-
-
-def _by_key(pair: Pair, rules: MatchRules) -> Result | None:
-    if pair.key in rules.rejected:
-        return Result.REJECTED
-    if pair.is_unmapped:
-        return Result.UNMAPPED
-    if "portfolio" in rules.fields and pair.snapshot is None:
-        portfolio = pair.key[rules.fields.index("portfolio")]
-        if portfolio in rules.portfolios and portfolio not in rules.delivered:
-            return Result.NOT_DELIVERED
-    return None
-
-
-class _Rule(NamedTuple):
-    """The rule that decided an amount: its kind, its wording, and what it forgives."""
-
-    kind: RuleKind
-    words: str = ""
-    allowed: Decimal = Decimal(0)
-
-
-_NO_RULE = _Rule(RuleKind.NONE)
-
-
-def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Result, _Rule]:
-    # Not abs() and not a minus: both round to the 28 digits of the thread's own context.
-    size = EXACT.abs(difference)
-    precision = _precision(pair, rules.config, size)
-    if precision is not None:
-        return Result.PRECISION, precision
-    digits, allowed = rules.kept.rule(pair)
-    if digits:
-        return Result.PRECISION, _Rule(RuleKind.KEPT, f"{digits} {KEPT}", noise(allowed))
-    limit, words = _tolerance(pair, rules)
-    if size <= limit:
-        return Result.TOLERANCE, _Rule(RuleKind.TOLERANCE, words, limit)
-    return Result.DIFFERS, _Rule(RuleKind.TOLERANCE, words)
-
-
-def _precision(pair: Pair, config: Config, size: Decimal) -> _Rule | None:
-    """Return how a ledger that keeps fewer digits holds the snapshot's amount, if it does."""
-    if config.ledger_rounding == "off" or pair.rows != 1:
-        return None
-    if pair.is_number:
-        ledger, snapshot = pair.amounts
-        is_shown = ledger in _as_number(snapshot)
-        words = f"{FLOAT_DIGITS} digits of a number cell"
-        return _Rule(RuleKind.NUMBER_CELL, words, size) if is_shown else None
-    unit = Decimal(1).scaleb(-pair.decimals, EXACT)
-    if config.ledger_rounding == "written" and EXACT.multiply(2, size) <= unit:
-        return _Rule(RuleKind.WRITTEN, f"{pair.decimals} {_WRITTEN}", size)
-    return None
-
-
-def _as_number(amount: Decimal) -> tuple[Decimal, ...]:
-    """Return what a number cell may show of an amount that was put into it."""
-    # A cell holds the nearest double, which some programs write with 16 digits only; where an
-    # amount lies in the middle between two shown numbers, that decides which of them is seen.
-    nearest = double(amount)
-    if not math.isfinite(nearest):
-        return (_SHOWN.plus(amount),)
-    doubles = (nearest, float(format(nearest, ".16g")))
-    return (_SHOWN.plus(amount), *(exact(format(side, f".{FLOAT_DIGITS}g")) for side in doubles))
-
-
-def _tolerance(pair: Pair, rules: MatchRules) -> tuple[Decimal, str]:
-    """Return the larger of the absolute and the relative tolerance, and its words."""
-    config = rules.config
-    asset = pair.key[rules.fields.index("asset")]
-    absolute = config.per_asset.get(asset, config.absolute)
-    relative = EXACT.multiply(config.relative, EXACT.abs(pair.amounts[1]))
-    if relative > absolute:
-        return relative, f"relative {plain(config.relative)}"
-    if absolute == 0:
-        return Decimal(-1), "none"
-    whose = f" for {display_asset(asset)}" if asset in config.per_asset else ""
-    return absolute, f"absolute {plain(absolute)}{whose}"
-
-
-def _mark_misplacements(
-    pairs: Sequence[ClassifiedPair], fields: tuple[str, ...]
-) -> Iterator[ClassifiedPair]:
-    """Mark breaks that add up to nothing within an account, a venue or an asset as misplaced."""
-    # From the narrowest group to the widest: what nets to zero within an account needs no wider
-    # explanation, and must not be counted towards one.
-    placement: dict[int, str] = {}
-    for depth in range(len(fields) - 1, 0, -1):
-        level = fields[:depth]
-        if "asset" not in level:
-            break
-        groups: defaultdict[tuple[str, ...], list[ClassifiedPair]] = defaultdict(list)
-        for pair in pairs:
-            if pair.result.is_break and pair.pair.no not in placement:
-                groups[pair.pair.key[:depth]].append(pair)
-        for group in groups.values():
-            if len(group) > 1 and _nets(group):
-                placement |= {pair.pair.no: level[-1] for pair in group}
-    for pair in pairs:
-        where = placement.get(pair.pair.no, "")
-        yield replace(pair, placement=where) if where else pair
-
-
-def _nets(group: Sequence[ClassifiedPair]) -> bool:
-    if any(pair.result is Result.REJECTED for pair in group):
-        return False
-    return exact_sum(pair.difference for pair in group) == 0
-
-
-_MOST_DECIMALS = 17  # half a unit of which is a DECIMAL(38,18)
-
-_MARKED = f"result = '{Result.PRECISION.value}'"
-
-
-def engine_rule(digits: KeptDigits, config: Config) -> EngineRule | None:
-    """Return the SQL of what the files leave of the book's amounts, None where nothing is."""
-    files = {
-        number: precision for number, precision in digits.by_file.items() if _is_simple(precision)
-    }
-    if not files or config.ledger_rounding == "written":  # which counts before it
-        return None
-    halves = " ".join(
-        f"when {number} then '{plain(_half(precision))}'::decimal(38, 18)"
-        for number, precision in files.items()
-    )
-    places = " ".join(
-        f"when {number} then {precision.number}" for number, precision in files.items()
-    )
-    # Below 1e19 a difference is a DECIMAL(38,18) too; a cast that would round is none.
-    gap = " - ".join(f"try_cast({side} as decimal(37, 18))" for side in ("ledger", "snapshot"))
-    return EngineRule(
-        rows=f"select line, case file {halves} end as half, case file {places} end as places "
-        f"from {LEDGER_ROWS} where not is_number",
-        test=f"rows = 1 and not is_unmapped and ledger <> snapshot and {decimals_of('ledger')} "
-        f"<= places and {decimals_of('snapshot')} <= 18 and abs({gap}) <= half",
-    )
-
-
-def _is_simple(precision: Precision) -> bool:
-    is_nearest = precision.kept is Kept.DECIMALS and precision.way is Way.NEAREST
-    return is_nearest and 0 <= precision.number <= _MOST_DECIMALS
-
-
-def _half(precision: Precision) -> Decimal:
-    return largest_loss(precision, Decimal(0))
-
-
-def settled_sums(
-    connection: DuckDBPyConnection,
-    fields: tuple[str, ...],
-    digits: KeptDigits,
-    totals: Mapping[str, Decimal],
-    without: Collection[tuple[str, ...]],
-) -> dict[str, Forgiven]:
-    """Return by asset what `compare` settled; keys of which more is to be said are mismatches."""
-    if not digits.by_file:
-        return {}
-    columns = {name: pa.array([key[n] for key in without]) for n, name in enumerate(fields)}
-    if without:
-        copy_table(connection, "keys_without", pa.table(columns))
-        names = ", ".join(fields)
-        unsettle(connection, f"({names}) in (select ({names}) from keys_without)")
-    rows = connection.execute(
-        "select asset, file, count(*), sum(abs(ledger::decimal(38, 18) - "
-        "snapshot::decimal(38, 18)))::varchar from compared "
-        f"inner join (select line, file from {LEDGER_ROWS}) using (line) "
-        f"where {_MARKED} group by 1, 2 order by 1, 2"
-    ).fetchall()
-    sums: dict[str, Forgiven] = {}
-    for asset, file, keys, amount in rows:
-        total = totals.get(asset, Decimal(0))
-        allowed = noise(_half(digits.by_file[file]))
-        sums[asset] = sums.get(asset, Forgiven(total)).plus(keys, exact(amount), allowed)
-    return sums
-
-
-def unsettle(connection: DuckDBPyConnection, test: str = "true") -> None:
-    """Make mismatches of what was settled, of all keys or of those with which a test holds."""
-    connection.execute(
-        f"update compared set result = '{Result.MATCHED.value}' where {_MARKED} and {test}"
-    )
-
-
 def totals_to_limit(
-    connection: DuckDBPyConnection, config: Config, digits: KeptDigits
+    connection: DuckDBPyConnection, config: Config, kept: Mapping[int, Precision]
 ) -> dict[str, Decimal]:
-    """Return the totals of the book by asset, where a setting may forgive a part of them."""
-    tolerant = (config.absolute, config.relative, *config.per_asset.values())
-    if config.ledger_rounding != "written" and not any(tolerant) and not digits.by_file:
+    """Return the totals of the book by asset, or nothing if no setting forgives anything."""
+    tolerances = (config.absolute, config.relative, *config.per_asset.values())
+    if config.ledger_rounding != "written" and not any(tolerances) and not kept:
         return {}
     return compare.totals_of_book(connection)
 
 
-def forgiven_lines(
-    classified: Sequence[ClassifiedPair], rules: MatchRules
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what was forgiven: the asset, how many keys by what, how much, and of how much.
+def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiven]:
+    """Create the table `judged` of unequal pairs, and the views `compared` and `broken`.
 
-    The largest part of an asset comes first, the mean of all of them last.
+    Return the forgiven sums by asset. The pairs of an asset over the limit are breaks instead.
     """
-    forgiven = [pair for pair in classified if pair.is_forgiven]
-    by_asset: defaultdict[str, list[ClassifiedPair]] = defaultdict(list)
-    for pair in forgiven:
-        by_asset[rules.asset(pair)].append(pair)
-    sums = sum_forgiven(forgiven, rules)
-    for asset, amount in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
-        share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
-        settled = rules.settled[asset].keys if asset in rules.settled else 0
-        keys = _by_what(by_asset[asset], settled)
-        yield display_asset(asset), keys, plain(amount.amount), share
+    compare.store_keys(connection, "rejected_keys", rules.fields, rules.rejected)
+    _store_settings(connection, rules)
+    with _exact_functions(connection, rules):
+        connection.execute(f"create temp table judged as {_judged_query(rules)}")
+    connection.execute(
+        "create temp view compared as select pairs.*, "
+        f"coalesce(result, '{Result.MATCHED.value}') as result "
+        "from pairs left join judged on judged.no = pairs.no"
+    )
+    connection.execute(
+        "create temp view broken as select pairs.*, result, difference, rule, "
+        "coalesce(lines, [line]) as lines from pairs join judged on judged.no = pairs.no "
+        f"left join ledger_sums on first = line where {IS_BREAK}"
+    )
+    forgiven = _sum_forgiven(connection, rules.totals)
+    over = assets_over_limit(forgiven, rules)
+    connection.execute(
+        f"update judged set result = '{Result.DIFFERS.value}', is_over = true, "
+        "rule = rule || ', but in sum too much is forgiven' "
+        f"where {_IS_FORGIVEN} and list_contains(?, asset)",
+        [sorted(over)],
+    )
+    return {asset: amount for asset, amount in forgiven.items() if asset not in over}
+
+
+def _judged_query(rules: MatchRules) -> str:
+    """Return the SQL of `judged`."""
+    config = rules.config
+    # An amount below 1e19 with at most 18 decimals is a DECIMAL(37,18), and two of them are
+    # subtracted exactly. The cast would round other amounts.
+    numbers = [
+        f"case when {decimals_of(side)} <= 18 then try_cast({side} as decimal(37, 18)) end"
+        for side in ("coalesce(ledger, '0')", "coalesce(snapshot, '0')")
+    ]
+    half = "case when decimals < 0 then '5' || repeat('0', -decimals - 1) "
+    half += "else '0.' || repeat('0', decimals) || '5' end"
+    portfolios = ", ".join(map(literal, sorted(rules.undelivered)))
+    has_missing = portfolios and "portfolio" in rules.fields
+    return _JUDGED.format(
+        key=columns(rules.fields),
+        pair_key=", ".join(f"pairs.{name}" for name in rules.fields),
+        ledger_number=numbers[0],
+        snapshot_number=numbers[1],
+        is_undelivered=f"portfolio in ({portfolios})" if has_missing else "false",
+        decimals=decimals_of("ledger"),
+        absolute=plain(config.absolute),
+        relative=plain(config.relative),
+        rounding=config.ledger_rounding,
+        digits=FLOAT_DIGITS,
+        is_within_half=_is_at_most("size", "half"),
+        is_within_written=_is_at_most("size", f"({half})"),
+        is_relative_lower=_is_at_most("relative_limit", "absolute"),
+        is_tolerated=_is_at_most("size", "rule.allowed"),
+    )
+
+
+def _is_at_most(first: str, second: str) -> str:
+    """Return the SQL of whether one canonical amount is at most another. Neither has a sign."""
+    # The longer whole part is larger. If both have the same length, the larger amount is the
+    # string that sorts last. This is exact for decimals of any length.
+    whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
+    return f"({whole} < {other} or {whole} = {other} and {first} <= {second})"
+
+
+def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
+    """Create the tables `tolerances` by asset and `file_precisions` by file number."""
+    text = pa.string()
+    tolerances = (
+        (asset, plain(amount), f" for {display_asset(asset)}")
+        for asset, amount in rules.config.per_asset.items()
+    )
+    columns_ = dict.fromkeys(("asset", "absolute", "whose"), text)
+    copy_rows(connection, "tolerances", columns_, tolerances)
+    rows = []
+    for file, precision in rules.kept.items():
+        # SQL decides decimals that are rounded to the nearest: a file can have a million of them.
+        is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
+        half = largest_loss(precision, Decimal(0))
+        simple = (precision.number, plain(half), plain(dust(half)))
+        is_simple = is_nearest and precision.number >= 0
+        rows.append((file, precision.words, *(simple if is_simple else (None, None, None))))
+    types = {"file": pa.int64(), "wording": text, "places": pa.int64(), "half": text, "loss": text}
+    copy_rows(connection, "file_precisions", types, rows)
+
+
+@contextmanager
+def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
+    """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles and for digits."""
+
+    def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
+        """Return how much a rule lets the rows of a key differ, or an empty string."""
+        ledger, book = list(map(exact, amounts)), exact(snapshot)
+        if rule == "number cell":
+            return "0" if is_cell_of(ledger[0], book) else ""
+        if rule == "relative":
+            return plain(EXACT.multiply(rules.config.relative, EXACT.abs(book)))
+        if not {*files} <= rules.kept.keys():
+            return ""
+        loss = rounding_loss([rules.kept[file] for file in files], ledger, book)
+        return "" if loss is None else plain(dust(loss))
+
+    text = "VARCHAR"
+    connection.create_function("exact_subtract", subtract, [text, text], text)
+    connection.create_function("allowance", allowance, [text, "BIGINT[]", "VARCHAR[]", text], text)
+    try:
+        yield
+    finally:
+        connection.remove_function("exact_subtract")
+        connection.remove_function("allowance")
+
+
+def dust(allowed: Decimal) -> Decimal:
+    """Return the part of an allowed difference that does not count towards a limit."""
+    # Half a unit of whole numbers is half a Bitcoin. So only dust is free, and the rest counts
+    # towards the limit from the first key on.
+    return min(allowed, _DUST)
+
+
+def _sum_forgiven(
+    connection: DuckDBPyConnection, totals: Mapping[str, Decimal]
+) -> dict[str, Forgiven]:
+    """Return the forgiven sums by asset."""
+    if not totals:
+        return {}
+    allowed = "{'digits': strlen(split_part(allowed, '.', 1)), 'amount': allowed}"
+    rows = connection.execute(
+        f"select asset, count(*), exact_sum(ltrim(difference, '-')), max({allowed})['amount'], "
+        f"count(*) filter (where result = '{Result.TOLERANCE.value}') "
+        f"from judged where {_IS_FORGIVEN} group by asset order by min(no)"
+    ).fetchall()
+    return {
+        asset: Forgiven(totals[asset], keys, exact(amount), exact(largest), tolerated)
+        for asset, keys, amount, largest, tolerated in rows
+    }
+
+
+def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
+    """Return the assets whose forgiven sum is too large, each by itself or all together."""
+    # A tolerance is meant for noise, whose sum is small. A thousandth that is missing in every key
+    # is missing in the whole, though each key alone is within its tolerance. So two sums are
+    # limited: the sum of each asset, and the mean share of all assets.
+    keys = sum(amount.keys for amount in sums.values())
+    if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
+        return set(sums)
+    return {asset for asset, amount in sums.items() if amount.is_over(rules.config.limit)}
+
+
+def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> Decimal:
+    """Return the mean of the forgiven shares of all assets of the book."""
+    # The share of dust can be the whole asset, which means nothing.
+    larger = (amount for amount in sums.values() if amount.amount > _DUST)
+    shares = sum((amount.share for amount in larger), Decimal(0))
+    return shares / max(len(totals), 1)
+
+
+def forgiven_lines(
+    sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the forgiven sums: asset, number of keys by rule, amount, and the book's total.
+
+    The asset with the largest share is first, and the mean of all assets is last.
+    """
+    for asset, sum_ in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
+        share = f"{plain(sum_.total)} ({sum_.share:.2e} of it)"
+        yield display_asset(asset), _by_rule([sum_]), plain(sum_.amount), share
     if sums:
-        keys = _by_what(forgiven, sum(amount.keys for amount in rules.settled.values()))
-        mean = mean_share(sums, rules)
-        yield (
-            "all",
-            keys,
-            f"{mean:.2e}" if mean else "0",
-            f"each of {count_of(len(rules.totals), 'asset')}, as a mean",
-        )
+        mean = _mean_share(sums, totals)
+        of = f"each of {count_of(len(totals), 'asset')}, as a mean"
+        yield "all", _by_rule(sums.values()), f"{mean:.2e}" if mean else "0", of
 
 
-def _by_what(forgiven: Sequence[ClassifiedPair], settled: int) -> str:
-    """Return how many keys are forgiven by a tolerance, and how many by a precision."""
-    tolerated = sum(pair.result is not Result.PRECISION for pair in forgiven)
-    rounded = len(forgiven) - tolerated + settled
+def _by_rule(sums: Collection[Forgiven]) -> str:
+    """Return how many keys a tolerance forgives, and how many a precision."""
+    tolerated = sum(sum_.tolerated for sum_ in sums)
+    rounded = sum(sum_.keys for sum_ in sums) - tolerated
     counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
     return ", ".join(f"{count_of(number, 'position')} {by}" for number, by in counts if number)
 
 
-def over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Iterator[Notice]:
-    """Yield one notice where tolerance would have forgiven too much in sum."""
-    over = [pair for pair in classified if pair.is_over]
-    if over:
-        is_rounded = all(pair.kind is RuleKind.KEPT for pair in over)
-        what = "ledger precision" if is_rounded else "tolerance"
-        assets = and_more(sorted({display_asset(rules.asset(pair)) for pair in over}), 10)
+def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
+    """Yield one notice if settings would forgive too much in sum."""
+    number, is_kept, assets = connection.execute(
+        "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
+    ).fetchall()[0]
+    if number:
+        rule = "ledger precision" if is_kept else "tolerance"
+        shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{what} would forgive too much in sum: {count_of(len(over), 'position')} of {assets} "
-            f"{'is a break' if len(over) == 1 else 'are breaks'}. More than `limit` of an asset, "
+            f"{rule} would forgive too much in sum: {count_of(number, 'position')} of {shown} "
+            f"{'is a break' if number == 1 else 'are breaks'}. More than `limit` of an asset, "
             "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
             "recon.toml under [tolerance]",
         )
+
+
+def settlements(
+    connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
+) -> dict[Key, str]:
+    """Return the reason why each of these earlier breaks is forgiven now, by key."""
+    compare.store_keys(connection, "keys_before", fields, keys)
+    rows = connection.execute(
+        f"select {columns(fields)}, result, rule from compared semi join keys_before "
+        f"using ({columns(fields)}) join (select no, kind, rule from judged) using (no) "
+        f"where {_IS_FORGIVEN} order by no"
+    ).fetchall()
+    return {tuple(key): f"{Result(result).words}: {rule}" for *key, result, rule in rows}
+
+
+def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:
+    """Return the breaks in the order of their keys, or about one of `every` breaks."""
+    rows = connection.execute(
+        f"select [{columns(fields)}], result, difference, no, ledger, snapshot, rows, "
+        "list_filter(lines, lambda line: line is not null), is_unmapped, rule "
+        f"from broken where hash(no) % {every} = 0 order by no"
+    ).fetchall()
+    pairs = [
+        Mismatch(tuple(key), Result(result), exact(difference), *row)
+        for key, result, difference, *row in rows
+    ]
+    placements = _placements(pairs, fields)
+    return [replace(pair, placement=placements.get(pair.no, "")) for pair in pairs]
+
+
+def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
+    """Return, by pair number, the field within which breaks add up to zero."""
+    # Narrow groups come first. A break that nets to zero within an account needs no wider
+    # explanation, and must not count towards one.
+    placements: dict[int, str] = {}
+    for depth in range(len(fields) - 1, fields.index("asset"), -1):
+        groups: defaultdict[Key, list[Mismatch]] = defaultdict(list)
+        for pair in pairs:
+            if pair.no not in placements:
+                groups[pair.key[:depth]].append(pair)
+        for group in groups.values():
+            is_read = all(pair.result is not Result.REJECTED for pair in group)
+            if len(group) > 1 and is_read and not exact_sum(pair.difference for pair in group):
+                placements |= {pair.no: fields[depth - 1] for pair in group}
+    return placements

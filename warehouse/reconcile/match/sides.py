@@ -1,7 +1,8 @@
-"""The part of the book that the ledgers cover: only that is compared, and the rest is counted."""
+"""Both sides of a comparison: the rows of the ledgers, and the part of the book that they cover."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,12 +13,13 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more, count_of, literal
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_table
+from warehouse.reconcile.book import Names, Reference, Resolution, columns, copy_rows
 from warehouse.reconcile.model import (
     NO_AMOUNT,
     UNMAPPED,
     WHOLE,
     Alias,
+    Key,
     Ledger,
     Notice,
     RejectedRow,
@@ -28,8 +30,8 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# Accounts are not among the names of a reference, and venues only those of its own day.
-_IN_BOOKS = {
+# A reference has no accounts, and only the venues of its own day.
+_NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
     "venue": "select venue_id, list(distinct display_name) from history.venues "
@@ -37,62 +39,56 @@ _IN_BOOKS = {
     "or lower(trim(display_name)) in (select unnest($spellings)))",
 }
 
-Covered = Mapping[str, frozenset[str]]
+LEDGER_ROWS = "ledger_rows"
+
+CoveredNames = Mapping[str, frozenset[str]]
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The parts of the book that the ledgers cover, by file; an empty one is the whole book."""
+    """The part of the book that each file covers: its ids by field, or nothing for the whole."""
 
-    files: tuple[Covered, ...]
+    files: tuple[CoveredNames, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether some file covers the whole book."""
+        """Whether a file covers the whole book."""
         return not all(self.files)
 
     def covers(self, fields: Sequence[str], key: Sequence[str]) -> bool:
-        """Return whether a key is in what some file covers."""
-        values = dict(zip(fields, key, strict=True))
+        """Return whether a file covers a key."""
+        values = {name: id_ for name, id_ in zip(fields, key, strict=True) if id_ != WHOLE}
         return any(
-            all(
-                values[name] in ids
-                for name, ids in file.items()
-                if values.get(name, WHOLE) != WHOLE
-            )
+            all(values[name] in ids for name, ids in file.items() if name in values)
             for file in self.files
         )
 
-    def outside(self, number: int, fields: Collection[str]) -> str:
-        """Return the SQL of a row of a file that the file does not cover, by the fields it says."""
-        covered = {name: ids for name, ids in self.files[number].items() if name in fields}
-        return f"not is_unmapped and not ({_predicate(covered, 'ledger_named')})"
-
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return the SQL of being covered by one of these files, or by any."""
-        chosen = [
-            file for number, file in enumerate(self.files) if files is None or number in files
-        ]
-        return (
-            " or ".join(dict.fromkeys(f"({_predicate(file, table)})" for file in chosen)) or "false"
+        """Return the SQL of whether one of these files, or any file, covers a row."""
+        if files is None and self.is_whole:
+            return "true"
+        chosen = (
+            _is_covered(file, table)
+            for number, file in enumerate(self.files)
+            if files is None or number in files
         )
+        return " or ".join(dict.fromkeys(chosen)) or "false"
 
 
-def _predicate(file: Covered, table: str) -> str:
+def _is_covered(file: CoveredNames, table: str) -> str:
     tests = (
-        f"{table}.{name} in ({', '.join(literal(id_) for id_ in sorted(ids))})"
-        for name, ids in file.items()
+        f"{table}.{name} in ({', '.join(map(literal, sorted(ids)))})" for name, ids in file.items()
     )
-    return " and ".join(tests) or "true"
+    return f"({' and '.join(tests) or 'true'})"
 
 
 def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
-    """Return what the files cover, by the ids of the book.
+    """Return the part of the book that each file covers, by the ids of the book.
 
-    Raises `NotReconciled` if a file covers a name that the book does not have, or the title of one
-    of its columns.
+    Raise `NotReconciled` if the book does not have a covered name, or if the name is the title of
+    one of the file's columns.
     """
     problems: dict[str, str] = {}
     files = []
@@ -122,17 +118,17 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Return the id of a name in the book, or in an earlier book that had it."""
+    """Return the id of a name in the book, or in an earlier book that had the name."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
-    if resolution.id is not None or field not in _IN_BOOKS:
+    if resolution.id is not None or field not in _NAMES_IN_BOOKS:
         return resolution
-    # An account is found by a query, because a book may have a million of them. A venue that the
-    # API does not list tonight still has a ledger.
+    # A query finds accounts, because a book may have a million of them. A venue that the API does
+    # not list tonight may still have a ledger.
     spellings = [fold(spelling) for spelling in (name, *aliases.values())]
     for days in ("=", "<"):
-        query = f"{_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
+        query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
         rows = source.connection.execute(query, {"day": source.day, "spellings": spellings})
         before = dict(rows.fetchall())
         found = Names(field, before, aliases).resolve(name)
@@ -142,7 +138,7 @@ def _find(
 
 
 def _problem(field: str, name: str, resolution: Resolution, titles: Collection[str]) -> str:
-    """Return why a file cannot cover a name; nothing if it can."""
+    """Return the reason why a file cannot cover a name, or an empty string."""
     if resolution.id is None:
         meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
         return f"which the book does not have{meant}"
@@ -151,124 +147,118 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
     return ""
 
 
-def set_aside(
+def make_covered_rows(
     connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str], reference: Reference
 ) -> tuple[int, list[Notice]]:
-    """Take the rows that no ledger covers out of `book_side`.
+    """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
 
-    Returns how many they are, and a notice that counts them.
+    Return the number of all other rows, and a notice about them.
     """
-    if scope.is_whole:
-        return 0, []
-    where = "venue" if "venue" in fields else "portfolio" if "portfolio" in fields else "asset"
-    outside = f"not ({scope.predicate('book_side')})"
+    is_covered = scope.predicate("book_rows")
+    rows_covered = f"select * from book_rows where {is_covered}"
+    connection.execute(f"create temp view covered_rows as {rows_covered}")
+    field = next((name for name in ("venue", "portfolio") if name in fields), "asset")
     rows = connection.execute(
-        f"select {where}, count(*) from book_side where {outside} group by 1 order by 2 desc, 1"
+        f"select {field}, count(*) from book_rows where not ({is_covered}) "
+        "group by 1 order by 2 desc, 1"
     ).fetchall()
-    connection.execute(f"delete from book_side where {outside}")
-    number = sum(row[1] for row in rows)
+    number = sum(count for _, count in rows)
     if not number:
         return 0, []
-    names = reference.display_names.get(where, {})
+    names = reference.display_names.get(field, {})
     parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
-    words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
-    words += f"covered by no ledger and not compared ({where}: {parts})"
-    return number, [Notice("medium", words, "book")]
+    message = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
+    message += f"covered by no ledger and not compared ({field}: {parts})"
+    return number, [Notice("medium", message, "book")]
 
 
-def rows_outside(
+def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return the SQL of rows of `ledger_named` that are not of what their file covers.
+    """Return the SQL of whether a row of `ledger_named` is outside the part its file covers.
 
-    A notice of each file tells how many they are; the SQL is empty where there are none.
+    A notice for each file has the number of such rows.
     """
-    outside, notices = [], []
+    tests, notices = ["false"], []
     for number, source in enumerate(ledger.sources):
         names = [name for name in source.covers if name in source.fields]
         if not names:
             continue
-        test = f"file = {number} and {scope.outside(number, names)}"
-        rows = connection.execute(f"select count(*) from ledger_named where {test}").fetchone()
-        count = rows[0] if rows else 0
+        covered = {name: ids for name, ids in scope.files[number].items() if name in names}
+        is_inside = _is_covered(covered, "ledger_named")
+        test = f"(file = {number} and not is_unmapped and not {is_inside})"
+        query = f"select count(*) from ledger_named where {test}"
+        count = connection.execute(query).fetchall()[0][0]
         if count:
-            covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
-            words = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
-            words += f"than recon.toml says the file covers ({covered}): not compared"
-            notices.append(Notice("medium", words, source.place_name))
-            outside.append(f"({test})")
-    return " or ".join(outside), notices
+            parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
+            message = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
+            message += f"than recon.toml says the file covers ({parts}): not compared"
+            notices.append(Notice("medium", message, source.place_name))
+            tests.append(test)
+    return " or ".join(tests), notices
 
 
-def assign_levels(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> None:
-    """Bring every row of `book_side` to the level at which the ledgers have its key.
+def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> None:
+    """Create `book_side`: the rows of `covered_rows`, each at the level of its ledger."""
+    rows = book_at_levels("select * from covered_rows", ledger, scope)
+    kind = "view" if ledger.levels == [ledger.fields] else "table"
+    connection.execute(f"create temp {kind} book_side as {rows}")
 
-    What no file has stays as it is, at the finest level.
+
+def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
+    """Return the SQL of rows of a book, each at the level of the file that has its key.
+
+    A row that no file has stays at the finest level.
     """
-    levels = ledger.levels
-    fields = ledger.fields
+    fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
-        return
-    keys = ", ".join(fields)
-    connection.execute("create or replace temp table book_left as select * from book_side")
-    connection.execute(
-        f"create or replace temp table book_taken as select {keys}, amount from book_side limit 0"
+        return rows
+    # The finest level that has a row takes it, so that no amount is compared twice. Many fine rows
+    # of the book become one amount, which is compared with one row of a coarse file.
+    chosen = " ".join(
+        f"when {_has_key(ledger, level, scope)} then {number}"
+        for number, level in enumerate(levels)
     )
-    for level in levels:
-        of_level = {
-            number
-            for number, source in enumerate(ledger.sources)
-            if (source.fields or fields) == level
-        }
-        _take(connection, fields, level, scope.predicate("b", of_level))
-    # Many fine rows of the book become one amount beside the one row of a coarse file.
-    connection.execute(
-        f"create or replace temp table book_side as select {keys}, exact_sum(amount) as amount "
-        f"from (select {keys}, amount from book_taken union all "
-        f"select {keys}, amount from book_left) group by {keys}"
+    names = []
+    for name in fields:
+        without = [str(number) for number, level in enumerate(levels) if name not in level]
+        is_whole = f"level_no in ({', '.join(without)})" if without else "false"
+        names.append(f"case when {is_whole} then {literal(WHOLE)} else {name} end as {name}")
+    return (
+        f"select {', '.join(names)}, exact_sum(amount) as amount "
+        f"from (select *, case {chosen} else -1 end as level_no from ({rows}) as b) group by all"
     )
-    connection.execute("drop table book_left; drop table book_taken")
 
 
-def _take(
-    connection: DuckDBPyConnection, fields: Sequence[str], level: Sequence[str], covered: str
-) -> None:
-    """Move the rows whose keys the files of a level have, as those files say them."""
-    # Called for the finest level first. What it takes is gone from `book_left`, so that no amount
-    # is compared twice; a key that the files do not have stays for the next, coarser level.
-    whole = literal(WHOLE)
-    key = ", ".join(name if name in level else f"{whole} as {name}" for name in fields)
-    same = " and ".join(f"l.{name} = b.{name}" for name in level)
-    same += "".join(f" and l.{name} = {whole}" for name in fields if name not in level)
-    is_in_ledger = (
-        f"({covered}) and "
-        f"exists (select 1 from ledger_side as l where {same} and not l.is_unmapped)"
+def _has_key(ledger: Ledger, level: Sequence[str], scope: Scope) -> str:
+    """Return the SQL of whether the files of a level cover a row of the book and have its key."""
+    fields = ledger.fields
+    files = {n for n, source in enumerate(ledger.sources) if (source.fields or fields) == level}
+    same = " and ".join(
+        f"l.{name} = {f'b.{name}' if name in level else literal(WHOLE)}" for name in fields
     )
-    connection.execute(
-        f"insert into book_taken select {key}, amount from book_left as b where {is_in_ledger}"
+    return (
+        f"({scope.predicate('b', files)}) and exists "
+        f"(select 1 from ledger_side as l where {same} and not l.is_unmapped)"
     )
-    connection.execute(f"delete from book_left as b where {is_in_ledger}")
 
 
 def level_notices(ledger: Ledger) -> list[Notice]:
-    """Return what a reader must know where files have different levels."""
-    if len(ledger.levels) < 2:  # noqa: PLR2004 - as long as all have one level
+    """Return a notice if the files have different levels."""
+    if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
-    words = "the files have different levels: each is compared at its own, the coarser ones with "
-    words += f"what the finer ones do not hold, and {WHOLE} stands for what a file does not say. A "
-    words += "second ledger of the same book is no part of it: set it aside under [inbox]"
-    return [Notice("medium", words)]
-
-
-LEDGER_ROWS = "ledger_rows"
+    message = "the files have different levels: each is compared at its own, the coarser ones with "
+    message += f"what the finer ones do not hold, and {WHOLE} stands for what a file does not say. "
+    message += "A second ledger of the same book is no part of it: set it aside under [inbox]"
+    return [Notice("medium", message)]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyResolution:
-    """What became of the names: those not as written, rejected rows by key, and notices."""
+    """The resolved names: names not used as written, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
-    rejected: Mapping[tuple[str, ...], Sequence[RejectedRow]]
+    rejected: Mapping[Key, Sequence[RejectedRow]]
     notices: tuple[Notice, ...]
 
 
@@ -279,34 +269,33 @@ def make_ledger_side(
     config: Config,
     scope: Scope,
 ) -> KeyResolution:
-    """Make the table `ledger_side` from the lines of a ledger, without what is out of its scope."""
-    # The rows stay where they are, in Arrow: DuckDB reads them there, and a copy costs a tenth of
-    # a gigabyte for a million of them.
+    """Create `ledger_side`: the amount of each key that the ledgers have within their scope."""
+    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows takes a
+    # tenth of a gigabyte.
     connection.register(LEDGER_ROWS, _rows(ledger))
-    aliases: list[Alias] = []
-    resolved: dict[str, dict[str, Resolution]] = {}
-    for name in ledger.fields:
-        written = _written_names(connection, name)
-        names_of_book = _names_of(connection, name, reference, written)
-        names = Names(name, names_of_book, config.aliases.get(name, {}))
-        resolved[name] = _resolve_names(connection, name, names, written, ledger)
-        aliases += _aliases(connection, name, resolved[name])
-    others = [name for name in ledger.fields if not _is_as_written(resolved[name])]
-    _name_rows(connection, ledger.fields, others)
-    outside, notices = rows_outside(connection, ledger, scope)
-    if outside:
-        _name_rows(connection, ledger.fields, others, without=outside)
-    _add_up_rows(connection, ledger.fields)
-    rejected: dict[tuple[str, ...], list[RejectedRow]] = {}
-    for key, row in _rejections(ledger, resolved):
-        rejected.setdefault(key, []).append(row)
-    return KeyResolution(tuple(aliases), rejected, (*notices, *_notices(ledger, aliases)))
+    resolved = {
+        name: _resolve_names(connection, name, ledger, reference, config) for name in ledger.fields
+    }
+    _store_names(connection, resolved)
+    aliases = [
+        alias for name, matches in resolved.items() for alias in _aliases(connection, name, matches)
+    ]
+    _name_rows(connection, resolved)
+    outside, notices = _rows_outside(connection, ledger, scope)
+    _add_up_rows(connection, ledger.fields, outside)
+    rejected: defaultdict[Key, list[RejectedRow]] = defaultdict(list)
+    for row in ledger.rejected:
+        if row.names:
+            written = [(name, _written_name(ledger, row, name)) for name in ledger.fields]
+            key = tuple(_id_of(text, resolved[name].get(text)) for name, text in written)
+            rejected[key].append(row)
+    return KeyResolution(tuple(aliases), dict(rejected), (*notices, *_notices(ledger, aliases)))
 
 
 def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
-    """Return the tolerance of each asset by its id, and notices of names that are no asset.
+    """Return the tolerance by the id of the asset, and a notice for each unknown asset.
 
-    Where two names are of one asset the smaller one counts.
+    If two names mean the same asset, the smaller tolerance counts.
     """
     names = Names("asset", reference.names["asset"], config.aliases.get("asset", {}))
     limits: dict[str, Decimal] = {}
@@ -333,160 +322,146 @@ def _rows(ledger: Ledger) -> pa.Table:
     return table.append_column("line", pa.arange(0, table.num_rows))
 
 
-def _written_names(connection: DuckDBPyConnection, name: str) -> list[str]:
-    """Return the different names of a field; of accounts those that the book does not have."""
-    # A book may have a million accounts, and nearly all stand in the ledger as they are.
-    unfound = "where account not in (select account from book_side)" if name == "account" else ""
-    rows = connection.execute(f"select distinct {name} from {LEDGER_ROWS} {unfound} order by 1")
-    return [row[0] for row in rows.fetchall()]
+def _resolve_names(
+    connection: DuckDBPyConnection,
+    field: str,
+    ledger: Ledger,
+    reference: Reference,
+    config: Config,
+) -> dict[str, Resolution]:
+    """Return the id of each written name of a field, apart from accounts that the book has."""
+    # A book may have a million accounts, and nearly all of them are in the ledger as written.
+    is_account = field == "account"
+    unknown = "where account not in (select account from covered_rows)" if is_account else ""
+    rows = connection.execute(f"select distinct {field} from {LEDGER_ROWS} {unknown} order by 1")
+    written = [row[0] for row in rows.fetchall()]
+    known: Mapping[str, Iterable[str]] = reference.names.get(field, {})
+    if is_account:
+        known = _accounts_like(connection, written) if written else {}
+    names = Names(field, known, config.aliases.get(field, {}))
+    rejected = (_written_name(ledger, row, field) for row in ledger.rejected if row.names)
+    resolved = {name: names.resolve(name) for name in sorted({*written, *rejected})}
+    if ledger.lacks(field):
+        resolved[WHOLE] = Resolution(WHOLE, "as written")
+    if is_account:
+        # An account that only the ledger has, and that resembles no account of the book, is new.
+        resolved = {
+            name: match if match.id or match.suggestion else Resolution(name, "as written")
+            for name, match in resolved.items()
+        }
+    return resolved
 
 
-def _names_of(
-    connection: DuckDBPyConnection, name: str, reference: Reference, written: Sequence[str]
-) -> Mapping[str, Iterable[str]]:
-    """Return the names of a field; of accounts only those that one not found may be."""
-    # Only those whose name the ledger does not have, or has in another case, are candidates.
-    if name != "account":
-        return reference.names.get(name, {})
-    if not written:
-        return {}
+def _accounts_like(
+    connection: DuckDBPyConnection, written: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the accounts of the book that an unknown name may mean.
+
+    The ledger does not have such an account, or has it with other letter case or spaces.
+    """
     rows = connection.execute(
-        "select distinct account from book_side where lower(trim(account)) in "
+        "select distinct account from covered_rows where lower(trim(account)) in "
         f"(select unnest(?)) or account not in (select account from {LEDGER_ROWS})",
         [[fold(account) for account in written]],
     ).fetchall()
     return {row[0]: () for row in rows}
 
 
-def _resolve_names(
-    connection: DuckDBPyConnection,
-    name: str,
-    names: Names,
-    written: Sequence[str],
-    ledger: Ledger,
-) -> dict[str, Resolution]:
-    """Return what every written name of a field stands for; an account of the book is itself."""
-    rejected = (_written_name(ledger, row, name) for row in ledger.rejected if row.names)
-    resolved = {text: names.resolve(text) for text in sorted({*written, *rejected})}
-    if ledger.lacks(name):
-        resolved[WHOLE] = Resolution(WHOLE, "as written")
-    if name == "account":
-        # An account that only the ledger has, and that is like none of the book, is simply new.
-        resolved = {
-            text: match if match.id or match.suggestion else Resolution(text, "as written")
-            for text, match in resolved.items()
-        }
-    table = pa.table(
-        {
-            "written": pa.array(list(resolved), pa.string()),
-            "id": pa.array([_key(text, match) for text, match in resolved.items()], pa.string()),
-            "is_known": pa.array([match.id is not None for match in resolved.values()], pa.bool_()),
-        }
+def _store_names(
+    connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
+) -> None:
+    """Create the table `names`: the id of each written name, by field."""
+    rows = (
+        (field, name, _id_of(name, match), match.id is not None)
+        for field, matches in resolved.items()
+        for name, match in matches.items()
     )
-    copy_table(connection, f"names_{name}", table)
-    return resolved
+    types = dict.fromkeys(("field", "written", "id"), pa.string()) | {"is_known": pa.bool_()}
+    copy_rows(connection, "names", types, rows)
 
 
 def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
     return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
-def _key(written: str, match: Resolution) -> str:
+def _id_of(written: str, match: Resolution | None) -> str:
+    """Return the id of a written name, or the marked name if the book does not have it."""
+    if match is None:
+        return written
     return match.id if match.id is not None else UNMAPPED + fold(written)
 
 
 def _aliases(
-    connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
-) -> Iterable[Alias]:
-    odd = {text: match for text, match in resolved.items() if match.how != "as written"}
-    if not odd:
-        return
-    counted = dict(
-        connection.execute(
-            f"select {name}, count(*) from {LEDGER_ROWS} where list_contains(?, {name}) group by 1",
-            [list(odd)],
-        ).fetchall()
+    connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
+) -> Iterator[Alias]:
+    """Yield the names of a field that are not used as written, with the number of their rows."""
+    changed = {name: match for name, match in resolved.items() if match.how != "as written"}
+    query = (
+        f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
     )
-    for text, match in odd.items():
+    counted = dict(connection.execute(query, [list(changed)]).fetchall()) if changed else {}
+    for name, match in changed.items():
         yield Alias(
-            field=name,
-            written=text,
+            field=field,
+            written=name,
             id=match.id or "",
             how=match.how,
-            rows=counted.get(text, 0),
+            rows=counted.get(name, 0),
             suggestion=match.suggestion,
             name=match.name,
         )
 
 
-def _is_as_written(resolved: Mapping[str, Resolution]) -> bool:
-    """Return whether every name of a field stands for itself."""
-    return all(text == match.id for text, match in resolved.items())
-
-
 def _name_rows(
-    connection: DuckDBPyConnection,
-    fields: Sequence[str],
-    others: Sequence[str],
-    without: str = "false",
+    connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> None:
-    """Put the id of each name in its place, and leave out some rows.
+    """Create the view `ledger_named`: the rows of the ledger with ids instead of names."""
+    ids, joins, tests = [], [], ["false"]
+    for field, matches in resolved.items():
+        if all(name == match.id for name, match in matches.items()):
+            ids.append(field)
+            continue
+        ids.append(f"coalesce({field}_names.id, {LEDGER_ROWS}.{field}) as {field}")
+        joins.append(
+            f"left join names as {field}_names on {field}_names.field = {literal(field)} "
+            f"and {field}_names.written = {LEDGER_ROWS}.{field}"
+        )
+        tests.append(f"not coalesce({field}_names.is_known, true)")
+    connection.execute(
+        f"create temp view ledger_named as select {', '.join(ids)}, "
+        f"{' or '.join(tests)} as is_unmapped, line, amount, decimals, is_number, file "
+        f"from {LEDGER_ROWS} {' '.join(joins)}"
+    )
 
-    `others` are the fields in which some name is not its own id.
+
+def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> None:
+    """Create `ledger_sums` of keys that have several rows, and `ledger_side` of all keys.
+
+    `outside` is the SQL of rows that are not compared.
     """
-    joins = " ".join(
-        f"left join names_{name} on names_{name}.written = {LEDGER_ROWS}.{name}" for name in others
-    )
-    ids = ", ".join(
-        f"coalesce(names_{name}.id, {LEDGER_ROWS}.{name}) as {name}" if name in others else name
-        for name in fields
-    )
-    tests = [f"not coalesce(names_{name}.is_known, true)" for name in others]
-    connection.execute(
-        f"create or replace temp view ledger_named as select * from (select {ids}, "
-        f"{' or '.join(tests) or 'false'} as is_unmapped, line, amount, decimals, is_number, file "
-        f"from {LEDGER_ROWS} {joins}) "
-        f"as ledger_named where ({without}) is not true"
-    )
-
-
-def _add_up_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Make `ledger_side`, by key how many rows and their sum, and `ledger_sums` of several rows."""
-    # Few keys have several rows, and all others stay where they are: to count the digests of a
-    # million keys takes a third of the time that it takes to group the keys (measured). Another
-    # key of the same digest is grouped too, for nothing.
+    # Few keys have several rows. Counting the hashes of a million keys takes a third of the time
+    # of grouping the keys (measured). If two keys share a hash, both are grouped, which is
+    # harmless.
     keys = columns((*fields, "is_unmapped"))
-    digest = f"hash({keys})"
+    rows = f"(select * from ledger_named where ({outside}) is not true)"
     connection.execute(
-        f"create or replace temp table digests_twice as select {digest} as digest "
-        "from ledger_named group by 1 having count(*) > 1"
+        f"create temp table repeated as select hash({keys}) as digest from {rows} "
+        "group by 1 having count(*) > 1"
     )
-    several = connection.execute("select count(*) from digests_twice").fetchall()[0][0]
-    is_twice = f"{digest} in (select digest from digests_twice)" if several else "false"
+    several = connection.execute("select count(*) from repeated").fetchall()[0][0]
+    is_repeated = f"hash({keys}) in (select digest from repeated)" if several else "false"
     connection.execute(
-        f"create or replace temp table ledger_sums as select {keys}, min(line) as first, "
+        f"create temp table ledger_sums as select {keys}, min(line) as first, "
         "count(*) as rows, exact_sum(amount) as amount, list(line order by line) as lines, "
+        "list(file order by line) as files, list(amount order by line) as amounts, "
         "min(decimals) as decimals, bool_and(is_number) as is_number "
-        f"from ledger_named where {is_twice} group by {keys}"
+        f"from {rows} where {is_repeated} group by {keys}"
     )
     connection.execute(
-        f"create or replace temp view ledger_side as select {keys}, 1 as rows, line, amount "
-        f"from ledger_named where not {is_twice} "
+        f"create temp view ledger_side as select {keys}, 1 as rows, line, amount "
+        f"from {rows} where not {is_repeated} "
         f"union all select {keys}, rows, first as line, amount from ledger_sums"
     )
-
-
-def _rejections(
-    ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolution]]
-) -> Iterator[tuple[tuple[str, ...], RejectedRow]]:
-    for row in ledger.rejected:
-        if row.names:
-            written = {name: _written_name(ledger, row, name) for name in ledger.fields}
-            key = tuple(
-                _key(text, resolved[name].get(text, Resolution(text, "as written")))
-                for name, text in written.items()
-            )
-            yield key, row
 
 
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
