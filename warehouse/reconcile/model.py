@@ -450,7 +450,7 @@ class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
 
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one run: what `status`, `history` and `verify` read.
 
     `uncovered` counts the positions of the book that no ledger covers; older runs did not keep it.
@@ -508,10 +508,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence.get(SETTINGS_DIGEST, "")
 
     @property
-    def unread(self) -> list[Unused]:
-        """What of the inbox was not used and nobody decided about."""
+    def unread(self) -> list[str]:
+        """Unused parts of the inbox that nobody has decided about, each with the reason."""
         unused = self.coverage.unused if self.coverage else ()
-        return [item for item in unused if item.severity == "high"]
+        return [f"{item.name}: {item.reason}" for item in unused if item.severity == "high"]
 
     @property
     def exit_code(self) -> int:
@@ -522,6 +522,22 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
         is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
         return OPEN_BREAKS if is_open else TIED
+
+    @property
+    def words(self) -> str:
+        """The result in one paragraph."""
+        equal = self.counts[Result.MATCHED.value] + self.counts[Result.MATCHED_ZERO.value]
+        settled = (
+            (self.counts[Result.TOLERANCE.value], "within tolerance"),
+            (self.counts[Result.PRECISION.value], "within the ledger's precision"),
+        )
+        parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
+        level, unused = (self.coverage.level, self.coverage.in_all) if self.coverage else ("", "")
+        return (
+            f"{self.day}: {self.extent} {per_words(level)}; {', '.join(parts)}, "
+            f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
+            f"{count_of(self.rejected, 'row')} rejected; not used: {unused or 'nothing'}."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -534,7 +550,7 @@ class History:
     """
 
     day: date
-    prior: RunResult | None
+    prior: Run | None
     comments: State
     may_open: Callable[[str], bool]
     latest_occurrences: Callable[[Collection[str]], Mapping[str, tuple[int, str]]]
@@ -955,14 +971,14 @@ def to_json(record: msgspec.Struct) -> dict[str, Any]:
     return content
 
 
-def pending_breaks(result: RunResult | None) -> dict[str, Break]:
+def pending_breaks(result: Run | None) -> dict[str, Break]:
     """Return the breaks of a result by their id, with those that it could not compare."""
     return breaks_by_id(result) | {
         break_.id: break_ for break_ in (result.not_compared if result else ())
     }
 
 
-def breaks_by_id(result: RunResult | None) -> dict[str, Break]:
+def breaks_by_id(result: Run | None) -> dict[str, Break]:
     """Return the breaks of a result by their id."""
     return {break_.id: break_ for break_ in (result.breaks if result else ())}
 

@@ -25,7 +25,7 @@ from warehouse.reconcile.close.close import (
 )
 from warehouse.reconcile.close.pack import PackCheck
 from warehouse.reconcile.close.verify import verify_pack
-from warehouse.reconcile.model import RunResult, to_json
+from warehouse.reconcile.model import Run, to_json
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
@@ -508,7 +508,9 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     """What `status` and `verify` say of a closed month is what its file is now."""
     summary = closed(desk)
     root = desk.folder.root
-    assert service.status(root).closing == summary.closing.words
+    closing = service.status(root).closing
+    assert closing is not None
+    assert closing.words == summary.closing.words
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
     (damage,) = damaged_packs(root)
@@ -530,7 +532,7 @@ def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
     assert left == {source.sha256 for source in result(desk, date(2026, 12, 1)).sources}
 
 
-def result(desk: Desk, day: date) -> RunResult:
+def result(desk: Desk, day: date) -> Run:
     """The newest result of a day."""
     found = desk.folder.result(day)
     assert found is not None

@@ -9,12 +9,11 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import HEAD, NOW, Desk
+from tests.support.reconciliation_home import HEAD, NOW, Desk, DeskRun
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.record import views
 from warehouse.reconcile.record.archive import archived_path
-from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.terms import NotClosed, NotReconciled
 
 DAY, ACCEPTED = date(2026, 11, 20), "Explained - accepted"
@@ -67,7 +66,7 @@ def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
     assert any("ada is no reviewer" in notice.words for notice in again.notices)
 
 
-def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: str) -> RunSummary:
+def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: str) -> DeskRun:
     """The run after a person wrote beside the break, or beside roles, and saved the workbook."""
     book = desk.folder.day_files(DAY).workbook
     (break_,) = desk.breaks()
@@ -82,9 +81,9 @@ def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: st
     return run_by(desk, "ada")
 
 
-def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") -> RunSummary:
+def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") -> DeskRun:
     """A run by somebody, perhaps of a closed day."""
-    return service.run(
+    ran = service.run(
         desk.layout.database,
         desk.folder.root,
         as_of=as_of,
@@ -94,9 +93,10 @@ def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") ->
         by=who,
         restate=why,
     )
+    return DeskRun.of(ran)
 
 
-def told(ran: RunSummary) -> str:
+def told(ran: DeskRun) -> str:
     """The words of the notices that are high."""
     return "; ".join(notice.words for notice in ran.notices if notice.severity == "high")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
-from warehouse.reconcile.model import ClosedDay, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import ClosedDay, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.signatures import valid
 from warehouse.reconcile.settings.config import CloseSettings
@@ -78,7 +78,7 @@ class MonthDay:
 
     day: date
     snapshot_id: str
-    result: RunResult | None
+    result: Run | None
     signatures: Mapping[str, Signature]
 
     @property
@@ -110,7 +110,7 @@ class Month:
         return self.first <= day <= self.through
 
     @property
-    def results(self) -> list[RunResult]:
+    def results(self) -> list[Run]:
         """The results that count, the oldest first."""
         return [day.result for day in self.days if day.result is not None]
 

@@ -26,7 +26,7 @@ from warehouse.reconcile.model import (
     AGE_BANDS,
     TITLES,
     Break,
-    RunResult,
+    Run,
     State,
     StatusDecision,
     count_ages,
@@ -396,7 +396,7 @@ def index_page(record: Record, month: Month, facts: PackFacts, here: frozenset[s
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
     """Return the breaks that were accepted on any day of a month, those of its last day first."""
-    found: dict[tuple[str, str], list[tuple[RunResult, Break]]] = {}
+    found: dict[tuple[str, str], list[tuple[Run, Break]]] = {}
     for result in month.results:
         for break_ in (*result.breaks, *result.not_compared):
             if not break_.is_open:

@@ -26,7 +26,7 @@ from warehouse.reconcile.close.pack import (
     unpack,
 )
 from warehouse.reconcile.match import compare
-from warehouse.reconcile.model import RunResult
+from warehouse.reconcile.model import Run
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import write
@@ -151,7 +151,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
     )
 
 
-def _digest(path: Path, result: RunResult) -> tuple[str, int]:
+def _digest(path: Path, result: Run) -> tuple[str, int]:
     table = write.read_positions(path, result.run_id, result.fields)
     table = table.rename_columns(
         [

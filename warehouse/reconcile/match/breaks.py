@@ -51,7 +51,7 @@ from warehouse.reconcile.model import (
     Outcome,
     RejectedRow,
     Result,
-    RunResult,
+    Run,
     StatusDecision,
     alias_line,
     pending_breaks,
@@ -196,7 +196,7 @@ _SOURCES, _UNREAD = 5, 3  # rows that a break names, and amounts that its note l
 
 
 def earlier_breaks(
-    prior: RunResult | None, before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
+    prior: Run | None, before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
 ) -> tuple[dict[str, Break], list[Notice]]:
     """Return the breaks of before by the ids of now, also where their level has changed.
 
@@ -449,9 +449,7 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
         )
 
 
-def _breaks_out_of_scope(
-    prior: RunResult | None, ids: Container[str], scope: Scope
-) -> Iterator[Break]:
+def _breaks_out_of_scope(prior: Run | None, ids: Container[str], scope: Scope) -> Iterator[Break]:
     """Yield the breaks of before that no ledger of this run says anything about."""
     if prior is not None and not scope.is_whole:
         for id_, break_ in pending_breaks(prior).items():
@@ -460,7 +458,7 @@ def _breaks_out_of_scope(
 
 
 def _follow(
-    source: OpenBook, matches: _Matches, prior: RunResult | None, keys: Mapping[str, Key]
+    source: OpenBook, matches: _Matches, prior: Run | None, keys: Mapping[str, Key]
 ) -> _Followed:
     """Find the breaks of the run before among those of now, whose keys are given by id."""
     ledger, fields = matches.ledger, matches.ledger.fields

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from warehouse.reconcile.model import Annotation, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import tables
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import make_directory, read_json
@@ -99,7 +99,7 @@ def _import_runs(root: Path, connection: sqlite3.Connection) -> None:
     for day in days:
         newest: int | None = None
         for day_no, path in enumerate(_numbered_files(day), 1):
-            result = with_present_ages(_read(path, RunResult))
+            result = with_present_ages(_read(path, Run))
             newest = tables.insert_run(connection, result, no=None, day_no=day_no, prior=prior)
             _carry(connection, newest, _read(path, _Occurrences).episodes)
         prior = newest or prior
@@ -122,7 +122,7 @@ def _carry(connection: sqlite3.Connection, no: int, episodes: dict[str, tuple[in
     tables.insert(connection, "carried", rows)
 
 
-def with_present_ages(result: RunResult) -> RunResult:
+def with_present_ages(result: Run) -> Run:
     """Return a result whose ages count from the first day of the present occurrence.
 
     Older results counted them from the first day of the first occurrence.

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from warehouse.reconcile.model import Annotation, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import migrate, tables
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import FILE_MODE, make_directory
@@ -260,28 +260,28 @@ class Record:
         """Return whether no later day has a result."""
         return all(day >= stored for stored in self.days())
 
-    def runs_of(self, day: date) -> list[RunResult]:
+    def runs_of(self, day: date) -> list[Run]:
         """Return all results of a day, the oldest first."""
         sql = "select * from runs where day = ? order by day_no"
         return [self._run(row) for row in self.select(sql, day.isoformat())]
 
-    def result(self, day: date) -> RunResult | None:
+    def result(self, day: date) -> Run | None:
         """Return the newest result of a day."""
         return self._first("where day = ? order by day_no desc", day.isoformat())
 
-    def result_of(self, run_id: str) -> RunResult | None:
+    def result_of(self, run_id: str) -> Run | None:
         """Return the result of a run, as it was stored last."""
         return self._first("where run_id = ? order by day desc, day_no desc", run_id)
 
-    def result_before(self, day: date) -> RunResult | None:
+    def result_before(self, day: date) -> Run | None:
         """Return the newest result of the last day before a day."""
         return self._first("where day < ? order by day desc, day_no desc", day.isoformat())
 
-    def _first(self, condition: str, value: str) -> RunResult | None:
+    def _first(self, condition: str, value: str) -> Run | None:
         rows = self.select(f"select * from runs {condition} limit 1", value)  # noqa: S608 - above
         return self._run(rows[0]) if rows else None
 
-    def _run(self, row: tables.Row) -> RunResult:
+    def _run(self, row: tables.Row) -> Run:
         return self.read_once(
             ("run", row["no"]), lambda connection: tables.read_run(connection, row)
         )
@@ -293,7 +293,7 @@ class Record:
             rows = tables.select(connection, sql, before.isoformat())
             return tables.latest_occurrences(connection, rows[0]["no"], ids) if rows else {}
 
-    def add_result(self, result: RunResult) -> RunResult:
+    def add_result(self, result: Run) -> Run:
         """Store the result of a run and return it.
 
         If the newest result of its day has the same run ID, it is the same result, computed once

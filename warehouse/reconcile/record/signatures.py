@@ -7,7 +7,7 @@ from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
     Break,
     Notice,
-    RunResult,
+    Run,
     Signature,
     Tie,
     WorkbookEdits,
@@ -39,7 +39,7 @@ def valid(record: Record, digest: str) -> dict[str, Signature]:
     }
 
 
-def sign(record: Record, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
+def sign(record: Record, result: Run, signing: Signing, settings: CloseSettings) -> Signature:
     """Sign a result.
 
     Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
@@ -88,7 +88,7 @@ def sign(record: Record, result: RunResult, signing: Signing, settings: CloseSet
     return signature
 
 
-def _require_other_people(record: Record, result: RunResult, signing: Signing, who: str) -> None:
+def _require_other_people(record: Record, result: Run, signing: Signing, who: str) -> None:
     """Raise `NotReconciled` if one person would sign, or enter, the signatures of two roles."""
     if signing.source and signing.entered_by == signing.source:
         raise NotReconciled(
@@ -109,7 +109,7 @@ def _require_other_people(record: Record, result: RunResult, signing: Signing, w
 
 
 def why_not_accept(
-    record: Record, workbook: WorkbookEdits, result: RunResult | None, settings: CloseSettings
+    record: Record, workbook: WorkbookEdits, result: Run | None, settings: CloseSettings
 ) -> str:
     """Return why whoever saved a workbook may not accept its breaks; nothing if they may.
 
@@ -175,7 +175,7 @@ def why_void(
     return f"sign-off void: {last.who} {run}, and since then {changes}"
 
 
-def _count_changes(then: RunResult | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
+def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
     """Say how many breaks and totals of assets differ between two results of a day."""
     if then is None:
         return "the result is another one"

@@ -23,7 +23,7 @@ from warehouse.reconcile.model import (
     Closing,
     Notice,
     Restatement,
-    RunResult,
+    Run,
     Signature,
 )
 from warehouse.reconcile.terms import FIELDS
@@ -108,7 +108,7 @@ def _fields(row: Row, names: Mapping[str, str], left: Collection[str] = ()) -> R
 
 def insert_run(
     connection: sqlite3.Connection,
-    run: RunResult,
+    run: Run,
     *,
     no: int | None,
     day_no: int,
@@ -142,7 +142,7 @@ def insert_run(
     return no
 
 
-def _run_row(run: RunResult) -> Row:
+def _run_row(run: Run) -> Row:
     return {
         "day": run.day.isoformat(),
         "run_id": run.run_id,
@@ -197,7 +197,7 @@ def break_of(row: Row) -> Row:
     return fields | {"key": key, "names": msgspec.json.decode(row["names"])}
 
 
-def read_run(connection: sqlite3.Connection, row: Row) -> RunResult:
+def read_run(connection: sqlite3.Connection, row: Row) -> Run:
     """Return the run of a row of `runs`."""
     no = row["no"]
     breaks: dict[str, list[Row]] = defaultdict(list)
@@ -223,7 +223,7 @@ def read_run(connection: sqlite3.Connection, row: Row) -> RunResult:
         "notices": [_fields(notice, _OF_NOTICE, place) for notice in notices],
         "sources": [_source(source) for source in sources],
     }
-    return msgspec.convert(fields | msgspec.json.decode(row["shown"]), RunResult)
+    return msgspec.convert(fields | msgspec.json.decode(row["shown"]), Run)
 
 
 def _source(row: Row) -> Row:

@@ -26,7 +26,7 @@ from warehouse.reconcile.model import (
     Break,
     Notice,
     Result,
-    RunResult,
+    Run,
     Signature,
     Tie,
     WorkbookEdits,
@@ -693,7 +693,7 @@ def _lists_odd(page: SheetTable, read: TableRows) -> bool:
 
 
 def stored_table(
-    record: Record, page: SheetTable, read: TableRows, result: RunResult, wording: int
+    record: Record, page: SheetTable, read: TableRows, result: Run, wording: int
 ) -> pa.Table:
     """Return what the table must hold; raise `NotReconciled` where that is not known."""
     if page.sheet == BREAKS:
@@ -717,9 +717,7 @@ def stored_table(
     return table.set_column(place, "Result", pa.array(words, pa.string()).take(shown.indices))
 
 
-def texts_of_positions(
-    record: Record, page: SheetTable, result: RunResult, wording: int
-) -> set[str]:
+def texts_of_positions(record: Record, page: SheetTable, result: Run, wording: int) -> set[str]:
     """Return every text of the sheets of all positions, besides lookup keys and break IDs.
 
     Raise `NotReconciled` if they are not known.
@@ -913,7 +911,7 @@ def _stray_beside_positions(
 
 
 def _compare_workbook(
-    record: Record, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
+    record: Record, file: Path, content: bytes, result: Run, edits: WorkbookEdits
 ) -> VerifyResult:
     """Hold every table of a workbook against the stored result, and every cell that was written.
 

@@ -22,7 +22,7 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.origins import key_of_names, lookup_key
 from warehouse.reconcile.book import columns, copy_table, display_names, in_name_cell
-from warehouse.reconcile.model import Result, RunResult
+from warehouse.reconcile.model import Result, Run
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, WITH_IDS, NotReconciled
 from warehouse.reconcile.workbook import imprint, summary
@@ -283,7 +283,7 @@ def _values(
     return values
 
 
-def write_files(record: Record, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
+def write_files(record: Record, content: WorkbookContent, result: Run) -> tuple[Path, ...]:
     """Write the workbook, and for machines the breaks and every key."""
     files = record.day_files(content.day)
     write(replace(content, written=result.written), files.workbook)
