@@ -281,7 +281,7 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
     lines: list[dict[str, Any]] = []
     for row in rows:
         day = row.pop("day")
-        break_ = msgspec.convert(tables.break_of(row), Break)
+        break_ = msgspec.convert(tables.break_fields(row), Break)
         lines.append({"at": day, "kind": "break", **to_json(break_)})
     days = {line["at"] for line in lines}
     lines += entries_about(record, break_id)
