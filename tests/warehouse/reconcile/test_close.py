@@ -108,7 +108,7 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
     assert check.compared[1:] == [
         "3 results with the digest of their 6 positions",
         "3 workbooks with every cell that nightbook wrote",
-        "2 signatures with the result it is of",
+        "2 signatures with the signed result",
         "2 ledgers and 1 recon.toml by digest",
         "audit_trail.csv and index.html",
     ]
@@ -247,8 +247,8 @@ def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
 def rewritten(file: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
     """A pack with something changed; an honest looking one has a manifest that agrees."""
     with zipfile.ZipFile(file) as names:
-        contents = {name: names.read(name) for name in names.namelist()}
-    manifest = pack.read_manifest(contents.pop(pack.MANIFEST))
+        contents = {name: names.read(name) for name in names.namelist() if name != pack.MANIFEST}
+        manifest = pack.read_manifest(names)
     change(contents)
     if honest:
         facts = pack.read_facts(contents[pack.FACTS])
@@ -292,12 +292,12 @@ def _ledger(contents: dict[str, bytes]) -> None:
     ("change", "words"),
     some_daily(
         [
-            (_replace(".html", b"grace", b"edith"), "index.html does not say"),
-            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
-            (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
+            (_replace(".html", b"grace", b"edith"), "index.html differs from"),
+            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv differs from"),
+            (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "differs from"),
             (_replace(".jsonl", b'"difference": "1"', b'"difference": "2"'), "difference was"),
             (_swap, "is of run"),
-            (_ledger, "is not what its name says"),
+            (_ledger, "is not the file that its name promises"),
         ],
         3,
     ),
@@ -317,7 +317,10 @@ def test_a_change_is_found_though_the_manifest_agrees(
     [
         (_replace(".html", b"grace", b"edith"), "index.html is not as it was written"),
         (_drop("recon_2026-11-21.xlsx"), "recon_2026-11-21.xlsx is missing"),
-        (lambda contents: contents.update({"days/x.txt": b"new"}), "days/x.txt is in no manifest"),
+        (
+            lambda contents: contents.update({"days/x.txt": b"new"}),
+            "days/x.txt is not in the manifest",
+        ),
     ],
 )
 def test_a_pack_with_another_file_is_not_whole(
@@ -364,7 +367,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
     _bare_pack(tmp_path / "after.zip", through=date(9999, 12, 31))
     _bare_pack(tmp_path / "empty.zip")
     for file in sorted(tmp_path.glob("*.zip")):
-        with pytest.raises(NotReconciled, match="is no pack of a month"):
+        with pytest.raises(NotReconciled, match="is not a pack of a month"):
             verify_pack(file, "0.0.0")
 
 
