@@ -200,10 +200,16 @@ def sign(
     """
     record = Record(folder)
     settings = read_config(record.config).close
-    signing = signatures.Signing(
-        role=role, who=who, comment=comment, at=now, entered_by=entered_by or who
+    return signatures.sign(
+        record,
+        _run_of_day(record, day),
+        settings,
+        role=role,
+        who=who,
+        comment=comment,
+        at=now,
+        entered_by=entered_by or who,
     )
-    return signatures.sign(record, _run_of_day(record, day), signing, settings)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:

@@ -193,7 +193,7 @@ def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["8 places", "0 digits", "8 decimals, up", "decimals"])
 def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
     """The complaint says what may stand there."""
-    with pytest.raises(ValueError, match='expected a text like "8 decimals"'):
+    with pytest.raises(ValueError, match='expected a string like "8 decimals"'):
         _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')
 
 
