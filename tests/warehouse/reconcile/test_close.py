@@ -21,6 +21,7 @@ from warehouse.reconcile.close.close import (
     CloseSummary,
     close,
     damaged_packs,
+    find_damage,
     remove_archived_ledgers,
 )
 from warehouse.reconcile.close.pack import PackCheck
@@ -520,6 +521,20 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     assert "its pack 2026-11.zip is not as it was written" in damage.what
     with pytest.raises(NotClosed, match="Restore"):
         closed(desk)
+
+
+def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
+    """An intact record has no damage. A changed page and a file that is not SQLite are reported."""
+    closed(desk)
+    root, database = desk.folder.root, desk.folder.database
+    assert find_damage(root) == []
+    content = database.read_bytes()
+    half = len(content) // 2
+    for changed in (content[:half] + bytes(4096) + content[half + 4096 :], b"not SQLite" * 1000):
+        database.write_bytes(changed)
+        (damage,) = find_damage(root)
+        assert (damage.file, damage.remedy) == (database, f"restore {root} from the backup")
+        assert damage.what.startswith("record.db ")
 
 
 def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:

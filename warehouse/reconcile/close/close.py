@@ -51,9 +51,10 @@ def pack_problem(record: Record, closing: Closing) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PackDamage:
-    """A damaged or missing file of the reconciliation, and the remedy."""
+class RecordDamage:
+    """A damage of the record or of a pack: the file or folder, the problem and the remedy."""
 
+    file: Path
     what: str
     remedy: str
 
@@ -61,15 +62,24 @@ class PackDamage:
         return f"{self.what}; {self.remedy}"
 
 
-def damaged_packs(folder: Path) -> list[PackDamage]:
+def damaged_packs(folder: Path) -> list[RecordDamage]:
     """Return the damages of the packs of closed months."""
     record = Record(folder)
-    remedy = f"restore {packs(record)} from the backup"
+    place = packs(record)
+    remedy = f"restore {place} from the backup"
     return [
-        PackDamage(f"{item.month}, version {item.version}: {problem}", remedy)
+        RecordDamage(place, f"{item.month}, version {item.version}: {problem}", remedy)
         for item in record.closings
         if (problem := pack_problem(record, item))
     ]
+
+
+def find_damage(folder: Path) -> list[RecordDamage]:
+    """Check the integrity of the record, and the digests of all packs if it is intact."""
+    record = Record(folder)
+    if problem := record.problem():
+        return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
+    return damaged_packs(folder)
 
 
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:

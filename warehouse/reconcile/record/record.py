@@ -354,13 +354,19 @@ class Record:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 
     def problem(self) -> str:
-        """Return why the database is damaged, or an empty string if it is intact."""
+        """Return why the database is damaged, or an empty string if it is intact.
+
+        Raises `NotReconciled` if it cannot be checked: it is locked, or of a newer nightbook.
+        """
         try:
             rows = self.select("pragma integrity_check")
         except NotReconciled as error:
-            return str(error)
+            cause = error.__cause__
+            if cause is None or isinstance(cause, sqlite3.OperationalError):
+                raise
+            return f"{self.database.name} cannot be read ({cause})"
         found = "; ".join(str(row["integrity_check"]) for row in rows[:3])
-        return "" if found == "ok" else f"{self.database} is damaged: {found}"
+        return "" if found == "ok" else f"{self.database.name} is damaged: {found}"
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
