@@ -82,7 +82,7 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
     """Return the value of every field of every break, at a revision or now.
 
     Entries of the engine about a day that it replaced later do not count. `without` leaves out all
-    entries of the engine about that day, because a run of that day decides them anew.
+    entries of the engine about that day, because a run of that day makes them.
     """
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
@@ -379,6 +379,6 @@ def _restorations(
                 field=field,
                 value=now.of(id_, field),
                 is_restored=True,
-                note="taken back: the day was run again",
+                note="withdrawn: the day was run again",
                 accepted=now.decision(id_).accepted,
             )
