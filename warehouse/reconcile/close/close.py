@@ -145,7 +145,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     basis = closing_basis(record, month)
     if month.closing is not None and month.closing.basis == basis:
         return _existing_version(record, month.closing)
-    _require_settled(record, month, settings)
+    _check_demands(record, month, settings)
     facts = _facts(record, month, inputs)
     path = packs(record) / pack.pack_name(month.name, facts.version)
     page = pack.index_page(record, month, facts, _archived_ledgers(record, month))
@@ -249,7 +249,7 @@ def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
                 yield unshown_words(workbook, signature)
 
 
-def _require_settled(record: Record, month: Month, settings: CloseSettings) -> None:
+def _check_demands(record: Record, month: Month, settings: CloseSettings) -> None:
     """Raise `NotClosed` if a demand of recon.toml is not met, or a workbook was changed."""
     if problems := list(_unmet_demands(month, settings)):
         raise NotClosed(

@@ -71,7 +71,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     _import_runs(root / "results", connection)
     for folder, kind in _NUMBERED_FOLDERS.items():
         for path in _numbered_files(root / folder):
-            tables.insert_numbered(connection, _read(path, kind))
+            tables.insert_record(connection, _read(path, kind))
     lessons = _optional(root / "mappings.json", dict[str, dict[str, str]], {})
     tables.insert(connection, "lessons", tables.lesson_rows(lessons))
     days = _optional(root / "read.json", dict[str, str], {})

@@ -47,7 +47,7 @@ class RecordTable(Generic[tables.Numbered]):
 
     def __iter__(self) -> Iterator[tables.Numbered]:
         def read(connection: sqlite3.Connection) -> list[tables.Numbered]:
-            return tables.read_numbered(connection, self._kind)
+            return tables.read_records(connection, self._kind)
 
         return iter(self._record.read_once(self._kind, read))
 
@@ -57,7 +57,7 @@ class RecordTable(Generic[tables.Numbered]):
             table = tables.NUMBERED_TABLES[self._kind]
             numbers = f"select coalesce(max(no), 0) + 1 from {table}"  # noqa: S608 - our own name
             [(no,)] = connection.execute(numbers).fetchall()
-            tables.insert_numbered(connection, replace(item, no=no))
+            tables.insert_record(connection, replace(item, no=no))
             self._record.forget(self._kind)
 
 

@@ -201,7 +201,7 @@ def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
             yield {"fingerprint": fingerprint, "name": name, "value": value}
 
 
-def insert_numbered(connection: sqlite3.Connection, record: NumberedRecord) -> None:
+def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> None:
     """Store a record that has its number already, and its parts."""
     parts = ("entries", "notices", "replaces", "days")
     table, no = NUMBERED_TABLES[type(record)], record.no
@@ -223,7 +223,7 @@ def insert_numbered(connection: sqlite3.Connection, record: NumberedRecord) -> N
         insert(connection, "notices", placed)
 
 
-def read_numbered(connection: sqlite3.Connection, kind: type[Numbered]) -> list[Numbered]:
+def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[Numbered]:
     """Return all records of a kind, the oldest first."""
     rows = select(connection, f"select * from {NUMBERED_TABLES[kind]} order by no")
     if kind is Closing:

@@ -104,9 +104,9 @@ def ops_rows(record: Record) -> Rows:
         return {
             "reconciliations": [_reconciliation(row) for row in record.select(_RECONCILIATIONS)],
             "breaks": [_break(row) for row in record.select(_BREAKS)],
-            "annotations": [_typed(row) for row in record.select(_ANNOTATIONS)],
+            "annotations": [_with_dates(row) for row in record.select(_ANNOTATIONS)],
             "signoffs": [
-                _typed(row) | {"is_valid": bool(row["is_valid"])}
+                _with_dates(row) | {"is_valid": bool(row["is_valid"])}
                 for row in record.select(_SIGNATURES)
             ],
         }
@@ -120,7 +120,7 @@ def ops_rows(record: Record) -> Rows:
         ) from error
 
 
-def _typed(row: Row) -> Row:
+def _with_dates(row: Row) -> Row:
     """Return a row with dates and times instead of their texts."""
     dates = {name: date.fromisoformat(row[name]) for name in _DATES if name in row}
     return row | dates | {name: datetime.fromisoformat(row[name]) for name in _TIMES if name in row}
@@ -129,12 +129,12 @@ def _typed(row: Row) -> Row:
 def _reconciliation(row: Row) -> Row:
     fields, shown = (msgspec.json.decode(row.pop(name)) for name in ("fields", "shown"))
     level = shown["coverage"]["level"] if shown["coverage"] else ", ".join(fields)
-    return _typed(row) | {"level": level, "positions_compared": sum(shown["counts"].values())}
+    return _with_dates(row) | {"level": level, "positions_compared": sum(shown["counts"].values())}
 
 
 def _break(row: Row) -> Row:
     asset = row["asset_id"]
-    return _typed(row) | {
+    return _with_dates(row) | {
         "asset_id": asset.removesuffix(CUSTOM),
         "is_custom_asset": asset.endswith(CUSTOM),
         "difference": fit_decimal(exact(row["difference_text"])),

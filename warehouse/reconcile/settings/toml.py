@@ -106,7 +106,7 @@ class TomlTable:
         place = f"{self.place} {name}" if self.place else name
         self.complaints.append(f"{place} is {self.values[name]!r}, expected {expected}")
 
-    def _checked(
+    def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
     ) -> Any:
         """Return the value of a setting, or the default if it is absent or invalid."""
@@ -122,7 +122,7 @@ class TomlTable:
             return isinstance(value, str) and (not allowed or value in allowed)
 
         expected = " or ".join(f'"{word}"' for word in allowed) or "a string"
-        return str(self._checked(name, default, is_valid, expected))
+        return str(self._validate(name, default, is_valid, expected))
 
     def texts(self, name: str, *, allowed: tuple[str, ...] = ()) -> tuple[str, ...] | None:
         """Return a string or a list of strings as a tuple, or None if the setting is absent."""
@@ -134,7 +134,7 @@ class TomlTable:
             )
 
         expected = f"a list of {', '.join(allowed) or 'strings'}"
-        value = self._checked(name, None, is_valid, expected)
+        value = self._validate(name, None, is_valid, expected)
         if value is None:
             return None
         return (value,) if isinstance(value, str) else tuple(value)
@@ -142,7 +142,7 @@ class TomlTable:
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return true or false."""
         expected = "true or false"
-        return bool(self._checked(name, default, lambda value: isinstance(value, bool), expected))
+        return bool(self._validate(name, default, lambda value: isinstance(value, bool), expected))
 
     def count(self, name: str, default: int) -> int:
         """Return a whole number that is not negative."""
@@ -150,7 +150,7 @@ class TomlTable:
         def is_valid(value: object) -> bool:
             return type(value) is int and value >= 0
 
-        return int(self._checked(name, default, is_valid, "a whole number"))
+        return int(self._validate(name, default, is_valid, "a whole number"))
 
     def counts(self, name: str) -> tuple[int, ...]:
         """Return a list of growing positive whole numbers, or an empty one if it is absent."""
@@ -159,7 +159,7 @@ class TomlTable:
             is_list = isinstance(value, list) and all(type(item) is int for item in value)
             return is_list and value == sorted({item for item in value if item > 0})
 
-        return tuple(self._checked(name, [], is_valid, "a list of whole numbers that grow"))
+        return tuple(self._validate(name, [], is_valid, "a list of whole numbers that grow"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a number that is not negative. It is a string, because TOML numbers are floats."""
@@ -171,5 +171,5 @@ class TomlTable:
                 return is_usable and amount >= 0
             return False
 
-        value = self._checked(name, default, is_valid, 'a string like "0.01"')
+        value = self._validate(name, default, is_valid, 'a string like "0.01"')
         return exact(value) if isinstance(value, str) else default
