@@ -19,7 +19,7 @@ from warehouse.reconcile.close.close import CloseInputs, damaged_packs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.verify import is_pack, verify_pack
 from warehouse.reconcile.model import Break, Notice, Result, to_json
-from warehouse.reconcile.preview import look_at, preview_lines, settle
+from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
@@ -54,7 +54,7 @@ def init(nightbook: Nightbook) -> int:
 
 def preview(nightbook: Nightbook, *, file: str) -> int:
     """Print what would be read of a ledger, and the lines that settle what is asked."""
-    seen = look_at(nightbook.layout.database, _folder(nightbook), Path(file))
+    seen = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
     for line in preview_lines(seen):
         print(printable(line))
     return Ambiguous.exit_code if seen.question else 0
@@ -64,7 +64,7 @@ def setup(nightbook: Nightbook, *, file: str) -> int:
     """Ask what is not known of a ledger and write the answers into recon.toml."""
     folder = _folder(nightbook)
     while True:
-        seen = look_at(nightbook.layout.database, folder, Path(file))
+        seen = service.preview(nightbook.layout.database, folder, Path(file))
         if not seen.question:
             break
         print(printable_lines(seen.question))
@@ -73,7 +73,7 @@ def setup(nightbook: Nightbook, *, file: str) -> int:
             print("Nothing more was written. What is still asked stands above.")
             return Ambiguous.exit_code
         with writing(nightbook, "settling"):
-            settle(folder, answer)
+            service.settle(folder, answer)
         print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
     for line in preview_lines(seen):
         print(printable(line))
@@ -127,41 +127,43 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
 
 def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int:
     """Print the newest result and its breaks; exit code 3 while breaks are open."""
-    standing = service.status(_folder(nightbook), day=as_of)
+    status_of_run = service.status(_folder(nightbook), day=as_of)
+    result = status_of_run.run
     damage = damaged_packs(_folder(nightbook))
     if form:
         facts = [
             to_json(break_)
-            | {"day": standing.day, "break_id": break_.id, "names": break_.ordered_names}
-            for break_ in standing.breaks
+            | {"day": result.day, "break_id": break_.id, "names": break_.ordered_names}
+            for break_ in result.breaks
         ]
         print_rows(form, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts])
     else:
-        _print_standing(standing)
+        _print_status(status_of_run)
     for pack in damage:
         where = sys.stderr if form else sys.stdout
         print(f"{mark(is_well=False, stream=where)} {printable(str(pack))}", file=where)
-    return 1 if damage else standing.exit_code
+    return 1 if damage else result.exit_code
 
 
-def _print_standing(standing: service.Standing) -> None:
+def _print_status(status_of_run: service.RunStatus) -> None:
+    result, closing = status_of_run.run, status_of_run.closing
     counts = ", ".join(
-        f"{number:,} {result.words}"
-        for result in Result
-        if (number := standing.counts.get(result.value, 0))
+        f"{number:,} {kind.words}"
+        for kind in Result
+        if (number := result.counts.get(kind.value, 0))
     )
-    rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
-    print(f"{standing.day}: {standing.extent}: {counts or 'nothing'}{rejected}")
-    if standing.coverage:
-        print(printable(f"  {standing.coverage}"))
-    _print_list(list(standing.unread), "file")
-    _print_list([_break(break_) for break_ in standing.breaks], "break")
-    for signature in standing.signatures:
+    rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
+    print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
+    if result.coverage:
+        print(printable(f"  {result.coverage.words}"))
+    _print_list(result.unread, "file")
+    _print_list([_break(break_) for break_ in result.breaks], "break")
+    for signature in status_of_run.signatures:
         print(printable(f"  {signature.words}"))
-    if standing.void:
-        print(f"  {printable(standing.void)}")
-    if standing.closing:
-        print(printable(f"  {standing.closing}"))
+    if status_of_run.void:
+        print(f"  {printable(status_of_run.void)}")
+    if closing:
+        print(printable(f"  {closing.words}"))
 
 
 def _notice(notice: Notice) -> str:

@@ -19,7 +19,7 @@ from pipelines.shelf.object_store import open_store
 from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
 from warehouse.query.printable import printable
-from warehouse.reconcile.close.close import damaged_packs
+from warehouse.reconcile.close.close import find_damage
 from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
 
@@ -34,15 +34,16 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> in
         address = require_shelf(nightbook, "verify --shelf")
         files, packs, unreadable = list(verify_shelf(open_store(address))), [], []
     else:
-        files, packs = list(verify(layout)), damaged_packs(layout.home / "reconcile")
+        files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
         unreadable = [] if files else list(_unreadable(layout))
     if form:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
             for damage in (*files, *unreadable)
         ]
-        folder = str(layout.home / "reconcile" / "packs")
-        rows += [(folder, None, pack.what, spell_for(layout, pack.remedy)) for pack in packs]
+        rows += [
+            (str(pack.file), None, pack.what, spell_for(layout, pack.remedy)) for pack in packs
+        ]
         print_rows(form, COLUMNS, rows)
         return FAILED if rows else DONE
     for damage in (*files, *packs, *unreadable):

@@ -19,7 +19,7 @@ from pipelines.landing import snapshots
 from warehouse.contract.model import count_of
 from warehouse.reconcile import service
 from warehouse.reconcile.model import TIED
-from warehouse.reconcile.run import RunSummary
+from warehouse.reconcile.run import RunFiles
 from warehouse.reconcile.terms import Ambiguous, DayClosed, Late, NotReconciled
 from warehouse.report.build import ask_all, write
 
@@ -118,7 +118,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
     return reconciliation
 
 
-def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunSummary:
+def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
     layout = nightbook.layout
     summary = service.run(
         layout.database,

@@ -18,6 +18,8 @@ from pipelines.landing import night_folders
 from pipelines.maintenance import verify
 from pipelines.shelf.shelf_list import without_bodies
 from warehouse.contract.model import and_more
+from warehouse.reconcile.record.record import Record
+from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import (
     FILE_MODE,
@@ -129,6 +131,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     """
     # It is read back before it takes the place of an older one.
     try:
+        _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
         if not is_firm(layout.home):  # the nights of a firm are in the homes of its organisations
             _require_nights(layout)
@@ -148,6 +151,15 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
             "See that every file of the home can be read, and that there is room for it.",
         ) from None
     return BackupSummary(len(digests), size)
+
+
+def _open_record(layout: Layout) -> None:
+    """Open the record of the reconciliation, which migrates an older one and rolls a journal back.
+
+    A damaged record is copied as it is. `nightbook verify` reports the damage.
+    """
+    with contextlib.suppress(NotReconciled):
+        Record(layout.home / "reconcile").days()
 
 
 def _require_nights(layout: Layout) -> None:

@@ -23,8 +23,7 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.model import Break, Result
-from warehouse.reconcile.service import Standing
+from warehouse.reconcile.model import Break, Result, Run
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout
 
@@ -451,57 +450,57 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     """Yield what of the newest reconciliation a person must settle."""
     folder = layout.home / "reconcile"
     try:
-        standing = service.status(folder)
+        result = service.status(folder).run
     except NotReconciled:
         return
-    yield from _breaks(layout, standing, folder)
-    yield from _unread(layout, standing, folder)
-    if not sum(standing.counts.values()):
+    yield from _breaks(layout, result, folder)
+    yield from _unread(layout, result, folder)
+    if not sum(result.counts.values()):
         yield Alert(
-            cause=f"nothing-compared:{standing.day}",
+            cause=f"nothing-compared:{result.day}",
             title="the ledger was compared with nothing",
-            words=f"Book against ledger, {standing.day}: {standing.extent}. What its files cover "
+            words=f"Book against ledger, {result.day}: {result.extent}. What its files cover "
             "has no position in the book. Correct [file] in recon.toml, then run again.",
             see=str(folder / "recon.toml"),
             command=full_command(layout, "reconcile", "run"),
         )
-    undelivered = standing.counts.get(Result.NOT_DELIVERED.value, 0)
-    if standing.rejected or undelivered:
+    undelivered = result.counts.get(Result.NOT_DELIVERED.value, 0)
+    if result.rejected or undelivered:
         yield Alert(
-            cause=f"incomplete:{standing.day}",
+            cause=f"incomplete:{result.day}",
             title="a part of the ledger could not be compared",
-            words=f"Book against ledger, {standing.day}: rows that cannot be read: "
-            f"{standing.rejected}; keys of portfolios that the API did not deliver: "
+            words=f"Book against ledger, {result.day}: rows that cannot be read: "
+            f"{result.rejected}; keys of portfolios that the API did not deliver: "
             f"{undelivered}. The others were compared.",
-            see=str(folder / "out" / standing.day.isoformat()),
+            see=str(folder / "out" / result.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
 
 
-def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
+def _unread(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
     """Tell of files of the inbox that were not used and that nobody decided about."""
-    if standing.unread:
+    if result.unread:
         yield Alert(
-            cause=f"unread:{standing.day}",
+            cause=f"unread:{result.day}",
             title="not everything in the inbox was read",
             words="\n".join(
-                (f"Book against ledger, {standing.day}:", *first_lines(standing.unread, SHOWN))
+                (f"Book against ledger, {result.day}:", *first_lines(result.unread, SHOWN))
             ),
             see=str(folder / "inbox"),
             command=full_command(layout, "reconcile", "status"),
         )
 
 
-def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
+def _breaks(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
     """Yield open breaks: when new ones came, and once more when those of a day are old."""
     by_day: dict[str, list[Break]] = {}
-    for break_ in standing.breaks:
+    for break_ in result.breaks:
         if break_.is_open:
             by_day.setdefault(break_.first_seen.isoformat(), []).append(break_)
     if not by_day:
         return
     groups = [(max(by_day), "breaks", [break_ for day in sorted(by_day) for break_ in by_day[day]])]
-    old = (standing.day - AGED).isoformat()
+    old = (result.day - AGED).isoformat()
     groups += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= old]
     for day, kind, breaks in groups:
         since = "" if kind == "breaks" else f" since {day}"
@@ -509,8 +508,8 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
         yield Alert(
             cause=f"{kind}:{day}",
             title=f"{_count_are(len(breaks), 'break')} open{since}",
-            words="\n".join((f"Book against ledger, {standing.day}:", *first_lines(lines, SHOWN))),
-            see=str(folder / "out" / standing.day.isoformat()),
+            words="\n".join((f"Book against ledger, {result.day}:", *first_lines(lines, SHOWN))),
+            see=str(folder / "out" / result.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
 

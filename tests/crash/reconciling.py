@@ -87,9 +87,9 @@ def problems(desk: Desk, before: Seen, after: Seen, status: int) -> Iterator[str
         yield f"half stored: {seen}"
     if status == 0 and seen != after:
         yield "acknowledged, and lost"
-    if service.status(root).run_id not in {run.run_id for run in Record(root).runs_of(FIRST)} | {
-        run.run_id for run in Record(root).runs_of(SECOND)
-    }:
+    if service.status(root).run.run_id not in {
+        run.run_id for run in Record(root).runs_of(FIRST)
+    } | {run.run_id for run in Record(root).runs_of(SECOND)}:
         yield "status shows no stored run"
     run(desk)
     if Seen.of(root) != after:

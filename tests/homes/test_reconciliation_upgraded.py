@@ -13,7 +13,7 @@ from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.close.verify import verify_pack
-from warehouse.reconcile.model import RunResult
+from warehouse.reconcile.model import Run
 
 VERSION = "0.0.0"  # that of the nightbook that closed the month
 *_, LAST = DAYS
@@ -26,7 +26,7 @@ def desk(tmp_path: Path) -> Desk:
     return unpack(tmp_path)
 
 
-def result(desk: Desk, day: date) -> RunResult:
+def result(desk: Desk, day: date) -> Run:
     """The newest result of a day."""
     found = desk.folder.result(day)
     assert found is not None

@@ -167,14 +167,14 @@ def reconcile(home: Path) -> dict[str, Any]:
     ran = service.run(
         Layout(home).database, folder, program_version="0.0.0", now=NOW, pause=lambda: None
     )
-    found = service.status(folder).breaks
+    result = service.status(folder).run
     return {
-        "counts": ran.counts,
+        "counts": result.counts,
         "files": [str(file) for file in ran.files],
         "differences": sorted(
-            {one.difference.lstrip("-") for one in found if one.result == "Amount differs"}
+            {one.difference.lstrip("-") for one in result.breaks if one.result == "Amount differs"}
         ),
-        "accounts": sorted(one.names["account"] for one in found),
+        "accounts": sorted(one.names["account"] for one in result.breaks),
     }
 
 

@@ -13,10 +13,9 @@ import openpyxl
 import pytest
 
 from tests.support.ledger_samples import BOOK
-from tests.support.reconciliation_home import NOW
+from tests.support.reconciliation_home import NOW, DeskRun
 from warehouse.reconcile import service
 from warehouse.reconcile.model import to_json
-from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
@@ -52,7 +51,7 @@ def answer(line: str, number: int = 1) -> str:
 class PastedRun:
     """A run after each question was answered with its own lines; `asked` are the questions."""
 
-    summary: RunSummary | None
+    summary: DeskRun | None
     asked: list[Ambiguous] = field(default_factory=list)
 
 
@@ -93,9 +92,9 @@ class AnswerFolder:
         before = config.read_text(encoding="utf-8") if config.exists() else TEMPLATE
         config.write_text(f"{before}\n{lines}\n", encoding="utf-8")
 
-    def run(self) -> RunSummary:
+    def run(self) -> DeskRun:
         """Run the reconciliation."""
-        return service.run(
+        ran = service.run(
             self.database,
             self.root,
             as_of=None,
@@ -103,6 +102,7 @@ class AnswerFolder:
             now=NOW,
             pause=lambda: None,
         )
+        return DeskRun.of(ran)
 
     def paste(self, *choices: int, most: int = 2) -> PastedRun:
         """Run, and paste the lines of each question as they are, or the line of the next choice.
@@ -126,7 +126,7 @@ class AnswerFolder:
 
     def breaks(self) -> list[dict[str, Any]]:
         """The breaks of the newest result."""
-        return list(map(to_json, service.status(self.root).breaks))
+        return list(map(to_json, service.status(self.root).run.breaks))
 
 
 def kinds_of_questions() -> dict[tuple[str, int], str]:

@@ -1,10 +1,10 @@
 """A home with a published book of a few nights, and the desk over it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import openpyxl
 import pytest
@@ -17,13 +17,48 @@ from warehouse.database.load import books_by_date
 from warehouse.reconcile import service
 from warehouse.reconcile.model import to_json
 from warehouse.reconcile.record.record import Record
-from warehouse.reconcile.run import RunSummary
+from warehouse.reconcile.run import RunFiles
 from warehouse.reconcile.service import InitFiles
 from warehouse.storage.layout import Layout
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
 SNAPSHOT = "20261120T021500Z"
 HEAD = "portfolio;asset;venue;account;amount\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskRun(RunFiles):
+    """A run of a day with the figures of its result, which are zero if there was no ledger."""
+
+    @classmethod
+    def of(cls, ran: RunFiles) -> Self:
+        """Return the run with its figures."""
+        return cls(**{known.name: getattr(ran, known.name) for known in fields(ran)})
+
+    @property
+    def digest(self) -> str:
+        """The digest of its result."""
+        return self.run.digest if self.run else ""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of keys by result."""
+        return self.run.counts if self.run else {}
+
+    @property
+    def breaks(self) -> int:
+        """The number of breaks."""
+        return len(self.run.breaks) if self.run else 0
+
+    @property
+    def open_breaks(self) -> int:
+        """The number of breaks that nobody has accepted."""
+        return self.run.open_breaks if self.run else 0
+
+    @property
+    def level(self) -> str:
+        """The level of the comparison."""
+        return self.run.coverage.level if self.run and self.run.coverage else ""
 
 
 @dataclass(slots=True)
@@ -94,9 +129,9 @@ class Desk:
         self.folder.make()
         self.folder.config.write_text(text, encoding="utf-8")
 
-    def run(self, as_of: date | None = None, now: datetime = NOW) -> RunSummary:
+    def run(self, as_of: date | None = None, now: datetime = NOW) -> DeskRun:
         """Run the reconciliation."""
-        return service.run(
+        ran = service.run(
             self.layout.database,
             self.folder.root,
             as_of=as_of,
@@ -104,10 +139,11 @@ class Desk:
             now=now,
             pause=lambda: None,
         )
+        return DeskRun.of(ran)
 
     def breaks(self, day: date | None = None) -> tuple[dict[str, Any], ...]:
         """The breaks of the newest result, or of a day."""
-        return tuple(map(to_json, service.status(self.folder.root, day=day).breaks))
+        return tuple(map(to_json, service.status(self.folder.root, day=day).run.breaks))
 
     def edit(self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path) -> Path:
         """Write into the yellow cells of breaks as a person would, and save a copy."""

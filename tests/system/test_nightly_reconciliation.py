@@ -126,7 +126,7 @@ def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
     """Without a ledger the night is done all the same; status says that none was held."""
     said = later(copied, "reconcile", "run")
     assert said.code == 0
-    assert f"no ledger for {THIRD} lies in the inbox" in said.out
+    assert f"the inbox has no ledger for {THIRD}" in said.out
     assert copied.run(THIRD, hour=11).code == 0
     assert copied.ask("select count(*) from ops.breaks") == [(0,)]
 

@@ -1,1 +1,1 @@
-"""Finance ties out: a ledger in any sane shape, held against the book, exact to the last digit."""
+"""The reconciliation: it compares the book with ledgers of any layout, exact to the last digit."""

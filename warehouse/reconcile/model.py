@@ -1,4 +1,4 @@
-"""What a reader of a reconciliation must know."""
+"""The records of a reconciliation: everything that is stored, or passed from step to step."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 
 class Result(Enum):
-    """The result of one key; exactly one of them, the first that holds in this order.
+    """The result of one key: the first one in this order that applies.
 
-    The values are codes: results, positions and packs store them, and digests contain them. So a
-    value never changes. `words` is its text for people.
+    The values are codes. Results, positions and packs store them, and digests contain them, so a
+    value never changes. `words` is the text for people.
     """
 
     REJECTED = "Rejected"
@@ -39,7 +39,7 @@ class Result(Enum):
 
     @property
     def is_break(self) -> bool:
-        """Whether somebody must explain it."""
+        """Whether a person must explain it."""
         return self in _BREAKS
 
     @property
@@ -60,10 +60,10 @@ _NEAR = (Result.PRECISION, Result.TOLERANCE)
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
-    """Both sides of one asset, perhaps at one venue or in one portfolio, in exact texts.
+    """The totals of both sides for one asset, or for one asset in a venue or portfolio.
 
-    `broken` and `near` are the parts of the difference that breaks, and keys within tolerance,
-    account for.
+    Amounts are exact texts. `broken` is the part of the difference that comes from breaks, and
+    `near` the part that comes from keys within tolerance.
     """
 
     level: str
@@ -79,7 +79,7 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adds_up(self) -> bool:
-        """Whether the difference is exactly what breaks and tolerances come to."""
+        """Whether the difference is exactly the sum of both parts."""
         return exact(self.difference) == EXACT.add(exact(self.broken), exact(self.near))
 
     @property
@@ -95,9 +95,9 @@ Steps = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """One asset from the run before to this one: opening, movement and closing of each.
+    """One asset from the run before to this one: opening, movement and closing of each side.
 
-    An opening that nobody knows is empty, and so is the movement from it.
+    If the opening is unknown, it and the movement are empty.
     """
 
     asset: str
@@ -107,17 +107,17 @@ class RollForwardLine:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """All nine of them, as `STEPPED` names them."""
+        """All nine amounts, in the order of `STEPPED`."""
         return (*self.ledger, *self.snapshot, *self.breaks)
 
     @property
     def has_breaks(self) -> bool:
-        """Whether the asset has breaks, or had some."""
+        """Whether the asset has or had breaks."""
         return any(text not in ("", "0") for text in self.breaks)
 
     @property
     def adds_up(self) -> bool:
-        """Whether each opening and movement make the closing."""
+        """Whether each opening plus movement equals the closing."""
         return all(
             EXACT.add(exact(opening), exact(movement)) == exact(closing)
             for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
@@ -126,7 +126,7 @@ class RollForwardLine:
 
     @property
     def line(self) -> list[str]:
-        """Its row of the workbook: the asset as people see it, `STEPPED`, whether it adds up."""
+        """The row of the workbook: display name of the asset, amounts, and whether they add up."""
         return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
 
 
@@ -141,10 +141,10 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """One name that was not taken as written: what it was taken for, how, and how often.
+    """One name of a ledger that differs from the book: its ID, the method, and the number of rows.
 
-    `name` is what people call the id. `how` is a code: folded, alias, unknown, or suggested for a
-    name that only its amounts lead to.
+    `name` is the display name of the ID. `how` is a code: folded, alias, unknown, or suggested if
+    only the amounts lead to the name.
     """
 
     field: str
@@ -165,7 +165,7 @@ UNMAPPED = "?"
 
 
 def is_unmapped(id_: str) -> bool:
-    """Return whether a part of a key is a name that the book does not have."""
+    """Return whether a value of a key is a name that the book does not have."""
     return id_.startswith(UNMAPPED)
 
 
@@ -174,7 +174,7 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a reader must know; severity is high, medium or low."""
+    """A message for readers of a result. The severity is high, medium or low."""
 
     severity: str
     words: str
@@ -186,10 +186,10 @@ OPEN, ACCEPTED = "Open", "Explained - accepted"
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):
-    """One break of one day; amounts are exact texts.
+    """One break of one day. Amounts are exact texts.
 
-    `change` is new, returned, changed or unchanged since the run before; `accepted` is the
-    difference that was accepted, empty where none is.
+    `change` is new, returned, changed or unchanged since the run before. `accepted` is the
+    difference that was accepted, or an empty string.
     """
 
     id: str
@@ -218,33 +218,33 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The level of its key; a break that was not compared keeps that of its own night."""
+        """The fields of its key. A break that was not compared keeps those of its own night."""
         return tuple(name for name in FIELDS if name in self.names)
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields that its ledger has; a coarse file beside finer ones lacks some."""
+        """The fields that its ledger has. A coarse file next to finer ones lacks some fields."""
         pairs = zip(self.fields, self.key, strict=True)
         return tuple(name for name, value in pairs if value != WHOLE)
 
     def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return its key with these fields; `WHOLE` is the value of a field that it lacks."""
+        """Return its key with these fields. The value of a field that it lacks is `WHOLE`."""
         values = dict(zip(self.fields, self.key, strict=True))
         return tuple(values.get(name, WHOLE) for name in fields)
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has accepted it."""
+        """Whether it is not accepted."""
         return self.status != ACCEPTED
 
     @property
     def result_words(self) -> str:
-        """The result as people see it; `result` is its code."""
+        """The text of the result. `result` is its code."""
         return Result(self.result).words
 
     @property
     def is_unread(self) -> bool:
-        """Whether the ledger's amount could not be read, so that no difference is known."""
+        """Whether the amount in the ledger could not be read, so that the difference is unknown."""
         return self.ledger is None and self.result == Result.REJECTED.value
 
     @property
@@ -254,7 +254,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The names of the position, in the order of the fields; JSON has them in another one."""
+        """The names of the position in the order of the fields. JSON has a different order."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
@@ -265,15 +265,14 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a run; every key stands in the table `compared` of the connection.
+    """The outcome of a comparison. The relation `compared` of the connection has every key.
 
-    `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
-    `levels` are those of the files. `settled` has by key the result of breaks of the run before
-    that a setting forgives now.
-    `uncovered` counts the positions of the book that no ledger covers.
-    `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
-    `opening` is on a first run what the book before had of each asset.
-    `proposals` are notices that stand before all others: one line settles many breaks.
+    `levels` are the levels of the files. `uncovered` counts the positions of the book that no
+    ledger covers. `ids` has the ID of each break by the number of its key, and `renamed` has the
+    earlier ID of each break whose ID changed. `settled` has by key the result of breaks of the run
+    before that a setting forgives now. `not_compared` are earlier breaks that no ledger of this run
+    covers, so they do not change. On a first run, `opening` has the amounts of the book before by
+    asset. `proposals` are notices that come first, because one line settles many breaks.
     """
 
     day: date
@@ -294,7 +293,7 @@ class Outcome:
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
     def closing_reason(self, break_: Break) -> str:
-        """Return why a break of the run before is not a break any more."""
+        """Return the reason why a break of the run before is gone."""
         if break_.level not in self.levels:
             level = ", ".join(break_.level)
             return f"not compared per {level} any more: matched, gone, or a break at another level"
@@ -304,7 +303,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """The status that a person, or the engine, gave a break, and what it was judged by."""
+    """The status that a person or the engine gave a break, with its occurrence and difference."""
 
     status: str = OPEN
     episode: int = 1
@@ -316,23 +315,23 @@ class StatusDecision:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of every break at one revision: its fields, and the decision on it."""
+    """The fields of every break at one revision, and the decision about its status."""
 
     revision: int
     breaks: Mapping[str, Mapping[str, str]]
     decisions: Mapping[str, StatusDecision]
 
     def of(self, break_id: str, field: str) -> str:
-        """Return the value of a field; Open for a status that nobody set."""
+        """Return the value of a field. A status that nobody set is Open."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
     def decision(self, break_id: str) -> StatusDecision:
-        """Return the decision on a break; it is open where there is none."""
+        """Return the decision about a break. Without one, the break is open."""
         return self.decisions.get(break_id, StatusDecision())
 
 
 class FilePart(Enum):
-    """What a thing is that was not used."""
+    """The kind of an unused part of the inbox."""
 
     FILE = "file"
     TAB = "tab"
@@ -344,9 +343,8 @@ class FilePart(Enum):
 class Unused:
     """A file, tab, column or some rows that were not used, with the reason.
 
-    Rows that are only counted have no name, others one like `row 1`.
-    `high` is what may hold money and what nobody decided about: a run with one of them does not
-    end with 0.
+    Rows that are only counted have no name. Others have a name like `row 1`. The severity is high
+    if it may hold money and nobody decided about it. Then the exit code of a run is not 0.
     """
 
     file: str
@@ -358,27 +356,27 @@ class Unused:
 
     @property
     def where(self) -> str:
-        """Return the file, and what in it."""
+        """The file, and the part of it."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
     @property
     def part(self) -> str:
-        """Return what of its file it is, like `column 'Price'` or `3 rows`."""
+        """The part of the file, like `column 'Price'` or `3 rows`."""
         if self.kind is FilePart.ROW:
             return self.name or count_of(self.count, "row")
         return f"{self.kind.value} {self.name}"
 
     @property
     def notice(self) -> Notice:
-        """Return what is said of it."""
+        """The notice about it."""
         return Notice(self.severity, f"not used: {self.reason}", self.where)
 
 
 class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
-    """One file or sheet that was read, and its count: `rows` = used + skipped + rejected.
+    """One file or sheet that was read, with the numbers of its rows: used, skipped and rejected.
 
-    `covers` is what it is of, by field as recon.toml or its tab says it; it is held against that
-    part of the book alone. `profile` is the program whose export it is, where that is known.
+    `covers` has by field the names that recon.toml or its tab gives. The file is compared only with
+    this part of the book. `profile` is the program that exported it, if it is known.
     """
 
     name: str
@@ -396,11 +394,11 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
     @property
     def place_name(self) -> str:
-        """Return the file, and the tab where it has some."""
+        """The file, and its tab if it has tabs."""
         return f"{self.name}!{self.sheet}" if self.sheet else self.name
 
     def place(self, line: int) -> str:
-        """Return where a row stands, like `ledger.xlsx!Sheet1:12`."""
+        """Return the location of a row, like `ledger.xlsx!Sheet1:12`."""
         return f"{self.place_name}:{line}"
 
     @property
@@ -410,14 +408,14 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
-    """A break of the run before that is gone, with what was last written about it."""
+    """A break of the run before that is gone, with its last status, owner and comment."""
 
     closed_on: date
     closed_because: str
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """At which level was compared, and what of the inbox was not used."""
+    """The level of the comparison, and the parts of the inbox that were not used."""
 
     level: str
     files: tuple[tuple[str, str, str], ...]
@@ -427,14 +425,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The level and what was not used, in one line."""
+        """The level and the unused parts in one line."""
         return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the workbook follows from no other part of a result: names and roll-forward.
+    """Texts of the workbook that no other part of a run implies: names and roll-forward.
 
-    `left_out` are the results whose keys its long table does not list; an older run says nothing.
+    `left_out` are the results whose keys its long table does not list. Older runs do not have it.
     """
 
     names: Mapping[str, Mapping[str, str]]
@@ -443,17 +441,18 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings a day was reconciled with; `words` are None where an older run kept none."""
+    """The settings of a day. `words` has them by path. In older runs it is None."""
 
     digest: str
     words: Mapping[str, str] | None
     run_id: str
 
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run: what `status`, `history` and `verify` read.
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored result of one run, which `status`, `history` and `verify` read.
 
-    `uncovered` counts the positions of the book that no ledger covers; older runs did not keep it.
+    `uncovered` counts the positions of the book that no ledger covers. In older runs it is None.
+    `no` counts the runs of a day.
     """
 
     name: str
@@ -483,65 +482,81 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def position_count(self) -> int:
-        """How many positions were compared."""
+        """The number of compared positions."""
         return sum(self.counts.values())
 
     @property
     def open_breaks(self) -> int:
-        """How many breaks nobody has accepted."""
+        """The number of breaks that nobody has accepted."""
         return sum(break_.is_open for break_ in self.breaks)
 
     @property
     def unsolved_breaks(self) -> list[Break]:
-        """The open breaks, with those of before that no ledger of the night says anything of."""
+        """The open breaks, including earlier ones that no ledger of the night covers."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 
     @property
     def extent(self) -> str:
-        """How many positions were compared, and of how many if that is not the whole book."""
+        """The number of compared positions, and of all positions if some were not compared."""
         pending = len(self.unsolved_breaks) - self.open_breaks
         return extent_words(self.position_count, self.uncovered or 0, pending)
 
     @property
     def settings_digest(self) -> str:
-        """The SHA-256 of recon.toml, where an older run kept it."""
+        """The SHA-256 of recon.toml, or an empty string if an older run did not keep it."""
         return self.evidence.get(SETTINGS_DIGEST, "")
 
     @property
-    def unread(self) -> list[Unused]:
-        """What of the inbox was not used and nobody decided about."""
+    def unread(self) -> list[str]:
+        """Unused parts of the inbox that nobody has decided about, each with the reason."""
         unused = self.coverage.unused if self.coverage else ()
-        return [item for item in unused if item.severity == "high"]
+        return [f"{item.name}: {item.reason}" for item in unused if item.severity == "high"]
 
     @property
     def exit_code(self) -> int:
-        """3 if a break is open, a row was rejected, or something was not delivered or read.
+        """3 if a break is open, a row was rejected, or a part was not delivered or read, else 0.
 
-        It is 3 as well if no position was compared, or if an open break of before was not.
+        It is also 3 if no position was compared, or if an earlier open break was not compared.
         """
         lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
         is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
         return OPEN_BREAKS if is_open else TIED
 
+    @property
+    def words(self) -> str:
+        """The result in one paragraph."""
+        equal = self.counts[Result.MATCHED.value] + self.counts[Result.MATCHED_ZERO.value]
+        settled = (
+            (self.counts[Result.TOLERANCE.value], "within tolerance"),
+            (self.counts[Result.PRECISION.value], "within the ledger's precision"),
+        )
+        parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
+        level, unused = (self.coverage.level, self.coverage.in_all) if self.coverage else ("", "")
+        return (
+            f"{self.day}: {self.extent} {per_words(level)}; {', '.join(parts)}, "
+            f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
+            f"{count_of(self.rejected, 'row')} rejected; not used: {unused or 'nothing'}."
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What was known when a run began: the result before, the comments, and what may be opened.
+    """The state before a run: the result before, the comments, and queries about earlier breaks.
 
-    `may_open` tells for a break ID whether a run of this day may reopen it: on the newest day it
-    may reopen any break. `latest_occurrences` returns by break ID the number of the last
-    occurrence and the first day ever, for breaks that occurred before this day.
+    `may_open` returns whether a run of this day may reopen a break. On the newest day it may reopen
+    any break. `latest_occurrences` returns by break ID the number of the last occurrence and the
+    first day ever, for breaks that occurred before this day.
     """
 
     day: date
-    prior: RunResult | None
+    prior: Run | None
     comments: State
     may_open: Callable[[str], bool]
     latest_occurrences: Callable[[Collection[str]], Mapping[str, tuple[int, str]]]
 
 
 def in_cell(text: str) -> str:
-    """Return a text as its cell shows it: cut where no cell holds it; the store has the whole."""
+    """Return a text as its cell shows it. A text that is too long for a cell is cut."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
@@ -556,7 +571,7 @@ REASONS = ("root_cause", "comment")  # the fields that give the reason for an ac
 
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
-    """A name beside the label of a role, and the comment beside it."""
+    """The name next to the label of a role, and the comment next to the name."""
 
     role: str
     who: str
@@ -565,10 +580,10 @@ class SignatureCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookEdits:
-    """One workbook as it was found: what it was made from, and what is written in it.
+    """One of our workbooks with its edits: its run, its revision and its yellow cells.
 
-    `rows` are fields by break id. `written` names the cells that were stored of it, and `wording`
-    the words that it was written with: 1 in workbooks that do not say so.
+    `rows` has the fields by break ID. `written` is the name of its stored imprint. `wording` is the
+    version of its texts, which is 1 if the workbook does not contain it.
     """
 
     path: Path
@@ -589,7 +604,7 @@ class WorkbookEdits:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the file does not say which person saved it."""
+        """Whether the file does not contain the name of the person who saved it."""
         return self.who == self.name
 
 
@@ -599,18 +614,18 @@ UNASSIGNED = "Unassigned"
 
 
 def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
-    """Return how many breaks of a day lie in each band of age."""
+    """Return the number of breaks of a day in each age band."""
     ages = [(day - break_.first_seen).days for break_ in breaks]
     return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
 
 
 def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Return how many breaks each owner has; the name of nobody is empty."""
+    """Return the number of breaks by owner. The name of a missing owner is empty."""
     return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
 class TrailLine(NamedTuple):
-    """One thing that somebody did: `about` is a break, a day or a month."""
+    """One line of the audit trail. `about` is a break, a day or a month."""
 
     at: str
     who: str
@@ -622,23 +637,23 @@ class TrailLine(NamedTuple):
 
 
 def moment(at: str) -> str:
-    """Return a time of ISO 8601 in UTC, to the second."""
+    """Return an ISO 8601 time in UTC, to the second."""
     moment_ = datetime.fromisoformat(at)
     return f"{moment_.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
 
-FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
+FLOAT_DIGITS = 15  # digits that a number cell of a spreadsheet keeps and shows
 
 NO_AMOUNT = "it is no amount"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An exact amount: plain digits, the decimals it was written with, and the unit beside it.
+    """An exact amount: plain digits, the number of decimals as written, and the unit next to it.
 
-    `is_number` says that a number cell of a spreadsheet held it, which keeps 15 digits.
+    `is_number` is true if it was in a number cell of a spreadsheet, which keeps 15 digits.
     """
 
     text: str
@@ -649,7 +664,7 @@ class Amount:
 
 Remembered = dict[str, dict[str, str]]
 
-WHOLE = "(all)"  # in a key of a file that has no such field, beside files that have it
+WHOLE = "(all)"  # the value of a field that only other files have
 
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]
@@ -663,7 +678,7 @@ _TOGETHER = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One used row: its names as written by field, its amount, and where it stands."""
+    """One used row: its names as written, in the order of the fields, its amount and location."""
 
     names: tuple[str, ...]
     amount: Amount
@@ -672,42 +687,39 @@ class LedgerRow:
 
 
 class LedgerRows:
-    """Used rows in the order of their files, however they were added.
+    """Used rows in the order of their files and lines.
 
-    They are held column by column: a million of them as objects would take a gigabyte.
+    They are stored by column, because a million rows as objects would need a gigabyte.
     """
 
     def __init__(self) -> None:
         self._loose: list[tuple[object, ...]] = []
-        self._tables: list[pa.Table] = []
-        self._whole: pa.Table | None = None
+        self._tables: list[pa.Table] = [LINES.empty_table()]
 
     def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
-        """Take in one row."""
+        """Add one row."""
         about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
         self._loose.append((*names, *about))
         if len(self._loose) == _TOGETHER:
             self._gather()
 
     def add_all(self, columns: Mapping[str, pa.Array]) -> None:
-        """Take in many rows by the columns of `LINES`."""
+        """Add many rows by the columns of `LINES`."""
         self._tables.append(pa.table(dict(columns), LINES))
-        self._whole = None
 
     def _gather(self) -> None:
         if self._loose:
-            columns = zip(*self._loose, strict=True)
-            self.add_all(dict(zip(LINES.names, map(list, columns), strict=True)))
+            columns = map(list, zip(*self._loose, strict=True))
+            self.add_all(dict(zip(LINES.names, columns, strict=True)))
             self._loose.clear()
 
     @property
     def table(self) -> pa.Table:
-        """All of them by the columns of `LINES`."""
+        """All rows with the columns of `LINES`."""
         self._gather()
-        if self._whole is None:
-            self._whole = _in_order(pa.concat_tables(self._tables or [LINES.empty_table()]))
-            self._tables = [self._whole]
-        return self._whole
+        if len(self._tables) > 1:
+            self._tables = [_in_order(pa.concat_tables(self._tables))]
+        return self._tables[0]
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -723,7 +735,7 @@ class LedgerRows:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """Sort rows as they stand in the files; nothing is moved where they do already."""
+    """Return the rows sorted by file and line. Sorted rows are not copied."""
     places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
     if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
         table = table.take(pc.array_sort_indices(places))
@@ -732,7 +744,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """One row that could not be read: where, what stood there, why; `names` as far as they go."""
+    """One row that could not be read, with the reason. `names` are the names that could be read."""
 
     names: tuple[str, ...]
     raw: str
@@ -743,10 +755,7 @@ class RejectedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All ledgers of one run, stacked: `fields` are those that one of them has at least.
-
-    `unused` is what stands in their files and was not used.
-    """
+    """The rows of all ledgers of one run. `fields` are the fields that at least one ledger has."""
 
     fields: tuple[str, ...]
     lines: LedgerRows
@@ -758,12 +767,12 @@ class Ledger:
 
     @property
     def levels(self) -> list[tuple[str, ...]]:
-        """Return the levels of the files, the finest first."""
+        """The levels of the files, the finest first."""
         levels = {source.fields or self.fields for source in self.sources}
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
-        """Return the numbers of the sources that have no such field, of those that others have."""
+        """Return the numbers of the sources that do not have a field."""
         return [
             number
             for number, source in enumerate(self.sources)
@@ -771,12 +780,12 @@ class Ledger:
         ]
 
     def place(self, line: LedgerRow | RejectedRow) -> str:
-        """Return where a row stands."""
+        """Return the location of a row."""
         return self.sources[line.file].place(line.line)
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Yield keys that two files hold, by the places of their first rows."""
+    """Yield for each key that two files have the locations of its first rows."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table
@@ -798,18 +807,18 @@ Severe = TypeVar("Severe", Notice, Unused)
 
 
 def worst_first(items: Iterable[Severe]) -> list[Severe]:
-    """Return notices, or what was not used, with the worst first, otherwise in their order."""
+    """Return notices or unused parts sorted by severity, the worst first."""
     return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
 
 
 def totals(unused: Sequence[Unused]) -> str:
-    """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
+    """Return the numbers of unused parts, like `1 file, 2 columns`."""
     numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
 def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
-    """Return how many positions were compared, and of how many if that is not the whole book.
+    """Return the number of compared positions, and of all positions if some are uncovered.
 
     `pending` counts the open breaks of earlier nights that could not be compared.
     """
@@ -822,7 +831,7 @@ def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
 
 
 def level_words(ledger: Ledger) -> str:
-    """Return the level at which was compared, and of each file where they differ."""
+    """Return the level of the comparison, or the level of each file if they differ."""
     levels = {source.fields for source in ledger.sources}
     if len(levels) <= 1:
         return ", ".join(ledger.fields)
@@ -830,7 +839,7 @@ def level_words(ledger: Ledger) -> str:
 
 
 def per_words(level: str) -> str:
-    """Return a level as a sentence has it: `per portfolio, asset and venue`."""
+    """Return a level as part of a sentence: `per portfolio, asset and venue`."""
     if ";" in level:
         return f"({level})"
     *first, last = level.split(", ")
@@ -838,7 +847,7 @@ def per_words(level: str) -> str:
 
 
 def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Return a line for each tab that was read: its name, level, and what became of its rows."""
+    """Return a line for each tab that was read: its name, level and numbers of rows."""
     return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
 
 
@@ -849,7 +858,7 @@ def _rows(source: LedgerSource) -> str:
 
 
 def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Return severity, what, and reason: what one reason is given for in a file is one line."""
+    """Return severity, location and reason. Parts of a file with the same reason share a line."""
     groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
     for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
@@ -866,19 +875,19 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 TIED, OPEN_BREAKS = 0, 3
 
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # as the evidence of a result calls it
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # its label in the evidence of a result
 
-SAID = ("status", "owner", "root_cause", "comment")  # what people say of a break
+SAID = ("status", "owner", "root_cause", "comment")  # the fields that people write
 
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field of one break as somebody, or the engine, set it.
+    """One field of one break, as a person or the engine set it.
 
-    A status also has the episode and the `accepted` difference that it was decided on; where it is
-    taken over from another id, `said_on` and `said_by` say whose decision it was. One that is
-    `is_restored` only tells a reader of the list what holds again.
+    A status also has the episode and the `accepted` difference that it was decided for. If it was
+    copied from an earlier ID, `said_on` and `said_by` are the day and author of the decision. An
+    entry with `is_restored` is not part of the state. It only shows readers which value counts.
     """
 
     break_id: str
@@ -893,10 +902,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one workbook, or the engine, had to say: entries of one moment.
+    """The entries of one workbook, or of the engine, at one time.
 
-    `read_for` is the day of the run that read a workbook. Entries of the engine are about
-    `engine_day`, and take back the files that they replace.
+    `read_for` is the day of the run that read the workbook. The engine's entries are about
+    `engine_day`, and withdraw the annotations that they replace.
     """
 
     who: str
@@ -914,9 +923,10 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signature below one result; older ones do not say how many breaks were open.
+    """One signature of one result. In older signatures `open_breaks` is None.
 
-    `entered_by` is who typed it where that is somebody else; `source` the workbook it stood in.
+    `entered_by` is the user who entered it, if this is another person. `source` is the workbook
+    that contained it, if there is one.
     """
 
     role: str
@@ -934,7 +944,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def open_words(self) -> str:
-        """With how many open breaks it was signed, where that is known."""
+        """The number of open breaks when it was signed, as part of a sentence."""
         if self.open_breaks is None:
             return ""
         number = self.open_breaks
@@ -950,25 +960,23 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def to_json(record: msgspec.Struct) -> dict[str, Any]:
-    """Return a record as JSON holds it."""
+    """Return a record as JSON values."""
     content: dict[str, Any] = msgspec.to_builtins(record)
     return content
 
 
-def pending_breaks(result: RunResult | None) -> dict[str, Break]:
-    """Return the breaks of a result by their id, with those that it could not compare."""
-    return breaks_by_id(result) | {
-        break_.id: break_ for break_ in (result.not_compared if result else ())
-    }
+def pending_breaks(run: Run | None) -> dict[str, Break]:
+    """Return by ID the breaks of a run, including those that it could not compare."""
+    return {break_.id: break_ for break_ in (*run.breaks, *run.not_compared)} if run else {}
 
 
-def breaks_by_id(result: RunResult | None) -> dict[str, Break]:
-    """Return the breaks of a result by their id."""
-    return {break_.id: break_ for break_ in (result.breaks if result else ())}
+def breaks_by_id(run: Run | None) -> dict[str, Break]:
+    """Return the breaks of a run by ID."""
+    return {break_.id: break_ for break_ in run.breaks} if run else {}
 
 
 class Restatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A closed day that was run again: who did so and why, and the result that it had."""
+    """A closed day that was run again: the user, the reason, and the result before."""
 
     day: date
     who: str
@@ -980,7 +988,7 @@ class Restatement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
-    """A day of a closed month with the result that it was closed with."""
+    """A day of a closed month with its result."""
 
     day: date
     run_id: str
@@ -989,10 +997,10 @@ class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a month's pack: `through` is the last day that it closes.
+    """One version of a month's pack. `through` is the last day that it closes.
 
-    `basis` is the SHA-256 of what the pack is about, so that nothing is closed twice; `pack` has
-    the name of the file, `sha256` and `size` are its own.
+    `basis` is a digest of its content, so that the same content is not closed twice. `pack`,
+    `sha256` and `size` are the name, digest and size in bytes of the file.
     """
 
     month: str

@@ -1,29 +1,32 @@
-"""The reconciliation as commands see it: init, run, status, history, sign, verify.
+"""The functions that commands call: init, rehearse, preview, settle, run, status, sign, verify.
 
-`folder` is `<home>/reconcile`, `database` the published warehouse. Times and pauses are given.
+`folder` is `<home>/reconcile`, and `database` is the published warehouse. Callers pass the time.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from warehouse.reconcile import book
 from warehouse.reconcile.book import open_book
 from warehouse.reconcile.close.month import closing_of, restating
-from warehouse.reconcile.model import Break, RunResult, Signature
+from warehouse.reconcile.match.sides import scope_of
+from warehouse.reconcile.model import Closing, Run, Signature
+from warehouse.reconcile.preview import Preview, preview_file
 from warehouse.reconcile.record import signatures
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import break_history
 from warehouse.reconcile.run import (
+    RunFiles,
     RunInputs,
-    RunSummary,
     for_large_tables,
+    reading_context,
     reconcile_day,
-    summary_of,
 )
-from warehouse.reconcile.settings.config import TEMPLATE, read_config
+from warehouse.reconcile.settings.config import TEMPLATE, parse_config, read_config
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import ledgers
 from warehouse.reconcile.workbook.verify import VerifyResult, verify_workbook
@@ -32,40 +35,29 @@ from warehouse.storage.layout import written_aside
 
 @dataclass(frozen=True, slots=True)
 class InitFiles:
-    """What `init` wrote; files that were there are left as they are."""
+    """The files that `init` wrote, and the number of keys in the template."""
 
     files: tuple[Path, ...]
     keys: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How the newest result, or that of a day, stands, with its breaks and signatures.
+class RunStatus:
+    """A stored run with its valid signatures by role, and the closing of its month.
 
-    `rejected` are the rows of the ledgers that could not be used, `unread` is what nobody decided
-    about, `closing` how its month was closed; `extent` says how many positions of the book were
-    compared, `coverage` at which level, and what was not used.
+    `void` says why its last signature no longer holds. It is empty if the signature holds.
     """
 
-    day: date
-    run_id: str
-    digest: str
-    counts: Mapping[str, int]
-    breaks: tuple[Break, ...]
-    rejected: int
+    run: Run
     signatures: tuple[Signature, ...]
     void: str
-    exit_code: int
-    extent: str = ""
-    unread: tuple[str, ...] = ()
-    coverage: str = ""
-    closing: str = ""
+    closing: Closing | None
 
 
 def init(database: Path, folder: Path) -> InitFiles:
-    """Write recon.toml and a ledger template with the keys of the newest book.
+    """Write a ledger template with the keys of the newest book, and recon.toml if there is none.
 
-    Raises `FileNotFoundError` where no warehouse is published.
+    Raises `FileNotFoundError` if no warehouse is published.
     """
     record = Record(folder)
     record.make()
@@ -83,10 +75,10 @@ def init(database: Path, folder: Path) -> InitFiles:
 def rehearse(
     database: Path, folder: Path, *, first: date | None = None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write a ledger of the newest book with errors planted into the inbox; return the errors.
+    """Write a ledger of the newest book with planted errors into the inbox. Return the errors.
 
-    `first` is the day of the first such ledger, if there were others: its errors go on, or are
-    mended, or come back.
+    `first` is the day of the first such ledger, if there were others. Its errors continue, are
+    corrected or come back.
     """
     record = Record(folder)
     record.make()
@@ -96,6 +88,36 @@ def rehearse(
         path = record.inbox / f"ledger-{source.day}.xlsx"
         night = (source.day - (first or source.day)).days
         return path, ledgers.write_sample(source, path, planted, night)
+
+
+def preview(database: Path, folder: Path, file: Path) -> Preview:
+    """Read a file as a run of the newest book would read it. Store nothing.
+
+    Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
+    have, and `NotExported` if there is no book.
+    """
+    record = Record(folder)
+    config = read_config(record.config)
+    with open_book(database, None) as source:
+        reference = book.read_reference(source, config.stale_hours)
+        context = reading_context(record, config, reference, source.day)
+        return preview_file(
+            file, context, lambda ledger: scope_of(source, ledger, reference, config)
+        )
+
+
+def settle(folder: Path, lines: str) -> None:
+    """Append lines to recon.toml.
+
+    Raises `NotReconciled`, and writes nothing, if the file would be invalid with these lines.
+    """
+    record = Record(folder)
+    record.make()
+    before = record.config.read_text(encoding="utf-8") if record.config.exists() else TEMPLATE
+    content = f"{before.rstrip()}\n\n{lines.strip()}\n".encode()
+    parse_config(content, record.config)
+    with written_aside(record.config) as file:
+        file.write(content)
 
 
 def run(
@@ -108,33 +130,25 @@ def run(
     pause: Callable[[], None] = lambda: time.sleep(0.2),
     by: str = "",
     restate: str = "",
-) -> RunSummary:
-    """Read what people wrote, hold the inbox's ledgers against the book, write the workbook.
+) -> RunFiles:
+    """Read edited workbooks, compare the ledgers of the inbox with the book, write the workbook.
 
-    `by` is who runs it; `restate` says why a day of a closed month is run again.
+    `by` is the user who runs it. `restate` is the reason for running a day of a closed month.
 
-    Raises `DayClosed` (exit code 3) where that is not said, `Ambiguous` (3) where a person must
-    settle something, `NotReconciled` (2) where an input cannot be used, `NotExported` where there
-    is no such book.
+    Raises `DayClosed` (exit code 3) if that reason is missing, `Ambiguous` (3) if a person must
+    settle something, `NotReconciled` (2) if an input cannot be used, and `NotExported` if there is
+    no such book.
     """
     record = Record(folder)
     record.make()
     config = read_config(record.config)
     with for_large_tables(), open_book(database, as_of) as source:
-        inputs = RunInputs(
-            program_version,
-            now,
-            pause,
-            by=by,
-            before_writing=restating(
-                record, source.day, config.close, who=by, why=restate, now=now
-            ),
-        )
-        left = reconcile_day(source, record, config, inputs)
-    return summary_of(source.day, left)
+        restated = restating(record, source.day, config.close, who=by, why=restate, now=now)
+        inputs = RunInputs(program_version, now, pause, by=by, before_writing=restated)
+        return reconcile_day(source, record, config, inputs)
 
 
-def _result_of_day(record: Record, day: date | None) -> RunResult:
+def _run_of_day(record: Record, day: date | None) -> Run:
     days = record.days()
     wanted = day or (days[-1] if days else None)
     result = record.result(wanted) if wanted else None
@@ -146,35 +160,25 @@ def _result_of_day(record: Record, day: date | None) -> RunResult:
     return result
 
 
-def status(folder: Path, *, day: date | None = None) -> Standing:
-    """Return how the newest result stands, or that of a day.
+def status(folder: Path, *, day: date | None = None) -> RunStatus:
+    """Return the status of the newest result, or of the result of a day.
 
-    Raises `NotReconciled` where there is none.
+    Raises `NotReconciled` if there is no result.
     """
     record = Record(folder)
-    result = _result_of_day(record, day)
-    closing = closing_of(record, result.day)
-    return Standing(
-        day=result.day,
-        run_id=result.run_id,
-        digest=result.digest,
-        counts=result.counts,
-        breaks=result.breaks,
-        rejected=result.rejected,
+    result = _run_of_day(record, day)
+    return RunStatus(
+        run=result,
         signatures=tuple(signatures.valid(record, result.digest).values()),
         void=signatures.why_void(record, result.day, result.digest, result.breaks, result.ties),
-        exit_code=result.exit_code,
-        extent=result.extent,
-        unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
-        coverage=result.coverage.words if result.coverage else "",
-        closing=closing.words if closing else "",
+        closing=closing_of(record, result.day),
     )
 
 
 def history(folder: Path, break_id: str) -> tuple[dict[str, Any], ...]:
-    """Return every day of a break, all that was written about it and who signed it, oldest first.
+    """Return every day of a break, its comments and its signatures, the oldest first.
 
-    Raises `NotReconciled` where nothing is known of it.
+    Raises `NotReconciled` if no break ever had this ID.
     """
     return break_history(Record(folder), break_id)
 
@@ -189,23 +193,29 @@ def sign(
     now: datetime,
     entered_by: str = "",
 ) -> Signature:
-    """Sign the newest result, or that of a day; `entered_by` is who types it.
+    """Sign the newest result, or the result of a day. `entered_by` is the user who enters it.
 
-    Raises `NotReconciled` where the role is not that person's, the same person signed in another
-    one, or there is no result.
+    Raises `NotReconciled` if there is no result, the person does not have the role, or the person
+    has signed in another role.
     """
     record = Record(folder)
     settings = read_config(record.config).close
-    signing = signatures.Signing(
-        role=role, who=who, comment=comment, at=now, entered_by=entered_by or who
+    return signatures.sign(
+        record,
+        _run_of_day(record, day),
+        settings,
+        role=role,
+        who=who,
+        comment=comment,
+        at=now,
+        entered_by=entered_by or who,
     )
-    return signatures.sign(record, _result_of_day(record, day), signing, settings)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:
-    """Hold names, results and exact figures of a workbook against the stored result.
+    """Compare names, results and exact figures of a workbook with the stored result.
 
-    Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
+    Raises `NotReconciled` if the file is not one of our workbooks, its run is unknown, or a sheet
     cannot be read.
     """
     record = Record(folder)

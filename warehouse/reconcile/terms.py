@@ -1,4 +1,4 @@
-"""The words every part of the reconciliation uses: dimensions, notices, errors."""
+"""The vocabulary of the reconciliation: dimensions of keys, questions and errors."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 
 def letters(place: int) -> str:
-    """Return what a column without a title is called: `column C`."""
+    """Return the name of a column without a title, like `column C`."""
     return f"column {xl_col_to_name(place)}"
 
 
-# An asset that the organization defined itself may have the id of a listed one, so its key ends
-# with a letter that nobody types; people see `BTC (custom)`.
+# An asset that the organization defined may have the ID of a listed asset. So its key ends with a
+# character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
 
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
@@ -24,10 +24,11 @@ _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One part of a key: its column in published tables, and the SQL that makes the key's part.
+    """One field of a key: its column in published tables, and the SQL of its value.
 
-    `width` is that of its column where breaks are listed, `template_width` in the ledger template;
-    one without the latter is not asked of a ledger. Of a `required` one no name may be blank.
+    `width` is the width of its column on the sheet Breaks, and `template_width` is the width in the
+    ledger template. A ledger does not need a field without template width. The names of a required
+    field must not be blank.
     """
 
     column: str
@@ -53,21 +54,21 @@ LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.templa
 
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
 
-WITH_IDS = ("portfolio", "venue")  # are shown by their names, with their ids beside them
+WITH_IDS = ("portfolio", "venue")  # shown by name, with the ID in another column
 
-TOTALLED = ("asset", "venue", "portfolio")  # in this order their totals are shown
+TOTALLED = ("asset", "venue", "portfolio")  # the order of their totals
 
-# A firm's portfolio is told with its organisation, whose name has no such thing in it.
+# Between the organisation and its portfolio in a firm. Names of organisations do not contain it.
 BETWEEN_SOURCE = " / "
 
 
 def of_source(source: str, portfolio: str) -> str:
-    """Return how a portfolio of one of a firm's organisations is told."""
+    """Return the name of a portfolio of one of a firm's organisations."""
     return f"{source}{BETWEEN_SOURCE}{portfolio}"
 
 
 def key_expression(name: str) -> str:
-    """Return the SQL of a dimension over the balances and accounts of a book."""
+    """Return the SQL of a dimension for the balances and accounts of a book."""
     return DIMENSIONS[name].expression or DIMENSIONS[name].column
 
 
@@ -76,14 +77,14 @@ def display_asset(key: str) -> str:
     return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
-CHOICE = "# "  # before a line that a person must choose
+CHOICE = "# "  # the start of a line that a person may choose
 
 
 class Ambiguous(Exception):
-    """Two readings are possible and none is taken: `line` is what settles it in recon.toml.
+    """A ledger can be read in two ways, so it is not read. `line` in recon.toml settles this.
 
-    If nothing in the file shows which of several lines is right, each of them begins with `#`. They
-    settle nothing until a person removes the `#` of one of them.
+    If the file does not show which of several lines is right, each of them begins with `#`. A
+    person must remove the `#` of one of them.
     """
 
     exit_code = 3
@@ -114,7 +115,7 @@ def take_choice(text: str, number: int) -> str:
 
 
 def together(questions: Sequence[Ambiguous]) -> Ambiguous:
-    """Return several questions as one, so that one pasting answers all of them."""
+    """Return several questions as one, so that a person can paste all answers at once."""
     if len(questions) == 1:
         return questions[0]
     words = " ".join(f"({number}) {question.words}" for number, question in enumerate(questions, 1))
@@ -122,23 +123,23 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
 
 
 class Late(Ambiguous):
-    """A ledger is of another day, and nobody has said that it is to be used."""
+    """A ledger is of another day, and recon.toml does not allow its use."""
 
 
 class DayClosed(Exception):
-    """A day of a closed month was to be run again without a reason."""
+    """A day of a closed month cannot be run again without a reason."""
 
     exit_code = 3
 
 
 class NotClosed(Exception):
-    """A month was not closed: what a person must settle before it is."""
+    """A month was not closed, because a person must settle something first."""
 
     exit_code = 3
 
 
 class NotReconciled(ValueError):
-    """The input or the configuration cannot be used; nothing was written."""
+    """The input or the configuration cannot be used. Nothing was written."""
 
     exit_code = 2
 

@@ -135,7 +135,9 @@ def test_a_home_that_may_not_be_read_is_told_by_every_command(
     assert said.code != 0
     assert str(home) in said.out + said.err
     assert "unexpected error" not in said.out + said.err
-    assert any(one in said.out + said.err for one in ("cannot read or write", "belongs to", "written"))
+    assert any(
+        one in said.out + said.err for one in ("cannot read or write", "belongs to", "written")
+    )
 
 
 @is_root

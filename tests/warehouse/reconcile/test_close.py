@@ -21,11 +21,12 @@ from warehouse.reconcile.close.close import (
     CloseSummary,
     close,
     damaged_packs,
+    find_damage,
     remove_archived_ledgers,
 )
 from warehouse.reconcile.close.pack import PackCheck
 from warehouse.reconcile.close.verify import verify_pack
-from warehouse.reconcile.model import RunResult, to_json
+from warehouse.reconcile.model import Run, to_json
 from warehouse.reconcile.record.archive import archived_path
 from warehouse.reconcile.terms import DayClosed, NotClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
@@ -108,7 +109,7 @@ def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
     assert check.compared[1:] == [
         "3 results with the digest of their 6 positions",
         "3 workbooks with every cell that nightbook wrote",
-        "2 signatures with the result it is of",
+        "2 signatures with the signed result",
         "2 ledgers and 1 recon.toml by digest",
         "audit_trail.csv and index.html",
     ]
@@ -247,8 +248,8 @@ def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
 def rewritten(file: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
     """A pack with something changed; an honest looking one has a manifest that agrees."""
     with zipfile.ZipFile(file) as names:
-        contents = {name: names.read(name) for name in names.namelist()}
-    manifest = pack.read_manifest(contents.pop(pack.MANIFEST))
+        contents = {name: names.read(name) for name in names.namelist() if name != pack.MANIFEST}
+        manifest = pack.read_manifest(names)
     change(contents)
     if honest:
         facts = pack.read_facts(contents[pack.FACTS])
@@ -292,15 +293,15 @@ def _ledger(contents: dict[str, bytes]) -> None:
     ("change", "words"),
     some_daily(
         [
-            (_replace(".html", b"grace", b"edith"), "index.html does not say"),
-            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
-            (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
+            (_replace(".html", b"grace", b"edith"), "index.html differs from"),
+            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv differs from"),
+            (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "differs from"),
             (
                 _replace(".jsonl", b'"difference": "1"', b'"difference": "2"'),
                 "Difference, exact was",
             ),
             (_swap, "belongs to run"),
-            (_ledger, "is not what its name says"),
+            (_ledger, "is not the file that its name promises"),
         ],
         3,
     ),
@@ -320,7 +321,10 @@ def test_a_change_is_found_though_the_manifest_agrees(
     [
         (_replace(".html", b"grace", b"edith"), "index.html is not as it was written"),
         (_drop("recon_2026-11-21.xlsx"), "recon_2026-11-21.xlsx is missing"),
-        (lambda contents: contents.update({"days/x.txt": b"new"}), "days/x.txt is in no manifest"),
+        (
+            lambda contents: contents.update({"days/x.txt": b"new"}),
+            "days/x.txt is not in the manifest",
+        ),
     ],
 )
 def test_a_pack_with_another_file_is_not_whole(
@@ -367,7 +371,7 @@ def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
     _bare_pack(tmp_path / "after.zip", through=date(9999, 12, 31))
     _bare_pack(tmp_path / "empty.zip")
     for file in sorted(tmp_path.glob("*.zip")):
-        with pytest.raises(NotReconciled, match="is no pack of a month"):
+        with pytest.raises(NotReconciled, match="is not a pack of a month"):
             verify_pack(file, "0.0.0")
 
 
@@ -511,13 +515,29 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     """What `status` and `verify` say of a closed month is what its file is now."""
     summary = closed(desk)
     root = desk.folder.root
-    assert service.status(root).closing == summary.closing.words
+    closing = service.status(root).closing
+    assert closing is not None
+    assert closing.words == summary.closing.words
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
     (damage,) = damaged_packs(root)
     assert "its pack 2026-11.zip is not as it was written" in damage.what
     with pytest.raises(NotClosed, match="Restore"):
         closed(desk)
+
+
+def test_a_damaged_record_is_found_before_its_packs(desk: Desk) -> None:
+    """An intact record has no damage. A changed page and a file that is not SQLite are reported."""
+    closed(desk)
+    root, database = desk.folder.root, desk.folder.database
+    assert find_damage(root) == []
+    content = database.read_bytes()
+    half = len(content) // 2
+    for changed in (content[:half] + bytes(4096) + content[half + 4096 :], b"not SQLite" * 1000):
+        database.write_bytes(changed)
+        (damage,) = find_damage(root)
+        assert (damage.file, damage.remedy) == (database, f"restore {root} from the backup")
+        assert damage.what.startswith("record.db ")
 
 
 def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
@@ -533,7 +553,7 @@ def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
     assert left == {source.sha256 for source in result(desk, date(2026, 12, 1)).sources}
 
 
-def result(desk: Desk, day: date) -> RunResult:
+def result(desk: Desk, day: date) -> Run:
     """The newest result of a day."""
     found = desk.folder.result(day)
     assert found is not None

@@ -24,7 +24,7 @@ from tests.support.reconciliation_home import Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.close.verify import verify_pack
-from warehouse.reconcile.model import RunResult
+from warehouse.reconcile.model import Run
 
 OFFICE, ROOT = shutil.which("soffice"), Path(__file__).parents[3]
 CUSTODIANS = ("coinbase", "kraken", "bitgo", "fireblocks")
@@ -72,7 +72,7 @@ class Month:
                 lines.writerow((*key[:2], "main", (amount + added) * (1 + is_doubled)))
         self.desk.put(table.getvalue(), f"{custodian}_{FIRST + timedelta(number)}.csv")
 
-    def run(self, number: int, hour: int) -> RunResult:
+    def run(self, number: int, hour: int) -> Run:
         """Run the night, or run it again."""
         day = FIRST + timedelta(number)
         moment = datetime.combine(day, datetime.min.time(), UTC) + timedelta(days=1, hours=hour)
@@ -81,13 +81,13 @@ class Month:
         assert result is not None
         return result
 
-    def require(self, result: RunResult, *also: Key, missing: str = "") -> None:
+    def require(self, result: Run, *also: Key, missing: str = "") -> None:
         """See that the breaks are those that were planted, of the files that are there."""
         told = {(names["portfolio"], names["asset"], names["venue"]) for names in _names(result)}
         planted = {key for key in self.wrong if key[2] != missing}
         assert told == planted | set(also), result.day
 
-    def comment(self, result: RunResult, number: int) -> None:
+    def comment(self, result: Run, number: int) -> None:
         """Write a comment beside the first break, into a copy of the night's workbook."""
         id_ = min(break_.id for break_ in result.breaks)
         text = f"asked on night {number}"
@@ -97,7 +97,7 @@ class Month:
         self.desk.edit(book, {id_: {"Comment": text, "Owner": "Ada"}}, copy)
 
 
-def _names(result: RunResult) -> Iterator[dict[str, str]]:
+def _names(result: Run) -> Iterator[dict[str, str]]:
     for break_ in result.breaks:
         yield dict(zip(result.fields, break_.key, strict=True))
 

@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import HEAD, Desk
+from tests.support.reconciliation_home import HEAD, Desk, DeskRun
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.match.precision import is_left_of
-from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.settings.layout import Kept, Precision
 from warehouse.reconcile.terms import Ambiguous
 
@@ -51,13 +50,13 @@ def _put(desk: Desk, writer: Writer, **wrong: str) -> None:
     desk.put(HEAD + "".join(rows))
 
 
-def _run(desk: Desk, settings: str = "") -> tuple[RunSummary, dict[str, int]]:
+def _run(desk: Desk, settings: str = "") -> tuple[DeskRun, dict[str, int]]:
     desk.settle(settings)
     summary = desk.run()
     return summary, {name: count for name, count in summary.counts.items() if count}
 
 
-def _proposed(summary: RunSummary) -> str:
+def _proposed(summary: DeskRun) -> str:
     """The line of the first notice, below its table."""
     match = re.search(
         r'under (\[file\.".*?"\]), the line (keeps = ".*?")', summary.notices[0].words
@@ -194,7 +193,7 @@ def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["8 places", "0 digits", "8 decimals, up", "decimals"])
 def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
     """The complaint says what may stand there."""
-    with pytest.raises(ValueError, match='expected a text like "8 decimals"'):
+    with pytest.raises(ValueError, match='expected a string like "8 decimals"'):
         _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')
 
 

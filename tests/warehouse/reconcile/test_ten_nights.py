@@ -9,10 +9,9 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import NOW, Desk
+from tests.support.reconciliation_home import NOW, Desk, DeskRun
 from warehouse.reconcile import service
 from warehouse.reconcile.record import views
-from warehouse.reconcile.run import RunSummary
 
 FIRST = date(2026, 11, 20)
 ASSETS = ("BTC", "ETH", "SOL", "DOT", "ADA", "XRP")
@@ -57,7 +56,7 @@ def put_ledger(desk: Desk, night: int, rng: random.Random) -> None:
     desk.put(head + "".join(lines), f"ledger {FIRST + timedelta(night)} ({night}).csv")
 
 
-def take(desk: Desk, night: int, rng: random.Random) -> RunSummary:
+def take(desk: Desk, night: int, rng: random.Random) -> DeskRun:
     """Publish the book of a night and run."""
     day = FIRST + timedelta(night)
     desk.publish([Amount("10", asset=asset) for asset in ASSETS], f"{day:%Y%m%d}T021500Z")
@@ -74,7 +73,7 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
     expected: set[str] = set()
     for night in range(10):
         ran = take(desk, night, rng)
-        told = {one.raw for one in ran.notices if "said in two ways" in one.words}
+        told = {one.raw for one in ran.notices if "two people wrote different texts" in one.words}
         assert told == expected, night
         found = {str(one["names"]["asset"]): one for one in desk.breaks()}
         for asset, one in found.items():

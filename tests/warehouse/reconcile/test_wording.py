@@ -110,7 +110,7 @@ def test_one_order_of_columns_everywhere(desk: Desk) -> None:
         assert known == sorted(known, key=order.index), head
     assert next(head for head in heads if "Breaks" in head)[-2:] == ["Breaks", "Result"]
     place = "Portfolio p1 / BTC / Venue v1 / main"
-    assert place in {one.place for one in service.status(desk.folder.root).breaks}
+    assert place in {one.place for one in service.status(desk.folder.root).run.breaks}
     assert place in (desk.folder.root / "packs" / "2026-11.html").read_text("utf-8")
 
 

@@ -131,7 +131,7 @@ def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
     assert found["ETH"]["comment"] == "only Bo"
     assert found["BTC"]["owner"] == "Ada"
     assert {"from Ada", words} == set(str(found["BTC"]["comment"]).split("\n-- also: "))
-    assert any("said in two ways" in notice.words for notice in second.notices)
+    assert any("two people wrote different texts" in notice.words for notice in second.notices)
     assert desk.run().exit_code == 3
     assert by_asset(desk)["BTC"]["comment"] == found["BTC"]["comment"]
 
@@ -147,8 +147,8 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     assert "status Parked" in str(found["comment"])
     (told,) = [notice for notice in second.notices if "Parked" in notice.words]
     assert told.words == (
-        f"'Parked' beside {break_id} is no status; there are Open, In progress, Waiting and "
-        "Explained - accepted. It stands in the comment, and the status is still Open"
+        f"'Parked' next to {break_id} is not a status. Write Open, In progress, Waiting or "
+        "Explained - accepted. It is in the comment now, and the status is still Open"
     )
     assert told.where == "a.xlsx"
     head, *lines = history_lines(service.history(desk.folder.root, break_id))
@@ -289,7 +289,7 @@ def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
     service.sign(root, role="preparer", who="Ada Lovelace", now=NOW)
     with pytest.raises(NotReconciled, match="must differ"):
         service.sign(root, role="reviewer", who=" ada  LOVELACE", now=NOW)
-    with pytest.raises(NotReconciled, match="no signature"):
+    with pytest.raises(NotReconciled, match="not a signature"):
         service.sign(root, role="boss", who="Bo", now=NOW)
     service.sign(root, role="reviewer", who="Bo", now=NOW)
     assert {one.who for one in service.status(root).signatures} == {"Ada Lovelace", "Bo"}

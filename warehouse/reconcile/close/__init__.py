@@ -1,1 +1,1 @@
-"""The close of a month: its days locked, and all that stands behind them in one file."""
+"""The close of a month: its days are locked, and all of its evidence is in one file."""

@@ -1,4 +1,7 @@
-"""The packs that there are: whether each is as it was written, and which ledgers they stand for."""
+"""The close of a month: it writes the pack, locks the days, and deletes archived ledgers.
+
+It also finds damaged packs.
+"""
 
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +20,6 @@ from warehouse.reconcile.close.month import (
     month_changes,
     read_month,
 )
-from warehouse.reconcile.close.pack import index_page
 from warehouse.reconcile.model import AGE_BANDS, Closing, count_ages, to_json
 from warehouse.reconcile.record import annotations
 from warehouse.reconcile.record.archive import archived_path
@@ -31,6 +33,8 @@ from warehouse.reconcile.workbook.sign_off import unshown, unshown_words, with_s
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
+_NAMED = 5  # workbooks that a message lists
+
 
 def packs(record: Record) -> Path:
     """Return the folder of all packs."""
@@ -38,18 +42,19 @@ def packs(record: Record) -> Path:
 
 
 def pack_problem(record: Record, closing: Closing) -> str:
-    """Return what is wrong with the file of a pack; nothing where it is as it was written."""
+    """Return the problem with the file of a pack, or an empty string if it is intact."""
     path = packs(record) / closing.pack
     if not path.is_file():
-        return f"its pack {closing.pack} is not there"
+        return f"its pack {closing.pack} is missing"
     is_same = path.stat().st_size == closing.size and digest_of(path) == closing.sha256
     return "" if is_same else f"its pack {closing.pack} is not as it was written"
 
 
 @dataclass(frozen=True, slots=True)
-class PackDamage:
-    """What is wrong with the packs of a closed month, and what to do."""
+class RecordDamage:
+    """A damage of the record or of a pack: the file or folder, the problem and the remedy."""
 
+    file: Path
     what: str
     remedy: str
 
@@ -57,39 +62,44 @@ class PackDamage:
         return f"{self.what}; {self.remedy}"
 
 
-def damaged_packs(folder: Path) -> list[PackDamage]:
-    """Return what is wrong with the packs of closed months: nothing where all are as written."""
+def damaged_packs(folder: Path) -> list[RecordDamage]:
+    """Return the damages of the packs of closed months."""
     record = Record(folder)
+    place = packs(record)
+    remedy = f"restore {place} from the backup"
     return [
-        PackDamage(
-            f"{item.month}, version {item.version}: {problem}",
-            f"restore {packs(record)} from the backup",
-        )
+        RecordDamage(place, f"{item.month}, version {item.version}: {problem}", remedy)
         for item in record.closings
         if (problem := pack_problem(record, item))
     ]
 
 
+def find_damage(folder: Path) -> list[RecordDamage]:
+    """Check the integrity of the record, and the digests of all packs if it is intact."""
+    record = Record(folder)
+    if problem := record.problem():
+        return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
+    return damaged_packs(folder)
+
+
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
-    """Remove the kept ledgers that no day read since so many days, if a whole pack has them."""
-    days = ledgers_by_day(record)
-    old = {sha256: day for sha256, day in days.items() if (today - day).days > keep_days}
-    old = {sha256: day for sha256, day in old.items() if archived_path(record, sha256).is_file()}
+    """Delete archived ledgers that no day read in the last `keep_days` days, if a pack has them."""
+    old = {
+        sha256
+        for sha256, day in ledgers_by_day(record).items()
+        if (today - day).days > keep_days and archived_path(record, sha256).is_file()
+    }
     for closing in record.closings if old else ():
-        if pack_problem(record, closing):
-            continue
-        with zipfile.ZipFile(packs(record) / closing.pack) as names:
-            manifest = pack.read_manifest(names.read(pack.MANIFEST))
-        for sha256 in old.keys() & set(pack.ledgers_among(manifest).values()):
-            archived_path(record, sha256).unlink(missing_ok=True)
-
-
-_NAMED = 5
+        if not pack_problem(record, closing):
+            with zipfile.ZipFile(packs(record) / closing.pack) as names:
+                packed = pack.read_manifest(names).ledgers.values()
+            for sha256 in old & set(packed):
+                archived_path(record, sha256).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseInputs:
-    """Who closes which month, when, and with which nightbook."""
+    """The month to close, the user, the time, and the version of nightbook."""
 
     month: str
     who: str
@@ -99,43 +109,50 @@ class CloseInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSummary:
-    """What a close came to: the pack, and all that it lists as not there or not done.
+    """The result of a close: the pack, and its list of missing and unfinished things.
 
-    It is not `is_new` where nothing changed since the last version; then that one is named.
+    If nothing changed since the last version, `is_new` is false and the closing is that version.
     """
 
     closing: Closing
     pack: Path
-    index: Path
-    listed: tuple[str, ...]
-    changes: tuple[str, ...]
-    is_new: bool
+    listed: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    is_new: bool = False
+
+    @property
+    def index(self) -> Path:
+        """The first page of the pack, next to it."""
+        return self.pack.with_suffix(".html")
 
 
 def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
-    """Write the pack of a month and lock its days; killed at any instant it can be run again.
+    """Write the pack of a month and lock its days. It can be repeated if it was killed.
 
-    Raises `NotReconciled` where there is nothing to close, `NotClosed` where a person must settle
+    Raises `NotReconciled` if there is nothing to close, and `NotClosed` if a person must settle
     something first.
     """
     record = Record(folder)
     settings = read_config(record.config).close
-    _require_role(settings, inputs)
-    _read_what_people_wrote(record, settings)
+    if refusal := settings.why_not_close(inputs.who):
+        raise NotClosed(
+            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Let the "
+            f"{settings.closing_role} close it."
+        )
+    _read_comments(record, settings)
     first, last = first_and_last(inputs.month)
     month = read_month(record, inputs.month, books(database, first, last), inputs.now.date())
     basis = closing_basis(record, month)
     if month.closing is not None and month.closing.basis == basis:
-        return _existing_version(record, month, month.closing)
-    _require_answers(record, month, settings)
+        return _existing_version(record, month.closing)
+    _check_demands(record, month, settings)
     facts = _facts(record, month, inputs)
     path = packs(record) / pack.pack_name(month.name, facts.version)
-    page = index_page(record, month, facts, _archived_ledgers(record, month))
+    page = pack.index_page(record, month, facts, _archived_ledgers(record, month))
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
-    index = path.with_suffix(".html")
-    with written_aside(index) as file:
+    with written_aside(path.with_suffix(".html")) as file:
         file.write(page)
-    # The record is last: without it the days are open, and the same version is written once more.
+    # The record comes last. Without it the days are open, and the same version is written again.
     closing = Closing(
         month=month.name,
         version=facts.version,
@@ -151,55 +168,35 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     )
     record.closings.add(closing)
     remove_archived_ledgers(record, inputs.now.date(), settings.keep_days)
+    listed = tuple(_open_points(month, facts))
     return CloseSummary(
-        closing=closing,
-        pack=path,
-        index=index,
-        listed=tuple(_open_points(month, facts)),
-        changes=facts.changes,
-        is_new=True,
+        closing=closing, pack=path, listed=listed, changes=facts.changes, is_new=True
     )
 
 
-def _require_role(settings: CloseSettings, inputs: CloseInputs) -> None:
-    """Raise `NotClosed` if a person may not close a month."""
-    if refusal := settings.why_not_close(inputs.who):
-        raise NotClosed(
-            f"{inputs.month[:40]} was not closed: {refusal}. Nothing was written. Let the "
-            f"{settings.closing_role} close it."
-        )
-
-
-def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
-    """Return the digests of the ledgers of a month that the archive still has."""
-    digests = pack.ledger_names(record, month)
-    return frozenset(digest for digest in digests if archived_path(record, digest).is_file())
-
-
-def _read_what_people_wrote(record: Record, settings: CloseSettings) -> None:
-    """Take comments and signatures since the last run, so that no pack is without them."""
+def _read_comments(record: Record, settings: CloseSettings) -> None:
+    """Read comments and signatures that are newer than the last run, so that the pack has them."""
     workbooks, _ = edits.find_workbooks(record.out, record.inbox, record.known_workbooks())
     if workbooks and record.days():
         day = record.days()[-1]
         annotations.read_comments(record, workbooks, day, settings, notices_of=stray_notices)
 
 
-def _existing_version(record: Record, month: Month, closing: Closing) -> CloseSummary:
-    """Return the version that there is; raises `NotClosed` where its file is not as it was."""
+def _existing_version(record: Record, closing: Closing) -> CloseSummary:
+    """Return the existing version. Raises `NotClosed` if its file is damaged."""
     path = packs(record) / closing.pack
     if problem := pack_problem(record, closing):
         raise NotClosed(
-            f"{month.name} is closed already and nothing changed since, but {problem}. Restore "
+            f"{closing.month} is closed already and nothing changed since, but {problem}. Restore "
             f"{path} from the backup. Nothing was written."
         )
-    return CloseSummary(
-        closing=closing,
-        pack=path,
-        index=path.with_suffix(".html"),
-        listed=(),
-        changes=(),
-        is_new=False,
-    )
+    return CloseSummary(closing=closing, pack=path)
+
+
+def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
+    """Return the digests of the ledgers of a month that the archive still has."""
+    digests = pack.ledger_names(record, month)
+    return frozenset(digest for digest in digests if archived_path(record, digest).is_file())
 
 
 def _facts(record: Record, month: Month, inputs: CloseInputs) -> pack.PackFacts:
@@ -223,13 +220,12 @@ def _members(
 ) -> Iterator[pack.PackMember]:
     yield pack.PackMember(pack.INDEX, page)
     yield pack.PackMember(pack.FACTS, json_bytes(to_json(facts)))
-    trail = pack.trail_table(record, month.first, month.through)
-    yield pack.PackMember(pack.TRAIL, trail)
+    yield pack.PackMember(pack.TRAIL, pack.trail_table(record, month))
     yield from pack.evidence(record, month)
 
 
 def _missing(record: Record, month: Month) -> Iterator[str]:
-    """Yield what should be in the pack and is not there."""
+    """Yield the signatures and files that should be in the pack but are missing."""
     yield from _missing_signatures(record, month)
     for result in month.results:
         for path in record.day_files(result.day):
@@ -240,51 +236,59 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
                 yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
     for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
         if not sha256 or not archived_path(record, sha256).is_file():
-            yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not kept"
+            yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not archived"
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
-    """Yield the signatures that a workbook has no row for."""
+    """Yield the signatures that no row of their workbook can show."""
     for day in month.days:
         workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
             content = with_signatures(workbook.read_bytes(), day.signatures)
-            yield from (
-                unshown_words(workbook, signature) for signature in unshown(content, day.signatures)
-            )
+            for signature in unshown(content, day.signatures):
+                yield unshown_words(workbook, signature)
 
 
-def _require_answers(record: Record, month: Month, settings: CloseSettings) -> None:
-    """Raise `NotClosed` where recon.toml asks for more, or a workbook is not as it was written."""
-    problems = []
-    unsigned, last = month.in_state("unsigned", "nothing compared"), month.results[-1]
-    unreconciled = [f"{day.day} ({day.state})" for day in month.days if day.state in UNRECONCILED]
-    if settings.unreconciled == "refuse" and unreconciled:
-        days = count_of(len(unreconciled), "day")
-        problems.append(f"{days} of {len(month.days)} not reconciled: {', '.join(unreconciled)}")
-    if settings.unsigned == "refuse" and unsigned:
-        problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
-    if settings.open_breaks == "refuse" and last.unsolved_breaks:
-        problems.append(f"{count_of(len(last.unsolved_breaks), 'open break')} on {last.day}")
-    signatures = next(day.signatures for day in month.days if day.result is last)
-    if settings.needs_approver and "approver" not in signatures:
-        problems.append(
-            f"{last.day} is not signed by an approver: nightbook reconcile sign --role approver "
-            f"--as-of {last.day}"
-        )
-    if problems:
+def _check_demands(record: Record, month: Month, settings: CloseSettings) -> None:
+    """Raise `NotClosed` if a demand of recon.toml is not met, or a workbook was changed."""
+    if problems := list(_unmet_demands(month, settings)):
         raise NotClosed(
             f"{month.name} was not closed, because recon.toml asks for more under [close]: "
             f"{'; '.join(problems)}. Nothing was written."
         )
-    _require_workbooks(record, month)
+    if changed := list(_changed_workbooks(record, month)):
+        raise NotClosed(
+            f"{month.name} was not closed, because {count_of(len(changed), 'workbook')} of it "
+            f"differ from the stored results: {and_more(changed, _NAMED, '; ')}. Restore them from "
+            "the backup, or move them away and run their day again: nightbook reconcile run "
+            "--as-of DAY. Nothing was written."
+        )
 
 
-def _require_workbooks(record: Record, month: Month) -> None:
-    problems = []
+def _unmet_demands(month: Month, settings: CloseSettings) -> Iterator[str]:
+    """Yield the demands of recon.toml that a month does not meet."""
+    unsigned, last = month.in_state("unsigned", "nothing compared"), month.results[-1]
+    unreconciled = [f"{day.day} ({day.state})" for day in month.days if day.state in UNRECONCILED]
+    if settings.unreconciled == "refuse" and unreconciled:
+        days = count_of(len(unreconciled), "day")
+        yield f"{days} of {len(month.days)} not reconciled: {', '.join(unreconciled)}"
+    if settings.unsigned == "refuse" and unsigned:
+        yield f"not signed by preparer and reviewer: {', '.join(unsigned)}"
+    if settings.open_breaks == "refuse" and last.unsolved_breaks:
+        yield f"{count_of(len(last.unsolved_breaks), 'open break')} on {last.day}"
+    signatures = next(day.signatures for day in month.days if day.result is last)
+    if settings.needs_approver and "approver" not in signatures:
+        yield (
+            f"{last.day} is not signed by an approver: nightbook reconcile sign --role approver "
+            f"--as-of {last.day}"
+        )
+
+
+def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
+    """Yield each workbook that differs from its stored result, with the differences."""
     for result in month.results:
         path = record.day_files(result.day).workbook
-        if not path.is_file():  # it is told as missing
+        if not path.is_file():  # reported as missing
             continue
         try:
             checked = verify_workbook(record, path)
@@ -294,30 +298,23 @@ def _require_workbooks(record: Record, month: Month) -> None:
         except NotReconciled as error:
             differences = [str(error)]
         if differences:
-            problems.append(f"{path.name}: {and_more(differences, 2, '; ')}")
-    if problems:
-        raise NotClosed(
-            f"{month.name} was not closed, for a pack must hold what was stored, and of its "
-            f"workbooks {len(problems)} differ: {and_more(problems, _NAMED, '; ')}. Take them from "
-            "the backup, or move them away and run their day again: nightbook reconcile run "
-            "--as-of DAY. Nothing was written."
-        )
+            yield f"{path.name}: {and_more(differences, 2, '; ')}"
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield what the pack lists as not done or not there."""
-    words = {"unsigned": "not signed", "no ledger": "without a ledger", "no book": "without a book"}
-    words["nothing compared"] = "on which nothing was compared"
-    for state, phrase in words.items():
+    """Yield the unfinished and missing things that the pack lists."""
+    phrases = {
+        "unsigned": "not signed",
+        "no ledger": "without a ledger",
+        "no book": "without a book",
+        "nothing compared": "on which nothing was compared",
+    }
+    for state, phrase in phrases.items():
         if days := month.in_state(state):
             yield f"{count_of(len(days), 'day')} {phrase}: {', '.join(days)}"
     last = month.results[-1]
     if unsolved := last.unsolved_breaks:
-        ages = count_ages(unsolved, last.day)
-        by_age = ", ".join(
-            f"{count} of {label}"
-            for (label, _, _), count in zip(AGE_BANDS, ages, strict=True)
-            if count
-        )
+        bands = zip(AGE_BANDS, count_ages(unsolved, last.day), strict=True)
+        by_age = ", ".join(f"{count} of {label}" for (label, _, _), count in bands if count)
         yield f"{count_of(len(unsolved), 'open break')} on {last.day}: {by_age}"
     yield from (f"not in the pack: {missing}" for missing in facts.missing)

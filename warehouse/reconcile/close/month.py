@@ -1,4 +1,4 @@
-"""A closed day is run again only with a reason, which is stored before anything else is."""
+"""A month and its lock: the state of each day, and the reason that running a closed day needs."""
 
 import calendar
 import hashlib
@@ -11,12 +11,16 @@ from pathlib import Path
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import connect
 from warehouse.query.firm_state import has_sources
-from warehouse.reconcile.model import ClosedDay, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import ClosedDay, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.signatures import valid
 from warehouse.reconcile.settings.config import CloseSettings
 from warehouse.reconcile.terms import DayClosed, NotReconciled
 from warehouse.storage.layout import json_bytes
+
+UNRECONCILED = ("no ledger", "no book", "nothing compared")
+_MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+_NAMED = 5  # days that a change lists
 
 
 def closings_of(record: Record, month: str) -> list[Closing]:
@@ -25,7 +29,7 @@ def closings_of(record: Record, month: str) -> list[Closing]:
 
 
 def closing_of(record: Record, day: date) -> Closing | None:
-    """Return the newest closing that a day is locked by."""
+    """Return the newest closing that locks a day, or None if the day is open."""
     closings = [item for item in closings_of(record, f"{day:%Y-%m}") if day <= item.through]
     return closings[-1] if closings else None
 
@@ -33,10 +37,10 @@ def closing_of(record: Record, day: date) -> Closing | None:
 def restating(
     record: Record, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
 ) -> Callable[[], None]:
-    """Return what stores that a closed day is run again; nothing is stored for an open one.
+    """Return a function that stores the restatement of a closed day. It does nothing if it is open.
 
-    Raises `DayClosed` if the day is closed and no reason is given, `NotReconciled` if that person
-    may not restate it.
+    Raises `DayClosed` if the day is closed and no reason is given, and `NotReconciled` if the
+    person may not restate it.
     """
     closing, reason = closing_of(record, day), " ".join(why.split())
     if closing is None:
@@ -44,8 +48,8 @@ def restating(
     if not reason:
         raise DayClosed(
             f"{day} is closed: {closing.words}. Nothing was reconciled and nothing was changed. "
-            "If it has to be corrected, say why; the old pack stays, and the next "
-            f"`nightbook reconcile close {closing.month}` writes another beside it:\n"
+            "If the day must be corrected, give the reason. The old pack stays, and the next "
+            f"`nightbook reconcile close {closing.month}` writes another one next to it:\n"
             f'nightbook reconcile run --as-of {day} --restate "why"'
         )
     if refusal := settings.why_not_close(who):
@@ -65,25 +69,18 @@ def restating(
     return lambda: record.restatements.add(restatement)
 
 
-UNRECONCILED = ("no ledger", "no book", "nothing compared")
-
-_MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
-
-_NAMED = 5
-
-
 @dataclass(frozen=True, slots=True)
 class MonthDay:
-    """One day of a month: its book, the result that counts, and by role who signed that."""
+    """One day of a month: the ID of its book, its newest result, and its signatures by role."""
 
     day: date
     snapshot_id: str
-    result: RunResult | None
+    result: Run | None
     signatures: Mapping[str, Signature]
 
     @property
     def state(self) -> str:
-        """What is to be said of it in a few words."""
+        """The state in a few words."""
         if self.result is None:
             return "no ledger" if self.snapshot_id else "no book"
         if not self.result.position_count:
@@ -93,12 +90,16 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month through one of its days; `closing` is how it was closed before."""
+    """The days of a month, and its newest closing or None. It may end before the last day."""
 
     name: str
-    first: date
     days: tuple[MonthDay, ...]
     closing: Closing | None
+
+    @property
+    def first(self) -> date:
+        """The first day of the month."""
+        return self.days[0].day
 
     @property
     def through(self) -> date:
@@ -106,12 +107,12 @@ class Month:
         return self.days[-1].day
 
     def __contains__(self, day: date) -> bool:
-        """Return whether it is one of the days that are closed."""
+        """Return whether a day is one of the closed days."""
         return self.first <= day <= self.through
 
     @property
-    def results(self) -> list[RunResult]:
-        """The results that count, the oldest first."""
+    def results(self) -> list[Run]:
+        """The newest result of each day that has one, the oldest first."""
         return [day.result for day in self.days if day.result is not None]
 
     def in_state(self, *states: str) -> list[str]:
@@ -120,29 +121,29 @@ class Month:
 
     @property
     def closed_days(self) -> tuple[ClosedDay, ...]:
-        """The days with what they are closed with."""
+        """The days with their results, as a closing stores them."""
         return tuple(
             ClosedDay(
-                day=result.day,
-                run_id=result.run_id,
-                digest=result.digest,
-                settings=result.settings_digest,
+                day=run.day, run_id=run.run_id, digest=run.digest, settings=run.settings_digest
             )
-            for result in self.results
+            for run in self.results
         )
 
 
 def first_and_last(month: str) -> tuple[date, date]:
-    """Return the days of a month; raises `NotReconciled` where a text is none."""
+    """Return the first and last day of a month. Raises `NotReconciled` if it is not a month."""
     match = _MONTH.fullmatch(month)
     if match is None:
-        raise NotReconciled(f"{month[:40]!r} is no month: write it as 2026-11. Nothing was closed.")
+        raise NotReconciled(
+            f"{month[:40]!r} is not a month. Write it as YYYY-MM, for example 2026-11. Nothing was "
+            "closed."
+        )
     year, number = map(int, match.groups())
     return date(year, number, 1), date(year, number, calendar.monthrange(year, number)[1])
 
 
 def books(database: Path, first: date, last: date) -> dict[date, str]:
-    """Return the snapshots that are the books of some days."""
+    """Return by day the IDs of the snapshots that are books."""
     with connect(database) as connection:
         nights = "firm_nights" if has_sources(connection) else "ops.snapshots"
         query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - one of the two above
@@ -151,9 +152,9 @@ def books(database: Path, first: date, last: date) -> dict[date, str]:
 
 
 def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: date) -> Month:
-    """Return how a month stands: whole where it is over, else through its last book or result.
+    """Return a whole month, or the days up to its last book or result if it is not over.
 
-    Raises `NotReconciled` where no day of it has a result.
+    Raises `NotReconciled` if no day has a result.
     """
     first, last = first_and_last(month)
     days = [day for day in record.days() if first <= day <= last]
@@ -162,11 +163,11 @@ def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: 
             f"No day of {month} was reconciled, so there is nothing to close. Put a ledger into "
             "the inbox and run `nightbook reconcile run`."
         )
-    closings = closings_of(record, month)
+    closing = next(reversed(closings_of(record, month)), None)
     through = last if today > last else max([*days, *book_ids])
-    if closings:
-        through = max(through, closings[-1].through)
-    return month_of(record, month, book_ids, through, closings[-1] if closings else None)
+    if closing:
+        through = max(through, closing.through)
+    return month_of(record, month, book_ids, through, closing)
 
 
 def month_of(
@@ -176,21 +177,22 @@ def month_of(
     through: date,
     closing: Closing | None = None,
 ) -> Month:
-    """Return a month through one of its days."""
+    """Return a month up to one of its days."""
     first, _ = first_and_last(month)
-    every = [first + timedelta(number) for number in range((through - first).days + 1)]
-    days = tuple(_month_day(record, day, book_ids.get(day, "")) for day in every)
-    return Month(month, first, days, closing)
+    dates = (first + timedelta(number) for number in range((through - first).days + 1))
+    days = tuple(_month_day(record, day, book_ids.get(day, "")) for day in dates)
+    return Month(month, days, closing)
 
 
 def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
-    result = record.result(day)
-    signatures = valid(record, result.digest) if result else {}
-    return MonthDay(day, snapshot_id or (result.snapshot_id if result else ""), result, signatures)
+    run = record.result(day)
+    if run is None:
+        return MonthDay(day, snapshot_id, None, {})
+    return MonthDay(day, snapshot_id or run.snapshot_id, run, valid(record, run.digest))
 
 
 def closing_basis(record: Record, month: Month) -> str:
-    """Return one digest of what a pack is about, so that nothing is closed twice."""
+    """Return a digest of the content of a pack, so that the same content is not closed twice."""
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
@@ -202,25 +204,25 @@ def closing_basis(record: Record, month: Month) -> str:
 
 
 def month_changes(record: Record, month: Month) -> Iterator[str]:
-    """Yield what is another than in the pack before, a sentence each."""
+    """Yield each difference from the pack before as a sentence."""
     if month.closing is None:
         return
-    before = {day.day: day for day in month.closing.days}
+    before, closed_at = {day.day: day for day in month.closing.days}, month.closing.at
     added = [str(day.day) for day in month.closed_days if day.day not in before]
     if added:
-        yield f"{count_of(len(added), 'day')} came: {and_more(added, _NAMED)}"
+        yield f"{count_of(len(added), 'day')} new: {and_more(added, _NAMED)}"
     for day in month.closed_days:
         then = before.get(day.day)
-        whys = [
+        whys = "; ".join(
             f"{item.why} ({item.who}, {item.at})"
             for item in record.restatements
-            if item.day == day.day and item.at > month.closing.at
-        ]
+            if item.day == day.day and item.at > closed_at
+        )
         if then and then.digest != day.digest:
-            why = "; ".join(whys) or "no reason was given"
+            why = whys or "no reason was given"
             yield f"{day.day} was restated: run {then.run_id} is now {day.run_id}: {why}"
         elif whys:
-            yield f"{day.day} was run again and its result is the same: {'; '.join(whys)}"
-    since = [item for item in record.signatures if item.day in month and item.at > month.closing.at]
+            yield f"{day.day} was run again with the same result: {whys}"
+    since = [item for item in record.signatures if item.day in month and item.at > closed_at]
     if since:
-        yield f"{count_of(len(since), 'signature')} came"
+        yield f"{count_of(len(since), 'new signature')}"

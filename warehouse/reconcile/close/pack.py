@@ -1,4 +1,4 @@
-"""The pack of a month: one zip with all that stands behind it; the same month, the same bytes."""
+"""The pack of a month: one ZIP file with all evidence. The same month gives the same bytes."""
 
 import base64
 import csv
@@ -8,10 +8,11 @@ import re
 import unicodedata
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -26,8 +27,7 @@ from warehouse.reconcile.model import (
     AGE_BANDS,
     TITLES,
     Break,
-    RunResult,
-    State,
+    Run,
     StatusDecision,
     count_ages,
     moment,
@@ -45,20 +45,21 @@ from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
 # In format 1 the name of a ledger was only its SHA-256. Up to format 2 the state was in JSON files,
-# which were called as in the homes of that time.
+# which had the same names as in the homes of that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
 
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
-
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
-# Characters that some system does not allow in a name, and dots and blanks at an end of it.
+# Characters that some system does not allow in a name, and dots and blanks at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
-
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10  # bytes, and characters
-
-_MOMENT = (1980, 1, 1, 0, 0, 0)  # of every member: the same content is the same file
+_ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal content gives an identical file
+_MOST_BYTES = 16 << 30  # of a pack, unpacked
+_LONGEST_MANIFEST = 64 << 20
+_MOST_BREAKS = 300  # on the first page
+_HERE = Path(__file__).parent
 
 
 class PackMember(NamedTuple):
@@ -69,26 +70,33 @@ class PackMember(NamedTuple):
 
 
 class MemberDigest(msgspec.Struct, frozen=True):
-    """What the manifest says of one file."""
+    """The digest and size of one file in the manifest."""
 
     sha256: str
     size: int
 
 
 class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Every file of a pack but this one, by its name."""
+    """All other files of a pack, by name."""
 
     format: int
     month: str
     version: int
     members: dict[str, MemberDigest]
 
+    @property
+    def ledgers(self) -> dict[str, str]:
+        """The digests of the ledgers, by their names in the pack."""
+        members = self.members.items()
+        return {name: member.sha256 for name, member in members if name.startswith(LEDGERS)}
+
 
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pack says of itself that does not follow from what is in it.
+    """The facts about a pack that do not follow from its files.
 
-    `books` are snapshots by day, `changes` what is another than in the version before, `missing`
-    what should be in the pack and was not there any more. `wording` is that of its pages.
+    `books` are snapshot IDs by day. `changes` are the differences from the version before.
+    `missing` are the files that should be in the pack but no longer existed. `wording` is the
+    wording of its pages.
     """
 
     month: str
@@ -105,12 +113,12 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_name(month: str, version: int) -> str:
-    """Return the name of a version's file: the first one is named after its month alone."""
+    """Return the file name of a version. The first version has no number."""
     return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
 
 
 def evidence(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the files that stand behind a month, as they lie in the reconciliation's folder."""
+    """Yield the files of all days, the stored records, the ledgers and the settings of a month."""
     for day in month.days:
         files = record.day_files(day.day)
         for path in files if day.result else ():
@@ -120,8 +128,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
                     content = with_signatures(content, day.signatures)
                 yield PackMember(f"{DAYS}{day.day}/{path.name}", content)
     yield from _stored_records(record, month)
-    names = ledger_names(record, month)
-    names |= {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
+    names = ledger_names(record, month) | settings_names(month)
     for sha256, name in sorted(names.items(), key=itemgetter(1)):
         path = archived_path(record, sha256)
         if path.is_file():
@@ -141,10 +148,15 @@ def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
             yield PackMember(f"{STORE}written/{identity}.json.gz", content)
 
 
-def ledger_names(record: Record, month: Month) -> dict[str, str]:
-    """Return by digest the name that each ledger of a month has in its pack.
+def settings_names(month: Month) -> dict[str, str]:
+    """Return by digest the name of each recon.toml of a month in its pack."""
+    return {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
 
-    It is the name that it had in the inbox, in a folder of the first day that read it.
+
+def ledger_names(record: Record, month: Month) -> dict[str, str]:
+    """Return by digest the name of each ledger of a month in its pack.
+
+    This is its name in the inbox, in a folder of the first day that read it.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -158,15 +170,15 @@ def ledger_names(record: Record, month: Month) -> dict[str, str]:
 
 
 def _portable(name: str) -> str:
-    """Return the name of a ledger as any system can unpack it."""
-    # The archive has what was packed, so the ending of gzip would be wrong.
+    """Return a name of a ledger that any system can unpack."""
+    # The archive has the unpacked bytes, so the ending of gzip would be wrong.
     name = name[: -len(GZIP)] if name.lower().endswith(GZIP) else name
     parts = (_UNPORTABLE.sub("_", part) for part in name.split("/"))
     return "/".join(_cut(part) for part in parts if part)
 
 
 def _cut(name: str) -> str:
-    """Return a name that no file system finds too long, with the ending that it has."""
+    """Return a name that is short enough for every file system, with its own ending."""
     path = PurePosixPath(name)
     ending = path.suffix if len(path.suffix) <= _LONGEST_ENDING else ""
     stem = name.removesuffix(ending).encode()[:_LONGEST_NAME]
@@ -174,7 +186,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that no other file has on any system, and remember it."""
+    """Return a name that differs from all others on every system, and add it to `taken`."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -183,28 +195,25 @@ def _free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def trail_table(record: Record, first: date, through: date) -> bytes:
-    """Return the audit trail of a month as CSV; what a spreadsheet would run is text."""
+def trail_table(record: Record, month: Month) -> bytes:
+    """Return the audit trail of a month as CSV. Texts that look like formulas are quoted."""
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\r\n")
     rows.writerow(TITLES)
-    for line in trail(record, first, through):
+    for line in trail(record, month.first, month.through):
         rows.writerow([f"'{cell}" if is_hostile(cell) else cell for cell in line])
     return table.getvalue().encode("utf-8-sig", "surrogatepass")
 
 
 def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> tuple[str, int]:
-    """Write a pack, whole or not at all; return its SHA-256 and size. Members are in order."""
+    """Write a pack, whole or not at all. Return its SHA-256 and size."""
     digests: dict[str, MemberDigest] = {}
     with written_aside(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as names:
             for member in members:
                 sha256 = hashlib.sha256(member.content).hexdigest()
-                digest = digests.setdefault(member.name, MemberDigest(sha256, len(member.content)))
-                if digest.sha256 != sha256:
-                    raise ValueError(f"{member.name} has two contents")
-                if names.NameToInfo.get(member.name) is None:
-                    _add(names, member)
+                digests[member.name] = MemberDigest(sha256, len(member.content))
+                _add(names, member)
             manifest = PackManifest(
                 format=FORMAT, month=facts.month, version=facts.version, members=digests
             )
@@ -215,41 +224,32 @@ def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> t
 
 
 def _add(names: zipfile.ZipFile, member: PackMember) -> None:
-    entry = zipfile.ZipInfo(member.name, _MOMENT)
+    entry = zipfile.ZipInfo(member.name, _ZIP_TIMESTAMP)
     entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
     entry.external_attr = 0o640 << 16
     names.writestr(entry, member.content)
 
 
 def read_facts(content: bytes) -> PackFacts:
-    """Return what a pack says of itself; raise `ValueError` where that is no such file."""
+    """Decode the facts about a pack. Raises `ValueError` if they are invalid."""
     return msgspec.json.decode(content, type=PackFacts)
 
 
-def read_manifest(content: bytes) -> PackManifest:
-    """Return the manifest of a pack; raise `ValueError` where that is no such file."""
-    manifest = msgspec.json.decode(content, type=PackManifest)
+def read_manifest(names: zipfile.ZipFile) -> PackManifest:
+    """Decode the manifest of a pack. Raises `ValueError` if it is invalid, `KeyError` if absent."""
+    entry = names.getinfo(MANIFEST)
+    if entry.file_size > _LONGEST_MANIFEST:
+        raise ValueError(f"{MANIFEST} is too long")
+    manifest = msgspec.json.decode(names.read(entry), type=PackManifest)
     if not _FIRST_FORMAT <= manifest.format <= FORMAT:
         known = f"{_FIRST_FORMAT} to {FORMAT}"
         raise ValueError(f"it has format {manifest.format}, and this nightbook reads {known}")
     return manifest
 
 
-def ledgers_among(manifest: PackManifest) -> dict[str, str]:
-    """Return the digests of the ledgers in a pack, by their names there."""
-    return {
-        name: member.sha256 for name, member in manifest.members.items() if name.startswith(LEDGERS)
-    }
-
-
-_MOST_BYTES = 16 << 30
-
-_MOST_LIST = 64 << 20
-
-
 @dataclass(slots=True)
 class PackCheck:
-    """What a pack came to: what differs, what was compared, and what could not be."""
+    """The check of a pack: differences, compared parts, and parts that could not be compared."""
 
     file: Path
     sha256: str = ""
@@ -260,77 +260,63 @@ class PackCheck:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that was compared is as it was."""
+        """Whether no difference was found."""
         return not self.differences
-
-
-def read_list(names: zipfile.ZipFile, name: str) -> bytes:
-    """Return a list of files; raise `ValueError` where it is longer than one is."""
-    entry = names.getinfo(name)
-    if entry.file_size > _MOST_LIST:
-        raise ValueError(f"{name} is too long")
-    return names.read(entry)
 
 
 def unpack(
     names: zipfile.ZipFile, manifest: PackManifest, record: Record, check: PackCheck
 ) -> bool:
-    """Unpack what the manifest lists, each file held against it; return whether all is whole."""
+    """Unpack the files of the manifest and compare their digests. Return whether all are whole."""
     check.name = f"{manifest.month}, version {manifest.version}"
-    there = [entry.filename for entry in names.infolist() if entry.filename != MANIFEST]
-    for name in sorted({*there} - manifest.members.keys()):
-        check.differences.append(f"{name} is in no manifest")
-    for name in sorted({name for name in there if there.count(name) > 1}):
-        check.differences.append(f"{name} stands there twice")
+    found = Counter(entry.filename for entry in names.infolist() if entry.filename != MANIFEST)
+    unknown = sorted(found.keys() - manifest.members.keys())
+    check.differences += [f"{name} is not in the manifest" for name in unknown]
+    doubled = sorted(name for name, number in found.items() if number > 1)
+    check.differences += [f"{name} is in the pack twice" for name in doubled]
     if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
         raise ValueError("it says that it is larger than packs are")
     for name, member in manifest.members.items():
-        if name not in there:
+        if name not in found:
             check.differences.append(f"{name} is missing")
-        elif not _is_ours(name):
-            raise ValueError(f"{name[:80]!r} is no name of a file in a pack")
+        elif not _is_valid_name(name):
+            raise ValueError(f"{name[:80]!r} is not a name of a file in a pack")
         elif _copy(names, name, record, member.size) != member.sha256:
             check.differences.append(f"{name} is not as it was written")
     check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")
     return not check.differences
 
 
-def _is_ours(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     path = PurePosixPath(name)
     is_plain = str(path) == name and not path.is_absolute() and ".." not in path.parts
     return is_plain and "\\" not in name and "\0" not in name
 
 
 def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
-    """Unpack one file to where the folder of a reconciliation has it; return its SHA-256."""
+    """Unpack one file to its path in the folder of a reconciliation. Return its SHA-256."""
     entry = names.getinfo(name)
     if entry.file_size != size:
         return ""
-    place = name.removeprefix(STORE)
+    relative = name.removeprefix(STORE)
     if name.startswith(DAYS):
-        place = f"{record.out.name}/{name.removeprefix(DAYS)}"
-    path, hashed = record.root / place, hashlib.sha256()
+        relative = f"{record.out.name}/{name.removeprefix(DAYS)}"
+    path, hashed = record.root / relative, hashlib.sha256()
     make_directory(path.parent)
     try:
         with names.open(entry) as source, path.open("wb") as target:
             while block := source.read(BLOCK):
                 hashed.update(block)
                 target.write(block)
-    except (zipfile.BadZipFile, zlib.error):  # its own check sum says that it was changed
+    except (zipfile.BadZipFile, zlib.error):  # its own checksum shows that it was changed
         return ""
     return hashed.hexdigest()
 
 
-_HERE = Path(__file__).parent
+class LedgerLine(NamedTuple):
+    """One ledger of the month: its name, digest and days, and its name in the pack, if it has one.
 
-_MOST_BREAKS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
-    """One ledger of the month: its name, digest and days, and its name in the pack, if it is there.
-
-    One content under two names is in the pack once.
+    If one content had two names, the pack has it once.
     """
 
     name: str
@@ -341,7 +327,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break that was accepted in the month: as of the last day of its acceptance, who and why."""
+    """A break that was accepted in the month, as on the last of these days, and the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -354,20 +340,20 @@ class AcceptedLine:
 
     @property
     def reason(self) -> str:
-        """Root cause and comment in one text."""
-        texts = (self.break_.root_cause, self.break_.comment)
-        return "; ".join(filter(None, texts))
+        """Root cause and comment in one line."""
+        return "; ".join(filter(None, (self.break_.root_cause, self.break_.comment)))
 
 
-def index_page(record: Record, month: Month, facts: PackFacts, here: frozenset[str]) -> bytes:
-    """Return the page; `here` are the digests of the ledgers that the pack has."""
+def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
+    """Return the first page. `archived` are the digests of the ledgers in the pack."""
     last = month.results[-1]
-    unsolved = sorted(last.unsolved_breaks, key=lambda break_: (break_.first_seen, break_.id))
+    unsolved = sorted(last.unsolved_breaks, key=attrgetter("first_seen", "id"))
     accepted = _accepted_lines(record, month)
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     ours.filters |= {"show": printable, "moment": moment, "count_of": count_of}
+    labels = [label for label, _, _ in AGE_BANDS]
     page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
@@ -376,17 +362,14 @@ def index_page(record: Record, month: Month, facts: PackFacts, here: frozenset[s
         month=month,
         roles=ROLES,
         last=last,
-        bands=[
-            (band[0], count)
-            for band, count in zip(AGE_BANDS, count_ages(unsolved, last.day), strict=True)
-        ],
+        bands=list(zip(labels, count_ages(unsolved, last.day), strict=True)),
         unsolved=unsolved[:_MOST_BREAKS],
         count=len(unsolved),
         more=max(len(unsolved) - _MOST_BREAKS, 0),
         accepted=accepted[:_MOST_BREAKS],
         more_accepted=max(len(accepted) - _MOST_BREAKS, 0),
         said=state(record),
-        ledgers=list(_ledgers(month, here, ledger_names(record, month))),
+        ledgers=list(_ledger_lines(month, archived, ledger_names(record, month))),
         settings=_settings(month),
         earlier=closings_of(record, month.name),
         restatements=[item for item in record.restatements if item.day in month],
@@ -396,18 +379,21 @@ def index_page(record: Record, month: Month, facts: PackFacts, here: frozenset[s
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
     """Return the breaks that were accepted on any day of a month, those of its last day first."""
-    found: dict[tuple[str, str], list[tuple[RunResult, Break]]] = {}
+    found: dict[tuple[str, str], list[tuple[Run, Break]]] = {}
     for result in month.results:
         for break_ in (*result.breaks, *result.not_compared):
             if not break_.is_open:
                 found.setdefault((break_.id, break_.difference), []).append((result, break_))
-    states: dict[int, State] = {}
-    lines = []
-    for accepted in found.values():
-        result, break_ = accepted[-1]
-        said = states.setdefault(result.revision, state(record, result.revision))
-        days = tuple(day.day for day, _ in accepted)
-        lines.append(AcceptedLine(break_, said.decision(break_.id), days))
+    revisions = {accepted[-1][0].revision for accepted in found.values()}
+    states = {revision: state(record, revision) for revision in revisions}
+    lines = [
+        AcceptedLine(
+            accepted[-1][1],
+            states[accepted[-1][0].revision].decision(id_),
+            tuple(result.day for result, _ in accepted),
+        )
+        for (id_, _), accepted in found.items()
+    ]
     return sorted(lines, key=lambda line: (-line.days[-1].toordinal(), line.break_.id))
 
 
@@ -415,22 +401,20 @@ def _days_in_words(days: Sequence[date]) -> str:
     return str(days[0]) if len(days) == 1 else f"{len(days)} days, {days[0]} to {days[-1]}"
 
 
-def _ledgers(
-    month: Month, here: frozenset[str], members: Mapping[str, str]
+def _ledger_lines(
+    month: Month, archived: frozenset[str], members: Mapping[str, str]
 ) -> Iterator[LedgerLine]:
-    days: dict[tuple[str, str], list[str]] = {}
+    days: dict[tuple[str, str], dict[str, None]] = {}
     for result in month.results:
         for source in result.sources:
-            of = days.setdefault((source.name, source.sha256), [])
-            if str(result.day) not in of:
-                of.append(str(result.day))
-    for (name, sha256), of in days.items():
-        member = members[sha256] if sha256 in here else ""
-        yield LedgerLine(name, sha256, ", ".join(of), member)
+            days.setdefault((source.name, source.sha256), {})[str(result.day)] = None
+    for (name, sha256), read_for in days.items():
+        member = members[sha256] if sha256 in archived else ""
+        yield LedgerLine(name, sha256, ", ".join(read_for), member)
 
 
 def _settings(month: Month) -> Mapping[str, str]:
-    """Return for each recon.toml of the month the first and last day that had it."""
+    """Return for each recon.toml of the month the first and last day that used it."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)

@@ -46,7 +46,7 @@ from warehouse.reconcile.model import (
     Notice,
     Outcome,
     Result,
-    RunResult,
+    Run,
     StatusDecision,
     alias_line,
     pending_breaks,
@@ -308,7 +308,7 @@ def _follow(
     connection: DuckDBPyConnection,
     ledger: Ledger,
     scope: Scope,
-    prior: RunResult | None,
+    prior: Run | None,
     keys: Mapping[str, Key],
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
     """Find the breaks of the run before among those of now, whose keys are given by ID.

@@ -1,7 +1,7 @@
-"""What people wrote beside breaks: kept forever, merged three ways, never lost.
+"""Entries about breaks from people and from the engine. They are merged and never deleted.
 
-An entry is one field of one break, written by somebody at some time. The state at a revision is
-what the entries up to it come to; a workbook says which revision it was made from.
+An entry is one field of one break, from one author at one time. The state at a revision follows
+from the entries up to it. A workbook contains the revision that it was made from.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,21 +39,21 @@ _ALSO = "\n-- also: "
 
 @dataclass(frozen=True, slots=True)
 class EditConflict:
-    """A cell that could not be taken as it was written: what of it goes below the comment.
+    """A cell that could not be taken as written. `line` is added to the comment instead.
 
-    `no_status` is what was written for a status and is none.
+    `invalid_status` is the content of the cell if it is not a status.
     """
 
     line: str
-    no_status: str = ""
+    invalid_status: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStates:
-    """The three states that a workbook which is read back is merged by.
+    """The three states for merging a workbook that is read back.
 
-    `shown` is what the workbook showed, `base` the same without what the engine said of the day
-    that is run, `current` all that people wrote until now.
+    `shown` is the state in the workbook, `base` is the same without the engine's entries about the
+    day of the run, and `current` is the state of now without them.
     """
 
     shown: State
@@ -82,12 +82,12 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
     """Return the value of every field of every break, at a revision or now.
 
     Entries of the engine about a day that it replaced later do not count. `without` leaves out all
-    entries of the engine about that day, because a run of that day decides them anew.
+    entries of the engine about that day, because a run of that day makes them.
     """
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
     decisions: dict[str, StatusDecision] = {}
-    # No day of the engine is an empty text, so that nothing is left out for it.
+    # If `without` is None, the parameter is empty, which is not a day of the engine.
     for row in record.select(_STATE, last, without.isoformat() if without else ""):
         id_, field, value = (row.pop(name) for name in ("break_id", "field", "value"))
         breaks.setdefault(id_, {})[field] = value
@@ -98,39 +98,40 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
 
 
 def comparable_text(text: str) -> str:
-    """Return a text as it is compared: one kind of line end, nothing that a cell cannot keep."""
+    """Return a text for comparison: with one kind of line end and no control characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(letter for letter in lines if letter >= " " or letter in "\n\t").strip()
+    return "".join(char for char in lines if char >= " " or char in "\n\t").strip()
 
 
 def merge_edits(
     edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break], cannot_accept: str = ""
 ) -> tuple[list[Entry], list[Notice]]:
-    """Return the entries of a workbook that were not known, and notices for its reader.
+    """Return the new entries of a workbook, and notices for its reader.
 
-    `breaks` are those of the run that the workbook shows, whose differences are accepted.
-    `cannot_accept` says why whoever saved the workbook may not accept a break.
+    `breaks` are those of the run in the workbook, whose differences are accepted. `cannot_accept`
+    is the reason why the user who saved the workbook may not accept a break, if there is one.
     """
     entries: list[Entry] = []
     notices: list[Notice] = []
+
+    def notify(severity: str, words: str) -> None:
+        notices.append(Notice(severity, words[:1000], edited.name, break_id))
+
     for break_id, cells in edited.rows.items():
         if break_id not in breaks and break_id not in states.current.breaks:
-            words = "a comment on a break that this folder does not know was kept"
-            notices.append(Notice("medium", words, edited.name, break_id))
+            notify("medium", "a comment on a break that this folder does not have was kept")
         merged = [
             _merge_field(break_id, field, cells[field], states) for field in SAID if field in cells
         ]
         written = [change for change in merged if isinstance(change, Entry)]
         written, refusal = _require_reason(written, break_id, states.current, cannot_accept)
         if refusal:
-            notices.append(Notice("high", refusal, edited.name, break_id))
+            notify("high", refusal)
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
-            conflict_words = _conflict_words(break_id, conflicts, states.current)
-            notices += [
-                Notice("medium", words[:1000], edited.name, break_id) for words in conflict_words
-            ]
+            for words in _conflict_words(break_id, conflicts, states.current):
+                notify("medium", words)
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
 
@@ -138,59 +139,56 @@ def merge_edits(
 def _require_reason(
     written: list[Entry], break_id: str, current: State, cannot_accept: str
 ) -> tuple[list[Entry], str]:
-    """Return the entries that may be taken, and why an acceptance among them may not."""
+    """Return the entries that may be stored, and the reason if others may not."""
     after = {field: current.of(break_id, field) for field in SAID}
     after |= {entry.field: entry.value for entry in written}
     accepted = [entry for entry in written if (entry.field, entry.value) == ("status", ACCEPTED)]
     has_reason = any(_is_reason(after[field]) for field in REASONS)
-    if after["status"] != ACCEPTED or not written or (has_reason and not accepted):
-        return written, ""
-    if accepted and has_reason and not cannot_accept:
-        return written, ""
     others = [entry for entry in written if entry not in accepted]
-    if accepted:
+    if accepted and (cannot_accept or not has_reason):
         why = cannot_accept or "An acceptance needs a reason: write it into Root cause or Comment"
         status = current.of(break_id, "status")
         return others, f"{break_id} was not accepted. {why}. The status is still {status}"
-    cleared = [entry for entry in others if entry.field in REASONS]
-    if not cleared:
-        return written, ""
-    return [entry for entry in others if entry not in cleared], (
-        f"The reason for accepting {break_id} was not deleted. An accepted break needs a reason: "
-        "set another status first"
-    )
+    remaining = [entry for entry in written if entry.field not in REASONS]
+    if after["status"] == ACCEPTED and not has_reason and len(remaining) < len(written):
+        return remaining, (
+            f"The reason for accepting {break_id} was not deleted. An accepted break needs a "
+            "reason: set another status first"
+        )
+    return written, ""
 
 
 def _is_reason(text: str) -> bool:
-    """Return whether a text says anything, besides what conflicts added to it."""
-    return any(letter.isalnum() for letter in text.partition(_ALSO.strip())[0])
+    """Return whether a text has a word, apart from the lines that conflicts added."""
+    return any(char.isalnum() for char in text.partition(_ALSO.strip())[0])
 
 
 def _conflict_words(
     break_id: str, conflicts: Sequence[EditConflict], current: State
 ) -> Iterator[str]:
-    """Yield what a reader must know of texts that could not be taken as they were written."""
-    twice = [conflict.line for conflict in conflicts if not conflict.no_status]
+    """Yield the messages about cells that could not be taken as written."""
+    twice = [conflict.line for conflict in conflicts if not conflict.invalid_status]
     if twice:
-        yield "said in two ways; both are in the comment: " + "; ".join(twice)
-    for written in (conflict.no_status for conflict in conflicts if conflict.no_status):
-        yield (
-            f"{written[:60]!r} beside {break_id} is no status; there are "
-            f"{', '.join(STATUSES[:-1])} and {STATUSES[-1]}. It stands in the comment, and the "
-            f"status is still {current.of(break_id, 'status')}"
-        )
+        yield "two people wrote different texts, and the comment has both: " + "; ".join(twice)
+    for conflict in conflicts:
+        if conflict.invalid_status:
+            yield (
+                f"{conflict.invalid_status[:60]!r} next to {break_id} is not a status. Write "
+                f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. It is in the comment now, and the "
+                f"status is still {current.of(break_id, 'status')}"
+            )
 
 
 def _merge_field(
     break_id: str, field: str, text: str, states: MergeStates
 ) -> Entry | EditConflict | None:
-    """Merge one cell: an entry where it is new, a conflict where it is one, else None.
+    """Merge one cell. Return an entry if it is new, a conflict, or None if nobody wrote there.
 
-    The comparison is three-way, as of versions of a file:
+    This is a three-way comparison, as for versions of a file:
 
-    - the cell is what the workbook showed: nobody wrote there, whatever was written elsewhere;
-    - it differs, and the state of now is still the base: it is simply new;
-    - it differs, and so does the state of now: two people wrote, and both texts are kept.
+    - If the cell has the text that the workbook showed, nobody wrote there.
+    - If it differs, and the current state is still the base, it is new.
+    - If it differs, and so does the current state, two people wrote. Both texts are kept.
     """
     shown, base, current = (
         comparable_text(in_cell(version.of(break_id, field)))
@@ -205,10 +203,10 @@ def _merge_field(
             is_known = _ALSO + line in states.current.of(break_id, "comment")
             if value == shown or is_known:
                 return None
-            return EditConflict(line, no_status=value)
+            return EditConflict(line, invalid_status=value)
         value = chosen
-    # The engine may have opened the break in what the workbook showed. Who writes again what stood
-    # there before its words says something new, unless that is what holds now.
+    # The engine may have opened the break that the workbook showed. A person who restores the
+    # earlier text makes a new entry, unless this text is the current one.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:
@@ -219,7 +217,7 @@ def _merge_field(
 def _with_conflicts(
     written: list[Entry], break_id: str, current: State, conflicts: Sequence[EditConflict]
 ) -> list[Entry]:
-    """Put what conflicts below the comment, so that neither of two people's words is lost."""
+    """Add the conflicts to the comment, so that the texts of both people are kept."""
     comment = next(
         (entry.value for entry in written if entry.field == "comment"),
         current.of(break_id, "comment"),
@@ -230,7 +228,7 @@ def _with_conflicts(
 
 
 def _with_difference(entry: Entry, break_: Break | None) -> Entry:
-    """Return a status with the episode and the difference that it was decided on."""
+    """Return a status with the episode and the difference that it was decided for."""
     if entry.field != "status":
         return entry
     is_accepted = break_ is not None and entry.value == ACCEPTED
@@ -249,9 +247,9 @@ def read_comments(
     *,
     notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
 ) -> None:
-    """Store what people wrote, once for each version of each file, and what is to say of it.
+    """Store the entries and signatures of workbooks, with notices about them.
 
-    `notices_of` says of a workbook what people wrote where it is not read back.
+    `notices_of` returns notices about text in cells of a workbook that are not read back.
     """
     for workbook in workbooks:
         states = MergeStates(
@@ -282,16 +280,17 @@ def read_comments(
 
 
 def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
-    """Yield what there was to say of the workbooks read for a day, by this run or one before it."""
+    """Yield the notices about workbooks that runs of this day read."""
     for annotation in record.annotations:
         if annotation.read_for == day.isoformat():
             yield from annotation.notices
 
 
 def history(record: Record, day: date) -> History:
-    """Return what was known when a run begins: the result before, and what people decided.
+    """Return the result before a run and the decisions of people.
 
-    The newest day may open any break again; an earlier one only says anew what it had said.
+    A run of the newest day may reopen any break. A run of an earlier day only repeats its earlier
+    entries.
     """
     comments, in_force = state(record, without=day), state(record)
     is_newest = record.is_newest(day)
@@ -305,8 +304,12 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store what the engine says of the day of a run, in place of what it had said of it."""
-    before = _in_force(record, outcome.day)
+    """Store the engine's entries about the day of a run, and replace its earlier ones."""
+    day = outcome.day.isoformat()
+    replaced = {number for note in record.annotations for number in note.replaces}
+    before = [
+        note for note in record.annotations if note.engine_day == day and note.no not in replaced
+    ]
     old = [entry for note in before for entry in note.entries if not entry.is_restored]
     now = state(record, without=outcome.day)
     ids = None if record.is_newest(outcome.day) else {entry.break_id for entry in old}
@@ -323,48 +326,34 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
             run_id="",
             base_revision=now.revision,
             entries=(*restored, *entries),
-            engine_day=outcome.day.isoformat(),
+            engine_day=day,
             replaces=tuple(note.no for note in before),
         )
     )
 
 
-def _in_force(record: Record, day: date) -> list[Annotation]:
-    """Return what the engine said of a day and did not take back."""
-    undone = {number for note in record.annotations for number in note.replaces}
-    return [
-        note
-        for note in record.annotations
-        if note.engine_day == day.isoformat() and note.no not in undone
-    ]
-
-
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Yield what was said under an id of before, where nobody said anything under that of now."""
+    """Yield the entries under an earlier ID, if the new ID has none. `ids` limits the new IDs."""
     for new, old in outcome.renamed.items():
-        for field in SAID:
-            values = now.breaks.get(old, {})
-            if (ids is not None and new not in ids) or field not in values:
-                continue
-            if field in now.breaks.get(new, {}):
-                continue
-            if field != "status":
+        written = now.breaks.get(old, {}).keys() - now.breaks.get(new, {}).keys()
+        for field in SAID if ids is None or new in ids else ():
+            if field == "status" and field in written:
+                decision = now.decision(old)
+                yield Entry(
+                    break_id=new,
+                    field=field,
+                    value=decision.status,
+                    accepted=decision.accepted,
+                    episode=decision.episode,
+                    said_on=decision.on,
+                    said_by=decision.by,
+                )
+            elif field in written:
                 yield Entry(break_id=new, field=field, value=now.of(old, field))
-                continue
-            # Whose decision it is, of which difference and when: all that a status is judged by.
-            decision = now.decision(old)
-            yield Entry(
-                break_id=new,
-                field=field,
-                value=decision.status,
-                accepted=decision.accepted,
-                episode=decision.episode,
-                said_on=decision.on,
-                said_by=decision.by,
-            )
 
 
 def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
+    """Yield the status of each break that this run opened."""
     for break_ in outcome.breaks:
         is_opened = break_.status == OPEN != now.of(break_.id, "status")
         if is_opened and break_.id not in outcome.renamed:
@@ -380,16 +369,16 @@ def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
 def _restorations(
     old: Sequence[Entry], new: Sequence[Entry], in_force: State, now: State
 ) -> Iterator[Entry]:
-    """Yield what holds again where a word of the engine is taken back, for readers of the list."""
-    again = {(entry.break_id, entry.field) for entry in new}
+    """Yield the values that count again because the engine's entry was withdrawn."""
+    repeated = {(entry.break_id, entry.field) for entry in new}
     for entry in old:
         id_, field = entry.break_id, entry.field
-        if (id_, field) not in again and in_force.of(id_, field) != now.of(id_, field):
+        if (id_, field) not in repeated and in_force.of(id_, field) != now.of(id_, field):
             yield Entry(
                 break_id=id_,
                 field=field,
                 value=now.of(id_, field),
                 is_restored=True,
-                note="taken back: the day was run again",
+                note="withdrawn: the day was run again",
                 accepted=now.decision(id_).accepted,
             )

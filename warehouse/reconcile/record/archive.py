@@ -50,10 +50,10 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
 
 
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
-    """Return the settings of a day: the present ones if no later day has a result.
+    """Return the settings of a day, which are the present ones if no later day has a result.
 
     A past day that is run again keeps the settings that it had when it was the newest day. Its
-    workbook says what the present ones change.
+    workbook lists the differences from the present ones.
     """
     before = record.result(day)
     if before is None or record.is_newest(day):

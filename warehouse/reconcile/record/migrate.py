@@ -1,39 +1,45 @@
 """Import of the state that older nightbooks kept as JSON files, and of the tables in a pack.
 
-Homes of before record.db, and packs of formats 1 and 2, have the folders `results`, `annotations`,
-`signoffs`, `restatements`, `closings` and `written`, and the files `mappings.json`, `read.json` and
-`seen.json`. Packs of format 3 have one `<table>.jsonl` for each table.
+Homes that are older than record.db, and packs of formats 1 and 2, have the folders `results`,
+`annotations`, `signoffs`, `restatements`, `closings` and `written`, and the files `mappings.json`,
+`read.json` and `seen.json`. Packs of format 3 have one `<table>.jsonl` for each table.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from warehouse.reconcile.model import Annotation, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import tables
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import make_directory, read_json
 
 MOVED = ".before-record"
-_FOLDERS = ("results", "annotations", "signoffs", "restatements", "closings", "written")
+_NUMBERED_FOLDERS: dict[str, type[tables.NumberedRecord]] = {
+    "annotations": Annotation,
+    "signoffs": Signature,
+    "restatements": Restatement,
+    "closings": Closing,
+}
+_FOLDERS = ("results", *_NUMBERED_FOLDERS, "written")
 _FILES = ("mappings.json", "read.json", "seen.json")
 _OLD_CACHES = (".facts", ".published")
 _Content = TypeVar("_Content")
 
 
 def has_folders(root: Path) -> bool:
-    """Return whether a folder has the state of an older nightbook, or of a pack."""
+    """Return whether a folder has the state of an older nightbook, or the tables of a pack."""
     names = (*_FOLDERS, *_FILES, "runs.jsonl")
     return any((root / name).exists() for name in names)
 
 
 def move_folders(root: Path) -> None:
-    """Move what was imported out of the way. It can be deleted when the new state was backed up."""
+    """Move the imported files to `.before-record`. They can be deleted after the next backup."""
     for name in (*_FOLDERS, *_FILES, *_OLD_CACHES):
         source, target = root / name, root / MOVED / name
         if source.exists() and not target.exists():
@@ -62,51 +68,34 @@ def _exported_rows(path: Path) -> Iterator[tables.Row]:
 
 
 def _import_records(root: Path, connection: sqlite3.Connection) -> None:
-    _import_runs(root, connection)
-    for note in _numbered_records(root / "annotations", Annotation):
-        tables.insert_annotation(connection, note)
-    for signature in _numbered_records(root / "signoffs", Signature):
-        tables.insert_signature(connection, signature)
-    for restatement in _numbered_records(root / "restatements", Restatement):
-        tables.insert_restatement(connection, restatement)
-    for closing in _numbered_records(root / "closings", Closing):
-        tables.insert_closing(connection, closing)
+    _import_runs(root / "results", connection)
+    for folder, kind in _NUMBERED_FOLDERS.items():
+        for path in _numbered_files(root / folder):
+            tables.insert_record(connection, _read(path, kind))
     lessons = _optional(root / "mappings.json", dict[str, dict[str, str]], {})
-    _insert_all(
-        connection,
-        "lessons",
-        ((of, name, value) for of, named in lessons.items() for name, value in named.items()),
-    )
-    first_days = _optional(root / "read.json", dict[str, str], {})
-    _insert_all(connection, "ledgers_read", first_days.items())
-    # The empty digest is that of what the engine itself said.
+    tables.insert(connection, "lessons", tables.lesson_rows(lessons))
+    days = _optional(root / "read.json", dict[str, str], {})
+    rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
+    tables.insert(connection, "ledgers_read", rows)
+    # The empty digest is the digest of the engine's own notes.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
-    _insert_all(connection, "workbooks_seen", ((sha256,) for sha256 in seen if sha256))
+    tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 
 
-def _insert_all(
-    connection: sqlite3.Connection, table: str, rows: Iterable[tuple[str, ...]]
-) -> None:
-    for row in rows:
-        values = ", ".join("?" * len(row))
-        connection.execute(f"insert into {table} values ({values})", row)  # noqa: S608 - our own names
-
-
-def _import_runs(root: Path, connection: sqlite3.Connection) -> None:
-    folder = root / "results"
+def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
     days = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     prior: int | None = None
     for day in days:
         newest: int | None = None
         for day_no, path in enumerate(_numbered_files(day), 1):
-            result = with_present_ages(_read(path, RunResult))
+            result = with_present_ages(_read(path, Run))
             newest = tables.insert_run(connection, result, no=None, day_no=day_no, prior=prior)
             _carry(connection, newest, _read(path, _Occurrences).episodes)
         prior = newest or prior
 
 
 class _Occurrences(msgspec.Struct):
-    """The part of an old result that no other part implies: the occurrences of all breaks ever."""
+    """The part of an old result that no other part implies: all occurrences of all breaks."""
 
     episodes: dict[str, tuple[int, str]] = {}
 
@@ -122,21 +111,16 @@ def _carry(connection: sqlite3.Connection, no: int, episodes: dict[str, tuple[in
     tables.insert(connection, "carried", rows)
 
 
-def with_present_ages(result: RunResult) -> RunResult:
+def with_present_ages(result: Run) -> Run:
     """Return a result whose ages count from the first day of the present occurrence.
 
-    Older results counted them from the first day of the first occurrence.
+    Older results counted ages from the first day of the first occurrence.
     """
     breaks = tuple(
         structs.replace(break_, age_days=(result.day - break_.first_seen).days)
         for break_ in result.breaks
     )
     return structs.replace(result, breaks=breaks)
-
-
-def _numbered_records(folder: Path, kind: type[_Content]) -> Iterator[_Content]:
-    for path in _numbered_files(folder):
-        yield _read(path, kind)
 
 
 def _numbered_files(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from warehouse.reconcile.model import Annotation, Closing, Restatement, RunResult, Signature
+from warehouse.reconcile.model import Annotation, Closing, Restatement, Run, Signature
 from warehouse.reconcile.record import migrate, tables
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import FILE_MODE, make_directory
@@ -26,7 +27,6 @@ NAME = "record.db"
 VERSION = 1  # of the schema, kept as user_version
 WAIT = 30  # seconds for another writer
 _SCHEMA = Path(__file__).with_name("schema.sql")
-_Record = TypeVar("_Record", bound=msgspec.Struct)
 _Value = TypeVar("_Value")
 
 
@@ -38,28 +38,27 @@ class DayFiles(NamedTuple):
     breaks: Path
 
 
-class RecordTable(Generic[_Record]):
+class RecordTable(Generic[tables.Numbered]):
     """All records of one kind, the oldest first. Iterate over them, or add one."""
 
-    def __init__(
-        self,
-        record: "Record",
-        name: str,
-        read: Callable[[sqlite3.Connection], list[_Record]],
-        insert: Callable[[sqlite3.Connection, _Record], None],
-    ) -> None:
-        self._record, self._name, self._read, self._insert = record, name, read, insert
+    def __init__(self, record: "Record", kind: type[tables.Numbered]) -> None:
+        self._record = record
+        self._kind: type[tables.Numbered] = kind
 
-    def __iter__(self) -> Iterator[_Record]:
-        return iter(self._record.read_once(self._name, self._read))
+    def __iter__(self) -> Iterator[tables.Numbered]:
+        def read(connection: sqlite3.Connection) -> list[tables.Numbered]:
+            return tables.read_records(connection, self._kind)
 
-    def add(self, item: _Record) -> None:
-        """Add a record behind all others; it gets the next number."""
+        return iter(self._record.read_once(self._kind, read))
+
+    def add(self, item: tables.Numbered) -> None:
+        """Add a record after all others. It gets the next number."""
         with self._record.transaction() as connection:
-            numbers = f"select coalesce(max(no), 0) + 1 from {self._name}"  # noqa: S608 - our own name
+            table = tables.NUMBERED_TABLES[self._kind]
+            numbers = f"select coalesce(max(no), 0) + 1 from {table}"  # noqa: S608 - our own name
             [(no,)] = connection.execute(numbers).fetchall()
-            self._insert(connection, replace(item, no=no))
-            self._record.forget(self._name)
+            tables.insert_record(connection, replace(item, no=no))
+            self._record.forget(self._kind)
 
 
 class Record:
@@ -76,18 +75,10 @@ class Record:
         self.inbox = root / "inbox"
         self.out = root / "out"
         self.database = root / NAME
-        self.annotations = RecordTable[Annotation](
-            self, "revisions", tables.read_annotations, tables.insert_annotation
-        )
-        self.signatures = RecordTable[Signature](
-            self, "signatures", tables.read_signatures, tables.insert_signature
-        )
-        self.restatements = RecordTable[Restatement](
-            self, "restatements", tables.read_restatements, tables.insert_restatement
-        )
-        self.closings = RecordTable[Closing](
-            self, "closings", tables.read_closings, tables.insert_closing
-        )
+        self.annotations = RecordTable(self, Annotation)
+        self.signatures = RecordTable(self, Signature)
+        self.restatements = RecordTable(self, Restatement)
+        self.closings = RecordTable(self, Closing)
         self._transaction: sqlite3.Connection | None = None
         self._cache: dict[object, Any] = {}
 
@@ -144,7 +135,7 @@ class Record:
             return tables.select(connection, sql, *parameters)
 
     def read_once(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        """Read something once, so that a command sees one state of it."""
+        """Return the cached result of `read`, so that a command sees one state of it."""
         if name not in self._cache:
             with self.open_for_queries() as connection:
                 self._cache[name] = read(connection)
@@ -152,7 +143,7 @@ class Record:
         return value
 
     def forget(self, name: object) -> None:
-        """Read something again the next time."""
+        """Drop a cached value, so that the next `read_once` reads it."""
         self._cache.pop(name, None)
 
     @contextmanager
@@ -248,103 +239,90 @@ class Record:
 
     def days(self) -> list[date]:
         """Return the days that have a result, the oldest first."""
-        rows = self.read_once(
-            "days",
-            lambda connection: tables.select(
-                connection, "select distinct day from runs order by day"
-            ),
-        )
-        return [date.fromisoformat(row["day"]) for row in rows]
+
+        def read(connection: sqlite3.Connection) -> list[date]:
+            rows = tables.select(connection, "select distinct day from runs order by day")
+            return [date.fromisoformat(row["day"]) for row in rows]
+
+        return self.read_once("days", read)
 
     def is_newest(self, day: date) -> bool:
         """Return whether no later day has a result."""
         return all(day >= stored for stored in self.days())
 
-    def runs_of(self, day: date) -> list[RunResult]:
+    def runs_of(self, day: date) -> list[Run]:
         """Return all results of a day, the oldest first."""
-        sql = "select * from runs where day = ? order by day_no"
-        return [self._run(row) for row in self.select(sql, day.isoformat())]
+        return self._runs("where day = ? order by day_no", day)
 
-    def result(self, day: date) -> RunResult | None:
+    def result(self, day: date) -> Run | None:
         """Return the newest result of a day."""
-        return self._first("where day = ? order by day_no desc", day.isoformat())
+        return self._first("where day = ? order by day_no desc", day)
 
-    def result_of(self, run_id: str) -> RunResult | None:
-        """Return the result of a run, as it was stored last."""
+    def result_of(self, run_id: str) -> Run | None:
+        """Return the newest stored result with a run ID."""
         return self._first("where run_id = ? order by day desc, day_no desc", run_id)
 
-    def result_before(self, day: date) -> RunResult | None:
+    def result_before(self, day: date) -> Run | None:
         """Return the newest result of the last day before a day."""
-        return self._first("where day < ? order by day desc, day_no desc", day.isoformat())
+        return self._first("where day < ? order by day desc, day_no desc", day)
 
-    def _first(self, condition: str, value: str) -> RunResult | None:
-        rows = self.select(f"select * from runs {condition} limit 1", value)  # noqa: S608 - above
-        return self._run(rows[0]) if rows else None
+    def _first(self, condition: str, value: object) -> Run | None:
+        return next(iter(self._runs(f"{condition} limit 1", value)), None)
 
-    def _run(self, row: tables.Row) -> RunResult:
-        return self.read_once(
-            ("run", row["no"]), lambda connection: tables.read_run(connection, row)
-        )
+    def _runs(self, condition: str, value: object) -> list[Run]:
+        rows = self.select(f"select * from runs {condition}", value)  # noqa: S608 - our own conditions
+        return [
+            self.read_once(("run", row["no"]), partial(tables.read_run, row=row)) for row in rows
+        ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Return by break ID the last occurrence and the first day ever, as known before a day."""
-        sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
+        """Return by break ID its last occurrence and its first day ever, as known before a day."""
         with self.open_for_queries() as connection:
-            rows = tables.select(connection, sql, before.isoformat())
-            return tables.latest_occurrences(connection, rows[0]["no"], ids) if rows else {}
+            prior = _prior_run(connection, before)
+            return tables.latest_occurrences(connection, prior, ids) if prior else {}
 
-    def add_result(self, result: RunResult) -> RunResult:
+    def add_result(self, result: Run) -> Run:
         """Store the result of a run and return it.
 
-        If the newest result of its day has the same run ID, it is the same result, computed once
-        more, and the new one replaces it.
+        If the newest result of its day has the same run ID, the new one replaces it, because it is
+        the same result, computed a second time.
         """
-        day = result.day.isoformat()
         newest = "select no, day_no, run_id from runs where day = ? order by day_no desc limit 1"
-        prior = "select no from runs where day < ? order by day desc, day_no desc limit 1"
         with self.transaction() as connection:
-            last = next(iter(tables.select(connection, newest, day)), None)
-            before = next(iter(tables.select(connection, prior, day)), None)
-            is_again = last is not None and last["run_id"] == result.run_id
+            last = next(iter(tables.select(connection, newest, result.day)), None)
+            is_same = last is not None and last["run_id"] == result.run_id
             tables.insert_run(
                 connection,
                 result,
-                no=last["no"] if last and is_again else None,
-                day_no=(last["day_no"] if last else 0) + (not is_again),
-                prior=before["no"] if before else None,
+                no=last["no"] if last and is_same else None,
+                day_no=(last["day_no"] if last else 0) + (not is_same),
+                prior=_prior_run(connection, result.day),
             )
             self._cache.clear()
             return self.result(result.day) or result
 
     def lessons(self) -> dict[str, dict[str, str]]:
-        """Return what was learned of ledgers, by the fingerprint of their header."""
+        """Return the lessons about the columns of ledgers, by the fingerprint of their header."""
         lessons: dict[str, dict[str, str]] = {}
         for row in self.select("select * from lessons order by fingerprint, name"):
             lessons.setdefault(row["fingerprint"], {})[row["name"]] = row["value"]
         return lessons
 
     def store_lessons(self, lessons: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace what was learned of ledgers."""
+        """Replace all lessons about ledgers."""
         with self.transaction() as connection:
             connection.execute("delete from lessons")
-            rows = (
-                {"fingerprint": fingerprint, "name": name, "value": value}
-                for fingerprint, learned in lessons.items()
-                for name, value in learned.items()
-            )
-            tables.insert(connection, "lessons", rows)
+            tables.insert(connection, "lessons", tables.lesson_rows(lessons))
 
     def ledgers_before(self, day: date) -> frozenset[str]:
         """Return the digests of the ledgers that an earlier day was reconciled with."""
         before = self.result_before(day)
-        rows = self.select("select sha256 from ledgers_read where first_day < ?", day.isoformat())
-        return frozenset(
-            [*(row["sha256"] for row in rows)]
-            + [source.sha256 for source in (before.sources if before else ())]
-        )
+        rows = self.select("select sha256 from ledgers_read where first_day < ?", day)
+        read_earlier = (source.sha256 for source in (before.sources if before else ()))
+        return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Remember the first day that each ledger was read for."""
+        """Store the first day that each ledger was read for."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
@@ -353,22 +331,22 @@ class Record:
             )
 
     def known_workbooks(self) -> frozenset[str]:
-        """Return the digests of the workbooks that were already read back or written."""
+        """Return the digests of the workbooks that were already read back, or that we wrote."""
         rows = self.select("select sha256 from workbooks_seen union select sha256 from revisions")
         return frozenset(row["sha256"] for row in rows)
 
     def add_workbooks(self, digests: Iterable[str]) -> None:
-        """Remember workbooks that need not be read back again."""
+        """Store the digests of workbooks that must not be read back."""
         with self.transaction() as connection:
-            rows = [(digest,) for digest in digests]
+            rows = ((digest,) for digest in digests)
             connection.executemany("insert or ignore into workbooks_seen values (?)", rows)
 
     def imprint(self, identity: str) -> bytes | None:
         """Return the compressed cells that were stored under a name, or None."""
         with self.open_for_queries() as connection:
             sql = "select content from imprints where identity = ?"
-            rows = connection.execute(sql, [identity]).fetchall()
-        return rows[0][0] if rows else None
+            row = connection.execute(sql, [identity]).fetchone()
+        return row[0] if row else None
 
     def add_imprint(self, identity: str, content: bytes) -> None:
         """Store the compressed cells of a workbook."""
@@ -376,13 +354,26 @@ class Record:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 
     def problem(self) -> str:
-        """Return why the database is damaged, or an empty string if it is intact."""
+        """Return why the database is damaged, or an empty string if it is intact.
+
+        Raises `NotReconciled` if it cannot be checked: it is locked, or of a newer nightbook.
+        """
         try:
             rows = self.select("pragma integrity_check")
         except NotReconciled as error:
-            return str(error)
+            cause = error.__cause__
+            if cause is None or isinstance(cause, sqlite3.OperationalError):
+                raise
+            return f"{self.database.name} cannot be read ({cause})"
         found = "; ".join(str(row["integrity_check"]) for row in rows[:3])
-        return "" if found == "ok" else f"{self.database} is damaged: {found}"
+        return "" if found == "ok" else f"{self.database.name} is damaged: {found}"
+
+
+def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
+    """Return the number of the newest run of the last day before a day."""
+    sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
+    rows = tables.select(connection, sql, day)
+    return rows[0]["no"] if rows else None
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

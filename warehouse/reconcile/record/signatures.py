@@ -1,13 +1,14 @@
-"""Sign-offs: bound to the digest of a result, void as soon as an amount changes."""
+"""Signatures of results. A change of any amount changes the digest and voids them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import date, datetime
+from itertools import chain
 
 from warehouse.contract.model import count_of
 from warehouse.reconcile.model import (
     Break,
     Notice,
-    RunResult,
+    Run,
     Signature,
     Tie,
     WorkbookEdits,
@@ -19,105 +20,114 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
-    """Who signs, in which role and when; `entered_by` typed it, in a workbook or at a terminal."""
-
-    role: str
-    who: str
-    comment: str
-    at: datetime
-    entered_by: str
-    source: str = ""
-    sha256: str = ""
-
-
 def valid(record: Record, digest: str) -> dict[str, Signature]:
-    """Return by role the last signature of exactly this result."""
+    """Return by role the last signature of the result with this digest."""
     return {
         signature.role: signature for signature in record.signatures if signature.digest == digest
     }
 
 
-def sign(record: Record, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
-    """Sign a result.
+def sign(
+    record: Record,
+    run: Run,
+    settings: CloseSettings,
+    *,
+    role: str,
+    who: str,
+    comment: str,
+    at: datetime,
+    entered_by: str,
+    source: str = "",
+    sha256: str = "",
+) -> Signature:
+    """Sign a result. `entered_by` entered the signature, in the workbook `source` or at a terminal.
 
-    Raises `NotReconciled` if the role is unknown or not that person's, nobody signs, nothing was
-    compared, or the same person signed in another role, however they write their name. With roles,
-    the same person cannot enter two signatures either.
+    Raises `NotReconciled` if the role is unknown or the person does not have it, the name is empty,
+    nothing was compared, or the person has signed in another role (case and spaces of the name do
+    not matter). With roles, the same person cannot enter two signatures either.
     """
-    role, who = signing.role, " ".join(signing.who.split())
-    if role not in ROLES or not fold(who):
-        raise NotReconciled(
-            f"{role!r} by {who!r} is no signature: expected {', '.join(ROLES)} and a name. "
-            "Nothing was signed."
-        )
-    if not result.position_count:
-        raise NotReconciled(
-            f"Run {result.run_id} of {result.day} compared no position, so there is nothing to "
-            "sign. Nothing was signed. Look at what its ledgers cover: nightbook reconcile status."
-        )
-    if not settings.may_sign(role, who):
-        others = ", ".join(settings.roles_of(who)) or "no role"
-        raise NotReconciled(
-            f"{who} is no {role}: {who} has {others} under [roles] in recon.toml, and {role} is "
-            f"{', '.join(settings.roles[role]) or 'nobody'}. Nothing was signed."
-        )
-    for signed in valid(record, result.digest).values():
-        if signed.role != role and fold(signed.who) == fold(who):
-            raise NotReconciled(
-                f"{who} has already signed run {result.run_id} as {signed.role}: the {role} must "
-                f"differ from the {signed.role}. Nothing was signed."
-            )
-    if settings.roles:
-        _require_other_people(record, result, signing, who)
+    who = " ".join(who.split())
     signature = Signature(
         role=role,
         who=who,
-        comment=signing.comment,
-        at=signing.at.isoformat(),
-        day=result.day,
-        run_id=result.run_id,
-        digest=result.digest,
-        open_breaks=result.open_breaks,
-        entered_by="" if fold(signing.entered_by) == fold(who) else signing.entered_by,
-        source=signing.source,
-        sha256=signing.sha256,
+        comment=comment,
+        at=at.isoformat(),
+        day=run.day,
+        run_id=run.run_id,
+        digest=run.digest,
+        open_breaks=run.open_breaks,
+        entered_by="" if fold(entered_by) == fold(who) else entered_by,
+        source=source,
+        sha256=sha256,
     )
+    others = [signed for signed in valid(record, run.digest).values() if signed.role != role]
+    refusals = chain(
+        _refusals(run, signature, others, settings),
+        _refused_entries(signature, others) if settings.roles else (),
+    )
+    if refusal := next(refusals, ""):
+        raise NotReconciled(f"{refusal} Nothing was signed.")
     record.signatures.add(signature)
     return signature
 
 
-def _require_other_people(record: Record, result: RunResult, signing: Signing, who: str) -> None:
-    """Raise `NotReconciled` if one person would sign, or enter, the signatures of two roles."""
-    if signing.source and signing.entered_by == signing.source:
-        raise NotReconciled(
-            f"{signing.source} does not say who saved it. With [roles] in recon.toml, the "
-            f"signature of {who} in such a file is not taken. Nothing was signed. Enter your name "
-            "in the settings of the program and save again, or use nightbook reconcile sign."
+def _refusals(
+    run: Run, signature: Signature, others: list[Signature], settings: CloseSettings
+) -> Iterator[str]:
+    """Yield the reasons to refuse a signature. `others` are the signatures in other roles."""
+    role, who = signature.role, signature.who
+    if role not in ROLES or not fold(who):
+        yield f"{role!r} by {who!r} is not a signature: expected {', '.join(ROLES)} and a name."
+    if not run.position_count:
+        yield (
+            f"Run {run.run_id} of {run.day} compared no position, so there is nothing to sign. See "
+            "which part of the book its ledgers cover: nightbook reconcile status."
         )
-    people = {fold(who), fold(signing.entered_by)}
-    for signed in valid(record, result.digest).values():
-        others = {fold(signed.who), fold(signed.entered_by or signed.who)}
-        if signed.role != signing.role and people & others:
-            raise NotReconciled(
-                f"{signing.entered_by} cannot enter the signature of {who} as {signing.role}, "
-                f"because the result is already {signed.words}. With [roles] in recon.toml, "
-                "nobody takes part in two signatures of one result. Nothing was signed. Let "
-                f"{who} sign."
+    if not settings.may_sign(role, who):
+        roles = ", ".join(settings.roles_of(who)) or "no role"
+        yield (
+            f"{who} does not have the role {role}. Under [roles] in recon.toml, {who} has {roles}, "
+            f"and {role} is {', '.join(settings.roles[role]) or 'nobody'}."
+        )
+    for signed in others:
+        if fold(signed.who) == fold(who):
+            yield (
+                f"{who} has already signed run {run.run_id} as {signed.role}: the {role} must "
+                f"differ from the {signed.role}."
+            )
+
+
+def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[str]:
+    """Yield the reasons why roles forbid that one person enters this signature."""
+    who, entered_by = signature.who, signature.entered_by or signature.who
+    if signature.source and entered_by == signature.source:
+        yield (
+            f"{signature.source} does not say who saved it. With [roles] in recon.toml, the "
+            f"signature of {who} in such a file is not accepted. Enter your name in the settings "
+            "of the program and save again, or use nightbook reconcile sign."
+        )
+    for signed in others:
+        if {fold(who), fold(entered_by)} & {
+            fold(signed.who),
+            fold(signed.entered_by or signed.who),
+        }:
+            yield (
+                f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
+                f"the result is already {signed.words}. With [roles] in recon.toml, nobody takes "
+                f"part in two signatures of one result. Let {who} sign."
             )
 
 
 def why_not_accept(
-    record: Record, workbook: WorkbookEdits, result: RunResult | None, settings: CloseSettings
+    record: Record, workbook: WorkbookEdits, result: Run | None, settings: CloseSettings
 ) -> str:
-    """Return why whoever saved a workbook may not accept its breaks; nothing if they may.
+    """Return why the user who saved a workbook may not accept breaks, or an empty string.
 
-    With an approver it takes another person than the one who ran and prepared the result.
+    With an approver, the person who ran or prepared the result may not accept its breaks.
     """
     if not settings.needs_approver:
         return ""
-    rule = "with [close] approver = true it takes another person than the one who compared"
+    rule = "with [close] approver = true a second person must accept breaks"
     if workbook.is_anonymous:
         return f"{workbook.name} does not say who saved it, and {rule}"
     compared = {fold(result.by)} if result else set()
@@ -135,28 +145,33 @@ def why_not_accept(
 def take_signatures(
     record: Record, workbook: WorkbookEdits, settings: CloseSettings
 ) -> list[Notice]:
-    """Take the signatures that were written into a workbook, for the result that it shows."""
-    result = record.result_of(workbook.run_id)
+    """Store the signatures in a workbook, for the result that it shows. Return refusals."""
+    run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:
-        if result is None:
-            words = f"signed by {cells.who}, but its run {workbook.run_id} is not known: not taken"
+        if run is None:
+            words = (
+                f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the "
+                "signature was not taken"
+            )
             notices.append(Notice("high", words, workbook.name))
             continue
-        signature = valid(record, result.digest).get(cells.role)
-        if signature and fold(signature.who) == fold(cells.who):
+        signed = valid(record, run.digest).get(cells.role)
+        if signed and fold(signed.who) == fold(cells.who):
             continue
-        signing = Signing(
-            role=cells.role,
-            who=cells.who,
-            comment=cells.comment,
-            at=workbook.at,
-            entered_by=workbook.who,
-            source=workbook.name,
-            sha256=workbook.sha256,
-        )
         try:
-            sign(record, result, signing, settings)
+            sign(
+                record,
+                run,
+                settings,
+                role=cells.role,
+                who=cells.who,
+                comment=cells.comment,
+                at=workbook.at,
+                entered_by=workbook.who,
+                source=workbook.name,
+                sha256=workbook.sha256,
+            )
         except NotReconciled as refusal:
             notices.append(Notice("high", str(refusal), workbook.name))
     return notices
@@ -165,7 +180,7 @@ def take_signatures(
 def why_void(
     record: Record, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
 ) -> str:
-    """Return why the last signature of a day no longer holds; nothing where it holds."""
+    """Return why the last signature of a day no longer holds, or an empty string if it holds."""
     signed = [signature for signature in record.signatures if signature.day == day]
     if not signed or signed[-1].digest == digest:
         return ""
@@ -175,10 +190,10 @@ def why_void(
     return f"sign-off void: {last.who} {run}, and since then {changes}"
 
 
-def _count_changes(then: RunResult | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
-    """Say how many breaks and totals of assets differ between two results of a day."""
+def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
+    """Return how many breaks and totals of assets differ between two results of a day."""
     if then is None:
-        return "the result is another one"
+        return "the result is different"
     before, after = breaks_by_id(then), {break_.id: break_ for break_ in breaks}
     moved = sum(before[id_].difference != after[id_].difference for id_ in before.keys() & after)
     new, gone = len(after.keys() - before), len(before.keys() - after)

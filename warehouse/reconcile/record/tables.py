@@ -1,6 +1,6 @@
-"""Records as rows of the tables in `schema.sql`, and rows as records.
+"""Conversion between records and rows of the tables in `schema.sql`.
 
-Every function takes an open connection and commits nothing. Text that is not valid Unicode (a lone
+Every function uses an open connection and commits nothing. Text that is not valid Unicode (a lone
 surrogate from a damaged file) is stored as bytes, because SQLite text cannot hold it.
 """
 
@@ -10,9 +10,10 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import date
 from itertools import chain
-from typing import Any, Final
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -21,29 +22,34 @@ from warehouse.reconcile.model import (
     Annotation,
     Break,
     Closing,
-    Notice,
     Restatement,
-    RunResult,
+    Run,
     Signature,
 )
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
-_BREAK: Final = "break"
-_NOT_COMPARED: Final = "not compared"
-_RESOLVED: Final = "resolved"
-# Names of columns that differ from the field of the record.
-_OF_BREAK = {"id": "break_id", "rows": "ledger_rows"}
-_OF_RUN = {"settings_digest": "settings_sha256", "by": "made_by"}
-_OF_SOURCE = {"rows": "row_count"}
-_OF_NOTICE = {"words": "message", "where": "location"}
-_OF_TIE = {"of": "name"}
-_SHOWN = (
-    "counts",
-    "coverage",
-    "workbook",
-    "evidence",
-)  # read as a whole, so they are one JSON text
+# Records with a number, which are only ever added.
+NumberedRecord = Annotation | Signature | Restatement | Closing
+Numbered = TypeVar("Numbered", bound=NumberedRecord)
+NUMBERED_TABLES: dict[type, str] = {
+    Annotation: "revisions",
+    Signature: "signatures",
+    Restatement: "restatements",
+    Closing: "closings",
+}
+# Columns by field, if the names differ.
+_RENAMED = {
+    "runs": {"by": "made_by", "day_settings": "own_settings"},
+    "breaks": {"id": "break_id", "rows": "ledger_rows"},
+    "run_inputs": {"rows": "row_count"},
+    "notices": {"words": "message", "where": "location"},
+    "ties": {"of": "name"},
+}
+_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # columns with JSON
+_SHOWN = ("counts", "coverage", "workbook", "evidence")  # only read as a whole, so one JSON value
+_BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
+_PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
 _CHAIN = (
     "with recursive chain(no) as (select ? union all "
     "select prior from runs join chain using (no) where prior is not null) "
@@ -54,33 +60,36 @@ def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> N
     """Insert rows, which all have the same columns, into a table."""
     rows = iter(rows)
     first = next(rows, None)
-    if first is None:
-        return
-    values = ", ".join("?" * len(first))
-    connection.executemany(
-        f"insert into {table} ({', '.join(first)}) values ({values})",
-        ([_to_sqlite(value) for value in row.values()] for row in chain([first], rows)),
-    )
+    if first is not None:
+        values = (map(_to_sqlite, row.values()) for row in chain([first], rows))
+        connection.executemany(_insertion("insert", table, first), map(tuple, values))
+
+
+def _insertion(verb: str, table: str, row: Row) -> str:
+    return f"{verb} into {table} ({', '.join(row)}) values ({', '.join('?' * len(row))})"
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
     """Return all rows of a query. The read lock ends with the call."""
-    cursor = connection.execute(sql, [_to_sqlite(value) for value in parameters])
+    cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
-    return [dict(zip(names, map(_read, row), strict=True)) for row in cursor.fetchall()]
+    return [dict(zip(names, map(_from_sqlite, row), strict=True)) for row in cursor.fetchall()]
 
 
 def _to_sqlite(value: object) -> Any:
-    """Return a value as SQLite stores it."""
+    """Return a value as SQLite stores it: dates are ISO 8601 text, collections are JSON."""
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             return value.encode("utf-8", "surrogatepass")
-    return value
+        return value
+    if value is None or isinstance(value, int):
+        return value
+    return value.isoformat() if isinstance(value, date) else to_json(value)
 
 
-def _read(value: Any) -> Any:
+def _from_sqlite(value: Any) -> Any:
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value
 
 
@@ -89,147 +98,79 @@ def to_json(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value), sort_keys=True)
 
 
-def _columns(record: msgspec.Struct, names: Mapping[str, str], left: Collection[str] = ()) -> Row:
-    """Return the fields of a record by column; dates become ISO 8601 text."""
-    fields = ((name, value) for name, value in structs.asdict(record).items() if name not in left)
+def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
+    """Return the fields of a record by column."""
+    columns = _RENAMED.get(table, {})
+    values = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
     return {
-        names.get(name, name): value
-        if value is None or isinstance(value, str | int)
-        else str(msgspec.to_builtins(value))
-        for name, value in fields
+        columns.get(name, name): value for name, value in values.items() if name not in left_out
     }
 
 
-def _fields(row: Row, names: Mapping[str, str], left: Collection[str] = ()) -> Row:
-    """Return a row by the names of the fields of its record."""
-    fields = {column: name for name, column in names.items()}
-    return {fields.get(name, name): value for name, value in row.items() if name not in left}
+def _fields(row: Row, table: str) -> Row:
+    """Return a row by the fields of its record. Columns that are not a field do no harm."""
+    names = {column: name for name, column in _RENAMED.get(table, {}).items()}
+    return {
+        names.get(column, column): msgspec.json.decode(value)
+        if column in _JSON and value
+        else value
+        for column, value in row.items()
+    }
 
 
 def insert_run(
-    connection: sqlite3.Connection,
-    run: RunResult,
-    *,
-    no: int | None,
-    day_no: int,
-    prior: int | None,
+    connection: sqlite3.Connection, run: Run, *, no: int | None, day_no: int, prior: int | None
 ) -> int:
-    """Store a run and return its number; a run that has this number already is replaced."""
-    row = _run_row(run) | {"no": no, "day_no": day_no, "prior": prior}
-    if no is None:
-        insert(connection, "runs", [row])
-        [(no,)] = connection.execute("select last_insert_rowid()").fetchall()
-    else:
-        for table in ("breaks", "carried", "ties", "run_inputs", "notices"):
-            connection.execute(f"delete from {table} where run_no = ?", [no])
-        changes = ", ".join(f"{name} = :{name}" for name in row)
-        values = {name: _to_sqlite(value) for name, value in row.items()}
-        connection.execute(f"update runs set {changes} where no = :no", values)
-    groups = ((_BREAK, run.breaks), (_NOT_COMPARED, run.not_compared), (_RESOLVED, run.resolved))
-    for state, breaks in groups:
-        insert(connection, "breaks", _break_rows(no, state, breaks))
-    for table, records, names in (
-        ("ties", run.ties, _OF_TIE),
-        ("notices", run.notices, _OF_NOTICE),
-    ):
-        rows = (
-            _of_run(no, place, _notice_or_tie(item, names)) for place, item in enumerate(records)
-        )
-        insert(connection, table, rows)
-    sources = (_source_row(source) for source in run.sources)
-    rows = (_of_run(no, place, source) for place, source in enumerate(sources))
-    insert(connection, "run_inputs", rows)
-    return no
-
-
-def _run_row(run: RunResult) -> Row:
-    return {
-        "day": run.day.isoformat(),
-        "run_id": run.run_id,
-        "digest": run.digest,
-        "name": run.name,
-        "snapshot_id": run.snapshot_id,
-        "fields": to_json(run.fields),
-        "settings_sha256": run.settings_digest,
-        "own_settings": to_json(run.day_settings) if run.day_settings else None,
-        "rejected": run.rejected,
-        "uncovered": run.uncovered,
-        "revision": run.revision,
-        "written": run.written,
-        "made_at": run.made_at,
-        "made_by": run.by,
-        "shown": to_json({name: getattr(run, name) for name in _SHOWN}),
-    }
-
-
-def _of_run(no: int, place: int, row: Row) -> Row:
-    return {"run_no": no, "place": place} | row
-
-
-def _notice_or_tie(item: Any, names: Mapping[str, str]) -> Row:
-    if isinstance(item, Notice):
-        return {names.get(name, name): getattr(item, name) for name in item.__slots__}
-    return _columns(item, names)
-
-
-def _source_row(source: msgspec.Struct) -> Row:
-    json_columns = ("skipped", "fields", "covers")
-    row = _columns(source, _OF_SOURCE, json_columns)
-    return row | {name: to_json(getattr(source, name)) for name in json_columns}
+    """Store a run and return its number. If `no` is given, replace the run with this number."""
+    left_out = ("no", *_SHOWN, *_BREAKS_BY_STATE.values(), *_PARTS_OF_RUN.values())
+    row = _row(run, "runs", left_out) | {"no": no, "day_no": day_no, "prior": prior}
+    row["settings_sha256"] = run.settings_digest
+    row["shown"] = {name: getattr(run, name) for name in _SHOWN}
+    # A replacement also deletes the rows of the old run in other tables ("on delete cascade").
+    insertion = _insertion("insert" if no is None else "replace", "runs", row)
+    stored = connection.execute(insertion, list(map(_to_sqlite, row.values()))).lastrowid or 0
+    for state, field in _BREAKS_BY_STATE.items():
+        insert(connection, "breaks", _break_rows(stored, state, getattr(run, field)))
+    for table, field in _PARTS_OF_RUN.items():
+        parts = enumerate(getattr(run, field))
+        about = ({"run_no": stored, "place": place} | _row(part, table) for place, part in parts)
+        insert(connection, table, about)
+    return stored
 
 
 def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
     for place, break_ in enumerate(breaks):
         key = dict(zip(break_.fields, break_.key, strict=True))
-        row = {"run_no": no, "place": place, "state": state}
-        row |= _columns(break_, _OF_BREAK, ("key", "names"))
-        row |= {name: key.get(name) for name in FIELDS}
-        yield row | {"names": to_json(break_.names)}
+        row = {"run_no": no, "place": place, "state": state} | _row(break_, "breaks", ("key",))
+        yield row | {name: key.get(name) for name in FIELDS}
 
 
-def break_of(row: Row) -> Row:
+def break_fields(row: Row) -> Row:
     """Return the fields of a break from its row."""
-    left = ("run_no", "place", "state", *FIELDS)
-    if row["state"] != _RESOLVED:
-        left = (*left, "closed_on", "closed_because")
-    fields = _fields(row, _OF_BREAK, left)
     key = [row[name] for name in FIELDS if row[name] is not None]
-    return fields | {"key": key, "names": msgspec.json.decode(row["names"])}
+    return _fields(row, "breaks") | {"key": key}
 
 
-def read_run(connection: sqlite3.Connection, row: Row) -> RunResult:
+def read_run(connection: sqlite3.Connection, row: Row) -> Run:
     """Return the run of a row of `runs`."""
-    no = row["no"]
-    breaks: dict[str, list[Row]] = defaultdict(list)
-    for item in select(
-        connection, "select * from breaks where run_no = ? order by state, place", no
-    ):
-        breaks[item["state"]].append(break_of(item))
-    left = ("no", "prior", "day_no", "settings_sha256", "own_settings", "shown", "fields")
-    of_run = "where run_no = ? order by place"
-    ties = select(connection, f"select * from ties {of_run}", no)
-    notices = select(connection, f"select * from notices {of_run}", no)
-    sources = select(connection, f"select * from run_inputs {of_run}", no)
-    place = ("run_no", "place", "revision")
-    own_settings = row["own_settings"]
-    fields = _fields(row, _OF_RUN, left) | {
-        "no": row["day_no"],
-        "fields": msgspec.json.decode(row["fields"]),
-        "breaks": breaks[_BREAK],
-        "not_compared": breaks[_NOT_COMPARED],
-        "resolved": breaks[_RESOLVED],
-        "day_settings": msgspec.json.decode(own_settings) if own_settings else None,
-        "ties": [_fields(tie, _OF_TIE, place) for tie in ties],
-        "notices": [_fields(notice, _OF_NOTICE, place) for notice in notices],
-        "sources": [_source(source) for source in sources],
-    }
-    return msgspec.convert(fields | msgspec.json.decode(row["shown"]), RunResult)
+    fields = _fields(row, "runs") | msgspec.json.decode(row["shown"]) | {"no": row["day_no"]}
+    ordered = "select * from breaks where run_no = ? order by state, place"
+    breaks = _group(select(connection, ordered, row["no"]), "state")
+    for state, field in _BREAKS_BY_STATE.items():
+        fields[field] = [break_fields(item) for item in breaks[state]]
+    for table, field in _PARTS_OF_RUN.items():
+        ordered = f"select * from {table} where run_no = ? order by place"
+        fields[field] = [_fields(item, table) for item in select(connection, ordered, row["no"])]
+    for source in fields["sources"]:
+        source["print"] = source["fingerprint"]  # its name in packs
+    return msgspec.convert(fields, Run)
 
 
-def _source(row: Row) -> Row:
-    fields = _fields(row, _OF_SOURCE, ("run_no", "place", "fingerprint"))
-    decoded = {name: msgspec.json.decode(row[name]) for name in ("skipped", "fields", "covers")}
-    return fields | decoded | {"print": row["fingerprint"]}  # its name in records
+def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups
 
 
 def latest_occurrences(
@@ -239,7 +180,6 @@ def latest_occurrences(
 
     Breaks that never occurred are left out.
     """
-    found: dict[str, tuple[int, str]] = {}
     connection.execute("create temp table if not exists asked (break_id text primary key)")
     connection.execute("delete from asked")
     connection.executemany("insert or ignore into asked values (?)", ((id_,) for id_ in ids))
@@ -251,93 +191,65 @@ def latest_occurrences(
         "where run_no in chain) group by break_id",
         [run_no],
     )
-    found |= {id_: (episode, ever_seen) for id_, episode, ever_seen in rows.fetchall()}
-    return found
+    return {id_: (episode, ever_seen) for id_, episode, ever_seen in rows.fetchall()}
 
 
-def insert_annotation(connection: sqlite3.Connection, note: Annotation) -> None:
-    """Store what a workbook or the engine said."""
-    left = ("entries", "notices", "replaces")
-    insert(connection, "revisions", [_columns(note, {}, left)])
-    insert(
-        connection,
-        "replacements",
-        ({"revision": old, "replaced_by": note.no} for old in note.replaces),
-    )
-    entries = (structs.asdict(entry) for entry in note.entries)
-    numbered = ({"revision": note.no, "entry_no": no} | row for no, row in enumerate(entries, 1))
-    insert(connection, "entries", numbered)
-    notices = (_notice_or_tie(notice, _OF_NOTICE) for notice in note.notices)
-    placed = ({"revision": note.no, "place": no} | row for no, row in enumerate(notices))
-    insert(connection, "notices", placed)
+def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
+    """Yield a row for each lesson about ledgers, by the fingerprint of their header."""
+    for fingerprint, learned in lessons.items():
+        for name, value in learned.items():
+            yield {"fingerprint": fingerprint, "name": name, "value": value}
 
 
-def read_annotations(connection: sqlite3.Connection) -> list[Annotation]:
-    """Return everything that workbooks and the engine said, the oldest first."""
-    parts: dict[str, dict[int, list[Any]]] = {
-        "entries": defaultdict(list),
-        "notices": defaultdict(list),
-        "replaces": defaultdict(list),
-    }
-    for row in select(connection, "select * from entries order by revision, entry_no"):
-        entry = _fields(row, {}, ("revision", "entry_no"))
-        parts["entries"][row["revision"]].append(
-            entry | {"is_restored": bool(entry["is_restored"])}
+def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> None:
+    """Store a record that has its number already, and its parts."""
+    parts = ("entries", "notices", "replaces", "days")
+    table, no = NUMBERED_TABLES[type(record)], record.no
+    insert(connection, table, [_row(record, table, parts)])
+    if isinstance(record, Closing):
+        insert(connection, "closed_days", ({"closing": no} | _row(day, "") for day in record.days))
+    if isinstance(record, Annotation):
+        replaced = ({"revision": old, "replaced_by": no} for old in record.replaces)
+        insert(connection, "replacements", replaced)
+        entries = enumerate(record.entries, 1)
+        numbered = (
+            {"revision": no, "entry_no": number} | _row(entry, "") for number, entry in entries
         )
-    for row in select(
-        connection, "select * from notices where revision is not null order by revision, place"
-    ):
-        notice = _fields(row, _OF_NOTICE, ("revision", "run_no", "place"))
-        parts["notices"][row["revision"]].append(notice)
-    for row in select(connection, "select * from replacements order by replaced_by, revision"):
-        parts["replaces"][row["replaced_by"]].append(row["revision"])
-    rows = select(connection, "select * from revisions order by no")
-    return [
-        msgspec.convert(row | {name: part[row["no"]] for name, part in parts.items()}, Annotation)
-        for row in rows
-    ]
+        insert(connection, "entries", numbered)
+        notices = enumerate(record.notices)
+        placed = (
+            {"revision": no, "place": place} | _row(item, "notices") for place, item in notices
+        )
+        insert(connection, "notices", placed)
 
 
-def insert_signature(connection: sqlite3.Connection, signature: Signature) -> None:
-    """Store a signature."""
-    insert(connection, "signatures", [_columns(signature, {})])
+def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[Numbered]:
+    """Return all records of a kind, the oldest first."""
+    rows = select(connection, f"select * from {NUMBERED_TABLES[kind]} order by no")
+    if kind is Closing:
+        days = select(connection, "select * from closed_days order by closing, day")
+        _add_parts(rows, "days", days, "closing")
+    if kind is Annotation:
+        entries = select(connection, "select * from entries order by revision, entry_no")
+        for entry in entries:
+            entry["is_restored"] = bool(entry["is_restored"])
+        _add_parts(rows, "entries", entries, "revision")
+        ordered = "select * from notices where revision is not null order by revision, place"
+        _add_parts(rows, "notices", select(connection, ordered), "revision", "notices")
+        replaced = select(connection, "select * from replacements order by replaced_by, revision")
+        _add_parts(rows, "replaces", replaced, "replaced_by")
+        for row in rows:
+            row["replaces"] = [item["revision"] for item in row["replaces"]]
+    return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]  # a type at run time
 
 
-def read_signatures(connection: sqlite3.Connection) -> list[Signature]:
-    """Return all signatures, the oldest first."""
-    return msgspec.convert(
-        select(connection, "select * from signatures order by no"), list[Signature]
-    )
-
-
-def insert_restatement(connection: sqlite3.Connection, restatement: Restatement) -> None:
-    """Store that a closed day was run again."""
-    insert(connection, "restatements", [_columns(restatement, {})])
-
-
-def read_restatements(connection: sqlite3.Connection) -> list[Restatement]:
-    """Return all restatements, the oldest first."""
-    rows = select(connection, "select * from restatements order by no")
-    return msgspec.convert(rows, list[Restatement])
-
-
-def insert_closing(connection: sqlite3.Connection, closing: Closing) -> None:
-    """Store the close of a month with its days."""
-    insert(connection, "closings", [_columns(closing, {}, ("days",))])
-    insert(
-        connection,
-        "closed_days",
-        ({"closing": closing.no} | _columns(day, {}) for day in closing.days),
-    )
-
-
-def read_closings(connection: sqlite3.Connection) -> list[Closing]:
-    """Return all closings, the oldest first."""
-    days: dict[int, list[Row]] = defaultdict(list)
-    for row in select(connection, "select * from closed_days order by closing, day"):
-        days[row["closing"]].append(_fields(row, {}, ("closing",)))
-    rows = select(connection, "select * from closings order by no")
-    return [msgspec.convert(row | {"days": days[row["no"]]}, Closing) for row in rows]
+def _add_parts(
+    rows: Iterable[Row], field: str, parts: Iterable[Row], owner: str, table: str = ""
+) -> None:
+    """Add to each row the rows of another table whose column `owner` has its number."""
+    groups = _group(parts, owner)
+    for row in rows:
+        row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
 # Each table of a pack in the order of its rows, with the condition for the runs of some days.
@@ -362,16 +274,16 @@ _EXPORTED = {
 def export(
     connection: sqlite3.Connection, first: date, last: date
 ) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the rows of each table: runs of some days, and everything that people wrote."""
+    """Yield each table with the runs of some days, and with all entries of people."""
     for table, rows in _EXPORTED.items():
-        days = (first.isoformat(), last.isoformat()) if "?1" in rows else ()
+        days = (first, last) if "?1" in rows else ()
         yield table, select(connection, f"select * from {table} {rows}", *days)
 
 
 def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[Row]]) -> None:
-    """Fill empty tables with exported rows; `read` returns the rows of a table by its name.
+    """Fill empty tables with exported rows. `read` returns the rows of a table by its name.
 
-    Raises `ValueError` if rows have other columns than their table.
+    Raises `ValueError` if the rows have other columns than their table.
     """
     for table in _EXPORTED:
         known = {row["name"] for row in select(connection, f"pragma table_info({table})")}

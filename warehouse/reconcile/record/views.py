@@ -26,9 +26,39 @@ from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
-_SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
 _BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")  # as in `AGE_BANDS`
 _OPEN = f"status <> '{ACCEPTED}'"
+_COUNTS = (
+    "count(*) filter (where state = 'break') as breaks, "
+    f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks"
+)
+_DATES = ("snapshot_date", "first_seen", "ever_seen")
+_TIMES = ("run_at", "said_at", "signed_at")
+_RECONCILIATIONS = f"""
+    select day as snapshot_date, run_id, digest, fields, shown, rejected as rejected_rows,
+      uncovered as positions_not_compared, made_at as run_at, made_by as run_by, {_COUNTS},
+      count(*) filter (where state = 'not compared' and {_OPEN}) as pending_breaks
+    from newest_runs as r left join breaks as b on b.run_no = r.no group by r.no order by day
+"""
+_BREAKS = f"""
+    select day as snapshot_date, break_id, run_id,
+      {", ".join(f"{name} as {known.column}" for name, known in DIMENSIONS.items())},
+      episode, result, source, placement, cause, b.note, age_days, change,
+      {", ".join(SAID)}, ledger as ledger_text, snapshot as snapshot_text,
+      difference as difference_text, ledger_rows, first_seen, ever_seen
+    from newest_runs as r join breaks as b on b.run_no = r.no
+    where state = 'break' order by day, place
+"""
+_ANNOTATIONS = """
+    select revision, entry_no, break_id, field, value, coalesce(accepted, '') as accepted_text, who,
+      at as said_at, source, sha256
+    from entries join revisions on no = revision order by revision, entry_no
+"""
+_SIGNATURES = """
+    select s.day as snapshot_date, s.no as signoff_no, role, who, at as signed_at, comment,
+      s.run_id, s.digest, open_breaks, entered_by, r.digest is s.digest as is_valid
+    from signatures as s left join newest_runs as r on r.day = s.day order by s.no
+"""
 
 
 class NightTrend(NamedTuple):
@@ -72,118 +102,53 @@ def ops_rows(record: Record) -> Rows:
     """
     try:
         return {
-            "reconciliations": list(_reconciliation_rows(record)),
-            "breaks": list(_break_rows(record)),
-            "annotations": list(_annotation_rows(record)),
-            "signoffs": list(_signature_rows(record)),
+            "reconciliations": [_reconciliation(row) for row in record.select(_RECONCILIATIONS)],
+            "breaks": [_break(row) for row in record.select(_BREAKS)],
+            "annotations": [_with_dates(row) for row in record.select(_ANNOTATIONS)],
+            "signoffs": [
+                _with_dates(row) | {"is_valid": bool(row["is_valid"])}
+                for row in record.select(_SIGNATURES)
+            ],
         }
     except NotReconciled:
         raise
     except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
             f"The state of the reconciliation in {record.root} cannot be read "
-            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and the tables beside it "
-            "stay as they were; the book is not touched. Restore that folder from the "
-            "backup."
+            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks and its related tables stay "
+            "as they were, and the book is not affected. Restore that folder from the backup."
         ) from error
 
 
-def _reconciliation_rows(record: Record) -> Iterator[Row]:
-    rows = record.select(
-        "select r.*, count(*) filter (where state = 'break') as breaks, "
-        f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks, "
-        f"count(*) filter (where state = 'not compared' and {_OPEN}) as pending "
-        "from newest_runs as r left join breaks as b on b.run_no = r.no group by r.no order by day"
-    )
-    for row in rows:
-        shown = msgspec.json.decode(row["shown"])
-        coverage = shown["coverage"]
-        yield {
-            "snapshot_date": date.fromisoformat(row["day"]),
-            "run_id": row["run_id"],
-            "digest": row["digest"],
-            "level": coverage["level"]
-            if coverage
-            else ", ".join(msgspec.json.decode(row["fields"])),
-            "positions_compared": sum(shown["counts"].values()),
-            "positions_not_compared": row["uncovered"],
-            "breaks": row["breaks"],
-            "open_breaks": row["open_breaks"],
-            "pending_breaks": row["pending"],
-            "rejected_rows": row["rejected"],
-            "run_at": datetime.fromisoformat(row["made_at"]),
-            "run_by": row["made_by"],
-        }
+def _with_dates(row: Row) -> Row:
+    """Return a row with dates and times instead of their texts."""
+    dates = {name: date.fromisoformat(row[name]) for name in _DATES if name in row}
+    return row | dates | {name: datetime.fromisoformat(row[name]) for name in _TIMES if name in row}
 
 
-def _break_rows(record: Record) -> Iterator[Row]:
-    rows = record.select(
-        "select day, run_id, b.* from newest_runs as r join breaks as b on b.run_no = r.no "
-        "where state = 'break' order by day, place"
-    )
-    for row in rows:
-        asset = row["asset"]
-        break_: Row = {known.column: row[name] for name, known in DIMENSIONS.items()}
-        break_ |= {name: row[name] for name in (*_SAME, *SAID)}
-        yield break_ | {
-            "snapshot_date": date.fromisoformat(row["day"]),
-            "break_id": row["break_id"],
-            "run_id": row["run_id"],
-            "asset_id": asset.removesuffix(CUSTOM),
-            "is_custom_asset": asset.endswith(CUSTOM),
-            "ledger_text": row["ledger"],
-            "snapshot_text": row["snapshot"],
-            "difference": fit_decimal(exact(row["difference"])),
-            "difference_text": row["difference"],
-            "ledger_rows": row["ledger_rows"],
-            "first_seen": date.fromisoformat(row["first_seen"]),
-            "ever_seen": date.fromisoformat(row["ever_seen"]),
-        }
+def _reconciliation(row: Row) -> Row:
+    fields, shown = (msgspec.json.decode(row.pop(name)) for name in ("fields", "shown"))
+    level = shown["coverage"]["level"] if shown["coverage"] else ", ".join(fields)
+    return _with_dates(row) | {"level": level, "positions_compared": sum(shown["counts"].values())}
 
 
-def _annotation_rows(record: Record) -> Iterator[Row]:
-    for annotation in record.annotations:
-        for number, entry in enumerate(annotation.entries, 1):
-            yield {
-                "revision": annotation.no,
-                "entry_no": number,
-                "break_id": entry.break_id,
-                "field": entry.field,
-                "value": entry.value,
-                "accepted_text": entry.accepted or "",
-                "who": annotation.who,
-                "said_at": datetime.fromisoformat(annotation.at),
-                "source": annotation.source,
-                "sha256": annotation.sha256,
-            }
-
-
-def _signature_rows(record: Record) -> Iterator[Row]:
-    newest = {row["day"]: row["digest"] for row in record.select("select * from newest_runs")}
-    for signature in record.signatures:
-        yield {
-            "snapshot_date": signature.day,
-            "signoff_no": signature.no,
-            "role": signature.role,
-            "who": signature.who,
-            "signed_at": datetime.fromisoformat(signature.at),
-            "comment": signature.comment,
-            "run_id": signature.run_id,
-            "digest": signature.digest,
-            "open_breaks": signature.open_breaks,
-            "entered_by": signature.entered_by,
-            "is_valid": newest.get(signature.day.isoformat()) == signature.digest,
-        }
+def _break(row: Row) -> Row:
+    asset = row["asset_id"]
+    return _with_dates(row) | {
+        "asset_id": asset.removesuffix(CUSTOM),
+        "is_custom_asset": asset.endswith(CUSTOM),
+        "difference": fit_decimal(exact(row["difference_text"])),
+    }
 
 
 def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailLine]:
-    """Return what was done from the first of some days on, and the runs until the last of them.
+    """Return the audit trail: actions since the day `first`, and the runs from `first` to `last`.
 
-    `now` is the run that is at work, whose own line would never stand still.
+    `now` is the ID of the current run. It is left out, because its line would change with each run.
     """
     since = first.isoformat()
     lines = [
-        *_words(record, since),
+        *_entries(record, since),
         *_signatures(record, first),
         *_runs(record, first, last, now),
         *_restatements(record, first, last),
@@ -192,7 +157,7 @@ def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailL
     return sorted(lines, key=lambda line: (line.at, line.about, line.what))
 
 
-def _words(record: Record, since: str) -> Iterator[TrailLine]:
+def _entries(record: Record, since: str) -> Iterator[TrailLine]:
     for note in record.annotations:
         if note.at[:10] < since and (note.read_for or note.engine_day or "") < since:
             continue
@@ -224,9 +189,7 @@ def _signatures(record: Record, first: date) -> Iterator[TrailLine]:
 
 def _runs(record: Record, first: date, last: date, now: str) -> Iterator[TrailLine]:
     rows = record.select(
-        "select r.*, count(*) filter (where state = 'break') as breaks, "
-        f"count(*) filter (where state = 'break' and {_OPEN}) as open_breaks, "
-        "day_no = max(day_no) over (partition by day) as is_newest, "
+        f"select r.*, {_COUNTS}, day_no = max(day_no) over (partition by day) as is_newest, "
         "lag(settings_sha256) over (order by day, day_no) as settings_before "
         "from runs as r left join breaks as b on b.run_no = r.no "
         "where day between ? and ? group by r.no order by day, day_no",
@@ -281,10 +244,15 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
     lines: list[dict[str, Any]] = []
     for row in rows:
         day = row.pop("day")
-        break_ = msgspec.convert(tables.break_of(row), Break)
+        break_ = msgspec.convert(tables.break_fields(row), Break)
         lines.append({"at": day, "kind": "break", **to_json(break_)})
     days = {line["at"] for line in lines}
-    lines += entries_about(record, break_id)
+    lines += [
+        {"at": note.at, "kind": "said", "who": note.who, **to_json(entry)}
+        for note in record.annotations
+        for entry in note.entries
+        if entry.break_id == break_id
+    ]
     lines += [
         {"kind": "signed", "at": signature.at, "words": signature.words}
         for signature in record.signatures
@@ -298,16 +266,8 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
 
 
-def entries_about(record: Record, break_id: str) -> Iterator[dict[str, object]]:
-    """Yield everything that was written about a break, the oldest first."""
-    for note in record.annotations:
-        for entry in note.entries:
-            if entry.break_id == break_id:
-                yield {"at": note.at, "kind": "said", "who": note.who} | to_json(entry)
-
-
 def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the history of a break as lines for a terminal: when, who or what, and the words."""
+    """Yield the history of a break as lines for a terminal: time, author, action and details."""
     newest = next((entry for entry in reversed(entries) if entry["kind"] == "break"), None)
     if newest:
         names = (newest["names"][name] for name in FIELDS if name in newest["names"])
@@ -320,7 +280,7 @@ def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return when something was, who or what it was of, what it was, and the words."""
+    """Return time, author or result, action or status, and details of an entry."""
     at = moment(entry["at"]) if "T" in entry["at"] else entry["at"]
     if entry["kind"] == "signed":
         return at, "signature", "", entry["words"]

@@ -1,1 +1,1 @@
-"""recon.toml, and what a person settled in it."""
+"""The settings in recon.toml."""

@@ -1,4 +1,4 @@
-"""The file recon.toml as settings, with the roles and what a month needs to be closed."""
+"""The settings in recon.toml, including the roles and the demands on a month that is closed."""
 
 import hashlib
 import re
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from warehouse.reconcile.settings.layout import (
     UNUSED,
@@ -22,38 +23,41 @@ from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
+_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings that list or refuse
+_KEEP_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSettings:
-    """What `close` does with unsigned days and open breaks: `list` them, or `refuse`.
+    """The tables `[close]` and `[roles]`.
 
-    `unreconciled` says the same of days without a ledger or a book, or that compared nothing.
-    `roles` has the names of those who may sign, by role; a role that is not there is anybody's.
-    Only who has the highest of them may close a month or restate a closed day.
-    Where an `approver` is needed, the last day of the month must be signed by one. Ledgers of
-    closed months are kept for `keep_days`, and in the packs for ever.
+    If a month has unsigned days, open breaks or unreconciled days, `close` can `list` them or
+    `refuse`. A day is unreconciled if it has no ledger or no book, or if nothing was compared.
+    `roles` has the names of the people who may sign, by role. Everybody has a role that is not
+    listed. Only people with the highest listed role may close a month or restate a closed day.
+    With `needs_approver`, an approver must sign the last day of the month. The archive keeps the
+    ledgers of closed months for `keep_days`, and the packs keep them forever.
     """
 
     unsigned: str = "list"
     open_breaks: str = "list"
     unreconciled: str = "list"
     needs_approver: bool = False
-    keep_days: int = 400
+    keep_days: int = _KEEP_DAYS
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def may_sign(self, role: str, who: str) -> bool:
-        """Return whether a person has a role, however the name is written."""
+        """Return whether a person has a role. Case and spaces in the name do not matter."""
         names = self.roles.get(role)
         return names is None or fold(who) in map(fold, names)
 
     @property
     def closing_role(self) -> str:
-        """The role that closes months and restates days: the highest of those in recon.toml."""
+        """The role that closes months and restates days: the highest one in recon.toml."""
         return next((role for role in reversed(ROLES) if role in self.roles), "")
 
     def why_not_close(self, who: str) -> str:
-        """Return why a person may not close or restate; nothing if they may."""
+        """Return why a person may not close or restate, or an empty string if they may."""
         role = self.closing_role
         if not role or self.may_sign(role, who):
             return ""
@@ -69,15 +73,13 @@ class CloseSettings:
 
 def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
     """Return the settings of the tables `[close]` and `[roles]`."""
-    default = CloseSettings()
-    close.refuse_unknown("unsigned open_breaks unreconciled approver keep_days")
+    close.refuse_unknown(f"{' '.join(_LISTED)} approver keep_days")
     roles.refuse_unknown(" ".join(ROLES))
+    choices = {name: close.choice(name, "list", "refuse", default="list") for name in _LISTED}
     return CloseSettings(
-        unsigned=close.choice("unsigned", "list", "refuse", default=default.unsigned),
-        open_breaks=close.choice("open_breaks", "list", "refuse", default=default.open_breaks),
-        unreconciled=close.choice("unreconciled", "list", "refuse", default=default.unreconciled),
+        **choices,
         needs_approver=close.flag("approver"),
-        keep_days=close.count("keep_days", default.keep_days),
+        keep_days=close.count("keep_days", _KEEP_DAYS),
         roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
     )
 
@@ -88,72 +90,28 @@ LEDGER = "ledger"
 
 OWN_WORDS = "words.toml"
 
-_NAMES = (
-    "name level blank ledger_rounding accept_days stale_hours listed most_breaks "
-    "tolerance alias ledger inbox late file roles close"
-)
+_CHOICES = {
+    "name": (),
+    "blank": ("reject", "skip"),
+    "ledger_rounding": ("number", "written", "off"),
+}
+_COUNTS = ("accept_days", "stale_hours", "listed", "most_breaks")
+_AMOUNTS = ("absolute", "relative", "limit", "limit_in_all")
+_TABLES = "level tolerance alias ledger inbox late file roles close"
+_NAMES = " ".join((*_CHOICES, *_COUNTS, _TABLES))
 
-_TOLERANCE = "absolute relative limit limit_in_all asset"
-
-TEMPLATE = """\
-# What was settled for the reconciliation. A question of `nightbook reconcile run` names the line.
-name = "positions"            # part of every break's id
-level = "auto"                # the finest that the ledger has, or ["portfolio", "asset", "venue"]
-blank = "reject"              # a blank amount is no zero; or "skip"
-ledger_rounding = "number"    # number cells keep 15 digits; "written" also forgives rounded texts
-accept_days = 30              # an accepted break is asked about again after so many days
-stale_hours = 48              # a portfolio not updated for longer is told
-listed = 500000               # of more keys only those that do not match are in the workbook
-
-[tolerance]
-absolute = "0"
-relative = "0"
-# limit = "0.0001"            # the part of an asset that may be forgiven in all its keys together
-# limit_in_all = "0.001"      # the same as the mean of all assets
-
-[tolerance.asset]
-# SHIB = "0.01"
-
-# [file."coinbase*"]            # what files of a name cover: one name, or a list
-# venue = "coinbase"
-# keeps = "8 decimals"          # of each amount; also "8 decimals, cut off", "11 digits", "doubles"
-# expected = true               # its ledger is missed where it is not there
-
-[inbox]
-# "statement_*.pdf" = "unused"  # or "ledger", of one that is read beside another of its name
-
-# [roles]                       # who may sign; only the highest of these roles closes and restates
-# preparer = ["ada"]            # user names of this machine, or names as they are typed
-# reviewer = ["grace"]
-# approver = ["margaret"]
-
-# [close]
-# unsigned = "list"             # or "refuse": a month with unsigned days is not closed
-# open_breaks = "list"          # or "refuse": nor one whose last day has open breaks
-# unreconciled = "list"         # or "refuse": nor one with days without a ledger or a book
-# approver = true               # an approver signs its last day; a second person accepts breaks
-# keep_days = 400               # of ledgers that a pack has; the packs stay
-
-[alias.asset]
-# XBT = "BTC"
-
-[alias.venue]
-
-[alias.account]
-
-[alias.portfolio]
-"""
+TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All that a person settled; `digest` is the SHA-256 of the file as it was read.
+    """All settings. `digest` is the SHA-256 of the file as it was read.
 
-    `limit` and `limit_in_all` are the parts of an asset, and of all, that tolerance may forgive.
-    `inbox` says of names, or patterns of names, that a file is `unused` or a `ledger` of its own;
-    `late` has by day the ledgers of other days that are used for it, `files` what was settled of
-    files by their names. `words` has every line by its place, as `tolerance.absolute`; `own_words`
-    is the text of the person's own `words.toml`, whose words are known in headers besides ours.
+    `limit` is the part of an asset that tolerance may forgive, and `limit_in_all` is the mean of
+    these parts over all assets. `inbox` has `unused` or `ledger` by name or pattern of names.
+    `late` has by day the ledgers of other days that are used for it. `words` has every setting by
+    its path, like `tolerance.absolute`. `own_words` is the content of the user's own `words.toml`,
+    which adds words for headers.
     """
 
     name: str = "positions"
@@ -180,37 +138,40 @@ class Config:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def inbox_setting(self, name: str) -> str:
-        """Return what a person said of a file: its own name counts before a pattern."""
+        """Return the setting for a file in the inbox. Its own name counts before a pattern."""
         matching = (pattern for pattern in self.inbox if fnmatchcase(name, pattern))
         return self.inbox.get(name) or self.inbox.get(next(matching, ""), "")
 
     def of_file(self, name: str, sheet: str = "") -> FileSettings:
-        """Return what was settled of a file, or of one of its tabs, by its name."""
+        """Return the settings for a file, or for one of its tabs."""
         return of_file(self.files, name, sheet)
 
 
-def read_config(path: Path) -> Config:
-    """Read the configuration, or what stands in the template where there is no file.
+_DEFAULT = Config()
 
-    Raises `NotReconciled` with every complaint in one message.
+
+def read_config(path: Path) -> Config:
+    """Read the configuration, or the template if there is no file.
+
+    Raises `NotReconciled` with all errors in one message.
     """
     content = path.read_bytes() if path.exists() else TEMPLATE.encode()
     return parse_config(content, path)
 
 
 def parse_config(content: bytes, path: Path) -> Config:
-    """Read the configuration from what stands in a file, or is to be written into it.
+    """Parse the content of recon.toml at `path`, which may not be written yet.
 
-    Raises `NotReconciled` with every complaint in one message.
+    Raises `NotReconciled` with all errors in one message.
     """
     try:
         words = tomllib.loads(join_tables(content.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotReconciled(
-            f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
+            f"{path.name} is not TOML: {error}. Nothing was reconciled. Correct that line."
         ) from error
-    # Below a table nothing can be said of the whole any more, so that what is pasted at the end
-    # has a table of its own for that.
+    # After a table, TOML allows no settings of the whole file, so lines that are pasted at the end
+    # use the table [settings] for them.
     complaints: list[str] = []
     of_whole = TomlTable(words, complaints).table("settings").values
     words.pop("settings", None)
@@ -232,32 +193,25 @@ def _own_words(path: Path) -> str:
         return path.read_bytes().decode() if path.exists() else ""
     except UnicodeDecodeError as error:
         raise NotReconciled(
-            f"{path.name} is no text in UTF-8: {error}. Nothing was reconciled. Save it so."
+            f"{path.name} is not UTF-8: {error}. Nothing was reconciled. Save it as UTF-8."
         ) from error
 
 
 def _config(file: TomlTable, digest: str) -> Config:
-    default = Config()
     file.refuse_unknown(_NAMES)
     tolerance, inbox, aliases = map(file.table, ("tolerance", "inbox", "alias"))
-    tolerance.refuse_unknown(_TOLERANCE)
+    tolerance.refuse_unknown(f"{' '.join(_AMOUNTS)} asset")
     aliases.refuse_unknown(" ".join(FIELDS))
-    per_asset = tolerance.table("asset")
+    per_asset, late = tolerance.table("asset"), file.table("late").values
+    simple: dict[str, Any] = {"level": _level(file)}
+    simple |= {
+        name: file.choice(name, *allowed, default=getattr(_DEFAULT, name))
+        for name, allowed in _CHOICES.items()
+    }
+    simple |= {name: file.count(name, getattr(_DEFAULT, name)) for name in _COUNTS}
+    simple |= {name: tolerance.amount(name, getattr(_DEFAULT, name)) for name in _AMOUNTS}
     return Config(
-        name=file.choice("name", default=default.name),
-        level=_level(file),
-        blank=file.choice("blank", "reject", "skip", default=default.blank),
-        ledger_rounding=file.choice(
-            "ledger_rounding", "number", "written", "off", default=default.ledger_rounding
-        ),
-        accept_days=file.count("accept_days", default.accept_days),
-        stale_hours=file.count("stale_hours", default.stale_hours),
-        listed=file.count("listed", default.listed),
-        most_breaks=file.count("most_breaks", default.most_breaks),
-        absolute=tolerance.amount("absolute", default.absolute),
-        relative=tolerance.amount("relative", default.relative),
-        limit=tolerance.amount("limit", default.limit),
-        limit_in_all=tolerance.amount("limit_in_all", default.limit_in_all),
+        **simple,
         per_asset={asset: per_asset.amount(asset) for asset in per_asset.values},
         inbox={name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values},
         aliases={
@@ -265,10 +219,7 @@ def _config(file: TomlTable, digest: str) -> Config:
             for dimension in FIELDS
         },
         shapes={name: shape_of(table) for name, table in file.tables("ledger")},
-        late={
-            day: _late(day, files, file.complaints)
-            for day, files in file.table("late").values.items()
-        },
+        late={day: _late(day, files, file.complaints) for day, files in late.items()},
         files=tuple(file_settings(name, table) for name, table in file.tables("file")),
         close=close_settings(file.table("close"), file.table("roles")),
         digest=digest,
@@ -288,9 +239,9 @@ def _level(file: TomlTable) -> tuple[str, ...] | None:
 
 
 def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
-    """Return the ledgers of other days that are used for the book of a day."""
-    names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: "no table"}
+    """Return the ledgers of other days that are used for a day."""
+    names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
     if all(word == "used" for word in names.values()):
         return frozenset(names)
-    complaints.append(f'late.{day} is no table of a day like [late.2026-11-20] with "used"')
+    complaints.append(f'late.{day} is not a table of a day like [late.2026-11-20] with "used"')
     return frozenset()

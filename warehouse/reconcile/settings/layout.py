@@ -33,13 +33,13 @@ def day_in(name: str) -> date | None:
 
 
 def family(name: str) -> str:
-    """Return what the nightly files of one ledger have in common in their names."""
+    """Return the part of a file name that all nightly files of one ledger share."""
     stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
 def name_pattern(name: str) -> str:
-    """Return the pattern of the nightly files of a name for recon.toml: its date may be any."""
+    """Return the pattern of a file name for recon.toml. It matches any date."""
     return _DAY_FIRST.sub("*", _DAY.sub("*", glob.escape(name)))
 
 
@@ -47,7 +47,7 @@ _WORDS = re.compile(r"(?:(-?[0-9]{1,2}) (decimal|digit)s?(?:, (cut off|calculate
 
 
 class Kept(Enum):
-    """What is counted: digits behind the point, or all digits that are significant."""
+    """The digits that are counted: those after the decimal point, or all significant digits."""
 
     DECIMALS = "decimal"
     DIGITS = "digit"
@@ -55,7 +55,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """How the rest is dropped; what is `calculated` may be one unit off besides."""
+    """The treatment of the other digits. Calculated amounts may also be off by one unit."""
 
     NEAREST = ""
     CUT_OFF = "cut off"
@@ -64,7 +64,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How much is kept of each amount of a ledger."""
+    """The digits that a ledger keeps of each amount."""
 
     kept: Kept
     number: int = 0
@@ -72,7 +72,7 @@ class Precision:
 
     @property
     def words(self) -> str:
-        """As recon.toml has it, like `8 decimals, cut off`."""
+        """The notation of recon.toml, like `8 decimals, cut off`."""
         if self.kept is Kept.DOUBLES:
             return "doubles"
         unit = f"{self.number} {self.kept.value}{'' if self.number == 1 else 's'}"
@@ -80,7 +80,7 @@ class Precision:
 
 
 def precision_of(table: TomlTable, name: str) -> Precision | None:
-    """Return the precision that a table says; None where it says nothing."""
+    """Return the precision in a table, or None if the table has none."""
     words = table.choice(name)
     if not words:
         return None
@@ -89,7 +89,7 @@ def precision_of(table: TomlTable, name: str) -> Precision | None:
         return Precision(Kept.DOUBLES)
     if match is None or (match[2] == Kept.DIGITS.value and int(match[1]) < 1):
         table.complaints.append(
-            f'{table.place} {name} is {words!r}, expected a text like "8 decimals", '
+            f'{table.place} {name} is {words!r}, expected a string like "8 decimals", '
             '"8 decimals, cut off", "11 digits", "15 digits, calculated" or "doubles"'
         )
         return None
@@ -107,7 +107,7 @@ UNITS = {
 
 UNUSED = "unused"
 
-# What a ledger may write beside an amount, or in a column of its own, for a negative one.
+# Words for a negative amount, next to the amount or in another column.
 NEGATIVE_WORDS = (
     *("cr", "dr", "c", "d", "s", "h", "-", "+", "credit", "debit", "soll", "haben"),
     *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
@@ -121,15 +121,15 @@ LAYOUT = (
 
 SPELLED = ("portfolio", "asset", "venue", "account")
 
-NAME, ANY = "{}", "*"  # in a spelling: the name, and any other text
+NAME, ANY = "{}", "*"  # the name, and any other characters, in a spelling
 
 _MARKS = ("CR", "DR")
 
-_JOINED = ("unused", "positive_words")  # questions add to them, wherever the others are written
+_JOINED = ("unused", "positive_words")  # questions add to these lists
 
 
 class Decimals(Enum):
-    """Which letter stands before the decimals."""
+    """The character before the decimals."""
 
     POINT = "point"
     COMMA = "comma"
@@ -137,20 +137,18 @@ class Decimals(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What was settled for ledgers with the same headers, or of the same name.
+    """Settings for ledgers with the same header, or with the same file name. None is not set.
 
-    `columns` has the title of each field, "" where no column is it. `amounts` are the titles whose
-    cells are added up. `sign` is the column that says the sign of the amount, `negative_words` are
-    its words for a negative one. `unit_column` says the unit of each amount, and `unit_words` by
-    what each of its words multiplies it. By column, `keep_rows` and `skip_rows` are the words of
-    rows that are used and left out. In `fill_down` columns a blank cell means the value above it.
-    `groups` are the fields that a line with nothing but a name says for the lines below it.
-    `columns_are` is the field whose values are the titles of several amount columns,
-    `label_columns` which of them.
-    `keeps` is how much of each amount is kept. `footnotes` are the marks behind amounts and names
-    that only refer to footnotes. `column_starts` is where the columns of a table in columns made of
-    spaces begin, counted from 1. `spellings` are by field the texts around its names. None is what
-    nobody said anything about.
+    `columns` has the title of each field, or "" if no column has this field. The cells under
+    `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words
+    for a negative amount. `unit_column` has the unit of each amount, and `unit_words` has the
+    factor of each unit. `keep_rows` and `skip_rows` have by column the words of rows that are used
+    and left out. A blank cell in a `fill_down` column has the value above it. `groups` are the
+    fields that a line with only a name gives to the lines below it. `columns_are` is the field
+    whose values are the titles of several amount columns, and `label_columns` are these columns.
+    `keeps` is the precision of the amounts. `footnotes` are marks after amounts and names.
+    `column_starts` are the first characters of columns that spaces separate, counted from 1.
+    `spellings` have by field the characters around its names.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -179,21 +177,21 @@ class Shape:
 
     @property
     def amount_titles(self) -> tuple[str, ...]:
-        """The titles of the amount, where somebody said them."""
+        """The titles of the amount columns, if they are set."""
         return self.amounts or tuple(filter(None, [self.columns.get("amount")]))
 
     @property
     def negative_word(self) -> str:
-        """Return CR or DR, the one that marks a negative amount if it is next to the amount."""
+        """CR or DR, if this mark next to an amount makes it negative."""
         return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
 
     @property
     def row_columns(self) -> tuple[str, ...]:
-        """Return the titles of the columns that say which rows are used."""
+        """The titles of the columns that decide which rows are used."""
         return tuple({**self.keep_rows, **self.skip_rows})
 
     def over(self, other: "Shape") -> "Shape":
-        """Return what this one says, and where it says nothing what the other one says."""
+        """Return the other shape with the settings of this shape on top."""
         answers = {
             setting.name: value
             for setting in fields(self)
@@ -215,7 +213,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Return the words by title of both, without those that we moved to the other list."""
+    """Return both lists of words by title, without the words that we moved to the other setting."""
     return {
         title: tuple(
             dict.fromkeys(
@@ -232,7 +230,7 @@ _SILENT = Shape()
 
 
 def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Return the shape that a table says; `dimensions` name columns in it."""
+    """Return the shape in a table. `dimensions` are the fields that it may give a column for."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
     amounts = table.texts("amount") or ()
     columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}
@@ -269,7 +267,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
 
 
 def _spellings(table: TomlTable) -> Mapping[str, str]:
-    """Return by field how its names are spelled, like `{} Curncy`."""
+    """Return by field the spelling of its names, like `{} Curncy`."""
     texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
     wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
     table.complaints.extend(
@@ -280,7 +278,7 @@ def _spellings(table: TomlTable) -> Mapping[str, str]:
 
 
 def _negative_words(table: TomlTable) -> tuple[str, ...]:
-    """Return the words for a negative amount; a column of signs may have any words."""
+    """Return the words for a negative amount. A column of signs may have any words."""
     words = table.texts("negative_word") or ()
     wrong = [word for word in words if word.casefold() not in NEGATIVE_WORDS]
     if not wrong or table.values.get("sign"):
@@ -288,13 +286,13 @@ def _negative_words(table: TomlTable) -> tuple[str, ...]:
     expected = " or ".join(map(quote, NEGATIVE_WORDS))
     table.complaints.append(
         f"{table.place} negative_word is {wrong[0]!r}, expected {expected}. Any other word needs "
-        "the line `sign`, with the title of the column that has this word, in the same table"
+        "the setting `sign`, with the title of the column that has this word, in the same table"
     )
     return ()
 
 
 def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
-    """Return by what each word of a column of units multiplies an amount."""
+    """Return the factor of each word in a column of units."""
     words = table.table("unit_words")
     factors = {word: words.amount(word, Decimal(1)) for word in words.values}
     table.complaints.extend(
@@ -306,7 +304,7 @@ def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
 
 
 def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
-    """Return by title the words of rows that are used, or left out; no word may say both."""
+    """Return by title the words of rows that are used, or left out. No word may do both."""
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
@@ -318,7 +316,7 @@ def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
 
 
 def _unit(table: TomlTable) -> Decimal | None:
-    """Return by what amounts are multiplied: a word, or a number as text."""
+    """Return the factor of all amounts, which is a word or a number as a string."""
     if "unit" not in table.values:
         return None
     value = table.values["unit"]
@@ -329,17 +327,17 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-ALL = "*"  # of a field: the file covers all of it
+ALL = "*"  # the file covers all names of a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """What was settled for files of one name or pattern, like `coinbase*` or `custody.xlsx!Spot`.
+    """Settings for files with one name or pattern, like `coinbase*` or `custody.xlsx!Spot`.
 
-    `covers` has by field the names of what the file holds: one name is that of all its rows where
-    no column says it, several are what it is compared with. `tab` is the field that the names of
-    its tabs say. One that is `expected` is missed where it is not there, as each is that covers a
-    part of the book, unless recon.toml says otherwise.
+    `covers` has by field the names in the file. If no column has the field, a single name counts
+    for all rows. The file is compared only with this part of the book. `tab` is the field whose
+    values are the names of the tabs. A file that is expected is reported if it is missing. Files
+    that cover a part of the book are expected, unless recon.toml says otherwise.
     """
 
     pattern: str
@@ -349,7 +347,7 @@ class FileSettings:
     is_expected: bool = False
 
     def is_of(self, name: str, sheet: str = "") -> bool:
-        """Return whether its pattern is that of a file, or of a tab of it."""
+        """Return whether the pattern matches a file, or one of its tabs."""
         names = (name, f"{name}!{sheet}") if sheet else (name,)
         return any(fnmatchcase(text.casefold(), self.pattern.casefold()) for text in names)
 
@@ -370,13 +368,12 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
 
 
 def of_file(files: Iterable[FileSettings], name: str, sheet: str = "") -> FileSettings:
-    """Return what all matching patterns say of a file and its tab, the most exact one first."""
-    matching = sorted(
-        (item for item in files if item.is_of(name, sheet)),
-        key=lambda item: (len(item.pattern.replace("*", "")), item.pattern),
-    )
+    """Return the settings of all matching patterns. The longest pattern counts first."""
     merged = FileSettings(pattern=name)
-    for item in matching:
+    matching = [item for item in files if item.is_of(name, sheet)]
+    for item in sorted(
+        matching, key=lambda item: (len(item.pattern.replace("*", "")), item.pattern)
+    ):
         merged = replace(
             item,
             covers={**merged.covers, **item.covers},

@@ -1,34 +1,36 @@
-"""One table of recon.toml, read with all of its errors collected in one list."""
+"""One table of recon.toml. All of its errors are collected in one list."""
 
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from warehouse.exact import exact
 
-_LARGEST = 200  # powers of ten, as of the amounts of a ledger
+_LARGEST = 200  # the largest power of ten, as for the amounts of a ledger
 
 _BARE = re.compile("[a-z_]+")
 
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 
-_ANSWERED = ("ledger.", "file.", "settings")  # tables that questions write into
+_ANSWERED = ("ledger.", "file.", "settings")  # tables in the answers to questions
 
 _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 
 def setting(name: str, value: str) -> str:
-    """Return a line of recon.toml that says so, whatever letters are in it."""
+    """Return a line of recon.toml. Name and value may have any characters."""
     return f"{name if _BARE.fullmatch(name) else quote(name)} = {quote(value)}"
 
 
 def quote(text: str) -> str:
-    """Return a text as TOML writes it."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # as TOML wants it
+    """Return a string in TOML notation."""
+    return json.dumps(text, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )  # TOML forbids it unescaped
 
 
 def quote_list(texts: Iterable[str]) -> str:
@@ -42,12 +44,12 @@ def heading(kind: str, name: str) -> str:
 
 
 def join_tables(text: str) -> str:
-    """Return the text with the lines of a table that is opened twice below its first heading."""
-    # Each question names the table of its answer, so that two answers, pasted one after the other,
-    # open one table twice, which TOML refuses. Of two answers to one question the later one counts.
+    """Return the file with the lines of a repeated table moved below its first heading."""
+    # Each answer begins with the heading of its table. Two pasted answers may repeat a heading,
+    # which TOML refuses. If one question has two answers, the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
-    for line in text.split("\n"):  # not splitlines(), for which U+2028 in a name ends a line
+    for line in text.split("\n"):  # splitlines() would also split at U+2028 in a name
         opened = _HEADING.fullmatch(line)
         name = opened[1].strip() if opened else name
         lines = tables.setdefault(name, [])
@@ -60,14 +62,14 @@ def join_tables(text: str) -> str:
 
 
 def _is_same_key(line: str, name: str) -> bool:
-    """Return whether a line is a whole setting of a name; one of several lines is not touched."""
+    """Return whether a line is a whole setting of this name, and not a part of a longer one."""
     key = _KEY.match(line)
     return key is not None and key[1] == name and line.count("[") == line.count("]")
 
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """One table of recon.toml; what is wrong in any of them is collected in `complaints`."""
+    """One table of recon.toml. `complaints` collects the errors of all tables."""
 
     values: Mapping[str, Any]
     complaints: list[str]
@@ -88,7 +90,7 @@ class TomlTable:
         yield from ((key, table.table(key)) for key in table.values)
 
     def lines(self, place: str = "") -> Iterator[tuple[str, str]]:
-        """Yield each setting with the tables that it stands in."""
+        """Yield each setting as its path and its value in JSON."""
         for name, value in self.values.items():
             if isinstance(value, dict):
                 yield from self.table(name).lines(f"{place}{name}.")
@@ -96,7 +98,7 @@ class TomlTable:
                 yield f"{place}{name}", json.dumps(value, ensure_ascii=False, default=str)
 
     def refuse_unknown(self, names: str) -> None:
-        """Complain about each setting that is none of these."""
+        """Add a complaint about each setting that has another name."""
         unknown = sorted(self.values.keys() - set(names.split()))
         self.complaints.extend(f"{self.place or 'the file'} has no {name}" for name in unknown)
 
@@ -104,61 +106,70 @@ class TomlTable:
         place = f"{self.place} {name}" if self.place else name
         self.complaints.append(f"{place} is {self.values[name]!r}, expected {expected}")
 
+    def _validate(
+        self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
+    ) -> Any:
+        """Return the value of a setting, or the default if it is absent or invalid."""
+        if name in self.values and not is_valid(self.values[name]):
+            self._complain(name, expected)
+            return default
+        return self.values.get(name, default)
+
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
-        """Return a text, one of those allowed where some are named."""
-        value = self.values.get(name, default)
-        if isinstance(value, str) and (not allowed or value in allowed or name not in self.values):
-            return value
-        self._complain(name, " or ".join(f'"{word}"' for word in allowed) or "a text")
-        return default
+        """Return a string. If `allowed` is given, it is one of these."""
+
+        def is_valid(value: object) -> bool:
+            return isinstance(value, str) and (not allowed or value in allowed)
+
+        expected = " or ".join(f'"{word}"' for word in allowed) or "a string"
+        return str(self._validate(name, default, is_valid, expected))
 
     def texts(self, name: str, *, allowed: tuple[str, ...] = ()) -> tuple[str, ...] | None:
-        """Return a text or a list of texts as a list; None where nothing is said."""
-        if name not in self.values:
+        """Return a string or a list of strings as a tuple, or None if the setting is absent."""
+
+        def is_valid(value: object) -> bool:
+            values = [value] if isinstance(value, str) else value
+            return isinstance(values, list) and all(
+                isinstance(item, str) and (not allowed or item in allowed) for item in values
+            )
+
+        expected = f"a list of {', '.join(allowed) or 'strings'}"
+        value = self._validate(name, None, is_valid, expected)
+        if value is None:
             return None
-        value = self.values[name]
-        values = [value] if isinstance(value, str) else value
-        if isinstance(values, list) and all(
-            isinstance(item, str) and (not allowed or item in allowed) for item in values
-        ):
-            return tuple(values)
-        self._complain(name, f"a list of {', '.join(allowed) or 'texts'}")
-        return None
+        return (value,) if isinstance(value, str) else tuple(value)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return true or false."""
-        value = self.values.get(name, default)
-        if isinstance(value, bool):
-            return value
-        self._complain(name, "true or false")
-        return default
+        expected = "true or false"
+        return bool(self._validate(name, default, lambda value: isinstance(value, bool), expected))
 
     def count(self, name: str, default: int) -> int:
-        """Return a whole number."""
-        value = self.values.get(name, default)
-        if type(value) is int and value >= 0:
-            return value
-        self._complain(name, "a whole number")
-        return default
+        """Return a whole number that is not negative."""
+
+        def is_valid(value: object) -> bool:
+            return type(value) is int and value >= 0
+
+        return int(self._validate(name, default, is_valid, "a whole number"))
 
     def counts(self, name: str) -> tuple[int, ...]:
-        """Return a list of whole numbers that grow; an empty one where nothing is said."""
-        value = self.values.get(name, [])
-        is_list = isinstance(value, list) and all(type(item) is int and item > 0 for item in value)
-        if is_list and value == sorted(set(value)):
-            return tuple(value)
-        self._complain(name, "a list of whole numbers that grow")
-        return ()
+        """Return a list of growing positive whole numbers, or an empty one if it is absent."""
+
+        def is_valid(value: Any) -> bool:
+            is_list = isinstance(value, list) and all(type(item) is int for item in value)
+            return is_list and value == sorted({item for item in value if item > 0})
+
+        return tuple(self._validate(name, [], is_valid, "a list of whole numbers that grow"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
-        """Return a number that is not negative, as text, since TOML's numbers are floats."""
-        if name not in self.values:
-            return default
-        value = self.values[name]
-        with contextlib.suppress(ArithmeticError):
-            amount = exact(value) if isinstance(value, str) else Decimal("NaN")
-            is_usable = amount.is_finite() and abs(amount.adjusted()) <= _LARGEST
-            if is_usable and amount >= 0:
-                return amount
-        self._complain(name, 'a text like "0.01"')
-        return default
+        """Return a number that is not negative. It is a string, because TOML numbers are floats."""
+
+        def is_valid(value: object) -> bool:
+            with contextlib.suppress(ArithmeticError):
+                amount = exact(value) if isinstance(value, str) else Decimal("NaN")
+                is_usable = amount.is_finite() and abs(amount.adjusted()) <= _LARGEST
+                return is_usable and amount >= 0
+            return False
+
+        value = self._validate(name, default, is_valid, 'a string like "0.01"')
+        return exact(value) if isinstance(value, str) else default

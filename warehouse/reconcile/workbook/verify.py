@@ -33,7 +33,7 @@ from warehouse.reconcile.model import (
     Break,
     Notice,
     Result,
-    RunResult,
+    Run,
     Signature,
     Tie,
     WorkbookEdits,
@@ -121,7 +121,7 @@ _Counts = tuple[int, int]  # how often a row was written, and how often it was f
 class StoredRuns(Protocol):
     """The stored data of runs. `record.Record` has these methods."""
 
-    def result_of(self, run_id: str) -> RunResult | None:
+    def result_of(self, run_id: str) -> Run | None:
         """Return the result of a run."""
 
     def imprint(self, identity: str) -> bytes | None:
@@ -248,7 +248,7 @@ def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
 
 
 def _compare_workbook(
-    runs: StoredRuns, file: Path, content: bytes, result: RunResult, edits: WorkbookEdits
+    runs: StoredRuns, file: Path, content: bytes, result: Run, edits: WorkbookEdits
 ) -> VerifyResult:
     copy = imprint.read(content)
     imprints = map(imprint.unpack, map(runs.imprint, (edits.written, result.written)))
@@ -606,7 +606,7 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     return row
 
 
-def _stored_rows(table: StoredTable, result: RunResult, wording: int) -> list[Row] | None:
+def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | None:
     """Return the rows that a table must have, or None if an older run did not store them."""
     shown = result.workbook
     rows: Iterable[Sequence[object]]
@@ -662,7 +662,7 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
 
 
 def _stored_positions(
-    runs: StoredRuns, table: StoredTable, label: str, result: RunResult, wording: int
+    runs: StoredRuns, table: StoredTable, label: str, result: Run, wording: int
 ) -> pa.Table:
     """Return the rows that the table of all positions must have.
 

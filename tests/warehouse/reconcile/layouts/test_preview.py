@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.ledger_samples import BOOK
 from tests.support.reconciliation_home import Desk
-from warehouse.reconcile.preview import look_at, preview_lines, settle
+from warehouse.reconcile import service
+from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.terms import NotReconciled
 
@@ -23,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 def lines(home: Desk, name: str) -> list[str]:
     """The lines of a preview of a sample."""
-    seen = look_at(home.layout.database, home.folder.root, SAMPLES / name)
+    seen = service.preview(home.layout.database, home.folder.root, SAMPLES / name)
     return list(preview_lines(seen))
 
 
@@ -33,7 +34,7 @@ def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk)
     asked = lines(home, name)
     assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row says")
     assert asked[-2].strip() == 'columns_are = "venue"'
-    settle(home.folder.root, "\n".join(line.strip() for line in asked[-3:]))
+    service.settle(home.folder.root, "\n".join(line.strip() for line in asked[-3:]))
     answered = lines(home, name)
     assert answered[0] == f"{name}!Pivot: the header is row 1"
     assert " ".join(answered[4].split()) == (
@@ -48,25 +49,25 @@ def test_a_preview_stores_nothing(home: Desk, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.publish(BOOK)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    look_at(desk.layout.database, desk.folder.root, SAMPLES / "camel-2026-11-20.csv")
+    service.preview(desk.layout.database, desk.folder.root, SAMPLES / "camel-2026-11-20.csv")
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
     """recon.toml stays as it is, and what is wrong is said."""
-    settle(home.folder.root, '[settings]\nlevel = ["asset"]')
+    service.settle(home.folder.root, '[settings]\nlevel = ["asset"]')
     before = home.folder.config.read_bytes()
     with pytest.raises(NotReconciled, match="has no colour"):
-        settle(home.folder.root, '[file."a*"]\ncolour = "red"')
+        service.settle(home.folder.root, '[file."a*"]\ncolour = "red"')
     assert home.folder.config.read_bytes() == before
 
 
 def test_the_later_of_two_answers_counts(tmp_path: Path) -> None:
     """Pasting another answer to the same question below the first one changes the first."""
     desk = Desk(tmp_path)
-    settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = "Free"')
-    settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = ["Free", "Locked"]')
-    settle(desk.folder.root, "[settings]\naccept_days = 7")
+    service.settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = "Free"')
+    service.settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = ["Free", "Locked"]')
+    service.settle(desk.folder.root, "[settings]\naccept_days = 7")
     config = read_config(desk.folder.config)
     assert config.shapes["0a1b2c3d"].amounts == ("Free", "Locked")
     assert config.accept_days == 7

@@ -16,8 +16,7 @@ from tests.support.shared import some_daily
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
 from warehouse.reconcile import service
 from warehouse.reconcile.ledger.titles import count_fields
-from warehouse.reconcile.model import Annotation, Entry, RunResult
-from warehouse.reconcile.preview import look_at
+from warehouse.reconcile.model import Annotation, Entry, Run
 from warehouse.reconcile.record import views
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config
 from warehouse.reconcile.settings.layout import name_pattern
@@ -178,12 +177,13 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 0)
-    standing = service.status(desk.folder.root)
+    standing = service.status(desk.folder.root).run
     assert standing.exit_code == 3
-    assert standing.coverage.endswith("not used: 1 file.")
+    assert standing.coverage is not None
+    assert standing.coverage.words.endswith("not used: 1 file.")
     assert [words.partition(":")[0] for words in standing.unread] == ["custody.zip"]
     desk.settle('[inbox]\n"*.zip" = "unused"\n')
-    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 0
+    assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 0
 
 
 def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk: Desk) -> None:
@@ -304,7 +304,7 @@ def test_a_file_cannot_cover_what_the_book_does_not_have(
     assert 'write its title under [ledger."' in str(refused.value)
     assert sorted(one.name for one in made.folder.root.iterdir()) == ["inbox", "out", "recon.toml"]
     with pytest.raises(NotReconciled, match=re.escape(words)):
-        look_at(made.layout.database, made.folder.root, path)
+        service.preview(made.layout.database, made.folder.root, path)
 
 
 def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk) -> None:
@@ -327,7 +327,7 @@ def test_comparing_nothing_is_never_green(desk: Desk) -> None:
     assert (ran.exit_code, ran.breaks) == (3, 0)
     assert "0 of 3 positions compared" in ran.words
     assert banner(ran.files[0]) == ("0 open breaks (0 in total); 0 of 3 positions compared", RED)
-    standing = service.status(desk.folder.root)
+    standing = service.status(desk.folder.root).run
     assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
     with pytest.raises(NotReconciled, match="compared no position, so there is nothing to sign"):
         service.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
@@ -354,7 +354,7 @@ def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
     words = "2 of 3 positions compared"
     assert f"{words} per portfolio, asset, venue and account; 2 equal, 0 breaks" in ran.words
     assert banner(ran.files[0]) == (f"0 open breaks (0 in total); {words}", AMBER)
-    assert service.status(desk.folder.root).extent == words
+    assert service.status(desk.folder.root).run.extent == words
     (row,) = views.ops_rows(desk.folder)["reconciliations"]
     assert (row["positions_compared"], row["positions_not_compared"]) == (2, 1)
 
@@ -382,7 +382,7 @@ def two_files(nights: Desk, tmp_path: Path) -> Desk:
     return made
 
 
-def night(desk: Desk, day: int, **texts: str) -> RunResult:
+def night(desk: Desk, day: int, **texts: str) -> Run:
     """The result of a day with its files, by the letters with which their names begin."""
     for file in desk.folder.inbox.glob("*.csv"):
         file.unlink()
@@ -459,7 +459,7 @@ def test_a_break_that_comes_back_within_tolerance_says_so(two_files: Desk) -> No
     night(two_files, 20, a=f"{COARSE}BTC;10\n", b=f"{COARSE}ETH;20.5\n")
     two_files.settle(two_files.folder.config.read_text() + "expected = false\n")
     night(two_files, 21, a=f"{COARSE}BTC;10\n")
-    standing = service.status(two_files.folder.root)
+    standing = service.status(two_files.folder.root).run
     words = "1 of 3 positions compared, 1 open break of an earlier night not compared"
     assert (standing.exit_code, standing.extent) == (3, words)
     settled = two_files.folder.config.read_text()

@@ -67,7 +67,12 @@ def test_a_merged_cell_below_a_short_row_is_blank() -> None:
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 def test_a_number_without_an_end_is_not_a_factor(number: float) -> None:
     """The column of the number is a question, and no error ends the run."""
-    rows = [["asset", "amount", "x"], ["BTC", "1", number], ["ETH", "2", 2.0], ["SOL", "3", 2.0]]
+    rows: list[list[object]] = [
+        ["asset", "amount", "x"],
+        ["BTC", "1", number],
+        ["ETH", "2", 2.0],
+        ["SOL", "3", 2.0],
+    ]
     file = OpenedFile(path=Path("l.xlsx"), sha256="", grids=(Grid(sheet="", rows=rows),))
     with pytest.raises(Ambiguous, match="'x'"):
         read_ledger([file], ReadingContext(config=Config(), day=DAY))

@@ -155,9 +155,9 @@ def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other
 def test_status_ends_as_the_run_did(desk: Desk) -> None:
     """A rejected row or a portfolio that was not delivered is no peace because a day went by."""
     desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\n")
-    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 3
+    assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 3
     desk.put(ledger(BOOK))
-    assert desk.run().exit_code == service.status(desk.folder.root).exit_code == 0
+    assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 0
 
 
 @pytest.mark.parametrize("word", ["dates", "negative_word", "decimal"])

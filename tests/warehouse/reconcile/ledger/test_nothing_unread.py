@@ -13,10 +13,9 @@ import openpyxl
 import pytest
 
 from tests.support.books import Amount
-from tests.support.reconciliation_home import NOW, Desk, ledger
+from tests.support.reconciliation_home import NOW, Desk, DeskRun, ledger
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
-from warehouse.reconcile.run import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.terms import Ambiguous, NotReconciled
 
@@ -81,9 +80,9 @@ class Place:
         path.mkdir()
         return path
 
-    def run(self, day: date | None = None) -> RunSummary:
+    def run(self, day: date | None = None) -> DeskRun:
         """Run the reconciliation."""
-        return service.run(
+        ran = service.run(
             self.database,
             self.root,
             as_of=day,
@@ -91,6 +90,7 @@ class Place:
             now=NOW,
             pause=lambda: None,
         )
+        return DeskRun.of(ran)
 
 
 @pytest.fixture(scope="module")

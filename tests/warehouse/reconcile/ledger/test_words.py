@@ -200,7 +200,7 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
     (tmp_path / "words.toml").write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8-sig")
     assert words_of(read_config(tmp_path / "recon.toml").own_words).field_of("Mynt") == "asset"
     (tmp_path / "words.toml").write_bytes(b"\xff")
-    with pytest.raises(NotReconciled, match=r"words.toml is no text in UTF-8"):
+    with pytest.raises(NotReconciled, match=r"words.toml is not UTF-8"):
         read_config(tmp_path / "recon.toml")
 
 
