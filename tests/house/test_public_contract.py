@@ -20,7 +20,7 @@ from warehouse.reconcile import service
 
 HELP = Path(__file__).parents[1] / "golden" / "help"
 WORKBOOKS = "workbooks.txt"
-FINANCE = Path(__file__).parents[2] / "warehouse" / "reconcile" / "README.md"
+FINANCE = Path(__file__).parents[2] / "warehouse" / "reconcile" / "FINANCE.md"
 # A command with its words, of a home of three nights without a ledger.
 ENDS = (
     ("tables",),

@@ -35,7 +35,7 @@ from warehouse.spreadsheet.reading.grid import open_file
 from warehouse.spreadsheet.reading.text import fold
 
 SAMPLES = Path(__file__).parent / "profiles"
-PAGE = Path(header_settings.__file__).parents[1] / "README.md"
+PAGE = Path(header_settings.__file__).parents[1] / "FINANCE.md"
 LEADS = {
     ExportKind.POSITIONS: "Exports of holdings:",
     ExportKind.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",

@@ -206,7 +206,7 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
 
 def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
     """The example of an own file can be pasted as it stands, and every kind is one of ours."""
-    page = (Path(words.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    page = (Path(words.__file__).parents[1] / "FINANCE.md").read_text(encoding="utf-8")
     after = page.partition("reconcile/words.toml")[2]
     example = after.partition("```toml\n")[2].partition("```")[0]
     own_words = words_of(example)
