@@ -13,7 +13,7 @@ from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
 
-PAGE = ROOT / "warehouse" / "reconcile" / "README.md"
+PAGE = ROOT / "warehouse" / "reconcile" / "FINANCE.md"
 OPEN = 3
 
 
