@@ -1,7 +1,6 @@
 """Every command: its help, its exit codes, and what it writes where."""
 
 import fcntl
-import importlib
 import inspect
 import io
 import json
@@ -18,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from assets import commands
 from assets.cli import main
 from assets.commands import api
 from assets.commands.command_line import COMMANDS, RECONCILE, command_line
@@ -58,11 +58,11 @@ def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -
     with root, click.Context(entry, parent=root):
         typed = entry.callback and entry.callback(**{str(p.name): None for p in entry.params})
     assert isinstance(typed, Invocation)
-    places = [(typed.module, typed.function)]
-    places += [("firm", typed.command)] * (Trait.OF_FIRM in entry.traits)
-    for module, function in places:
-        run = getattr(importlib.import_module(f"assets.commands.{module}"), function)
-        inspect.signature(run).bind(None, **typed.options)
+    functions = [typed.load()]
+    if Trait.OF_FIRM in entry.traits:
+        functions.append(getattr(commands.firm, typed.command))
+    for function in functions:
+        inspect.signature(function).bind(None, **typed.options)
 
 
 @pytest.mark.parametrize(
