@@ -26,6 +26,7 @@ from assets.console.declaration import (
     KeyValue,
     SqlCommand,
     Trait,
+    TypedCommand,
     argument,
     command,
     dry_run_options,
@@ -38,12 +39,6 @@ from assets.console.declaration import (
 PRINTS_RESULT, WRITES, IN_FIRM = Trait.PRINTS_RESULT, Trait.WRITES, Trait.IN_FIRM
 WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
 
-# The sections of the help.
-START, NIGHTLY, QUERY = "Get started", "Nightly run", "Query and export"
-RECONCILIATION, STORAGE = "Reconciliation", "Integrity and storage"
-SHELF, DEVELOPMENT = "Several machines (object store in NIGHTBOOK_LAKE)", "Development"
-SETUP, DAILY, MONTH_END = "Set up", "Daily work", "Month end"
-
 ROLES = ("preparer", "reviewer", "approver")
 LAST_PORT = 65535
 ENGINES = ("duckdb", "polars", "pyarrow", "spark")
@@ -52,7 +47,14 @@ FOLDER = click.Path(file_okay=False)
 FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
 
 
-def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> click.Command:
+def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
+    """List commands under a title in the help."""
+    for entry in entries:
+        entry.section = title
+    return entries
+
+
+def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
     """Declare a subcommand of `nightbook reconcile`. They all do the same in the home of a firm."""
     settings["traits"] |= IN_FIRM
     return command(name, summary, *parameters, group="reconcile", **settings)
@@ -64,124 +66,124 @@ RECONCILE = CommandGroup(
     short_help="Compare the book with your ledger",
     subcommand_metavar="COMMAND [ARGS]...",
     commands=[
-        _step(
-            "init",
-            "Create recon.toml and a ledger template",
-            section=SETUP,
-            traits=WRITES,
-            run=lambda: commands.reconcile.init,
-        ),
-        _step(
-            "preview",
-            "Show how a ledger file would be read",
-            file_argument("Ledger to read"),
-            details="Also prints the open questions about the file, each with lines for recon.toml "
-            "that answer it.",
-            section=SETUP,
-            traits=PRINTS_RESULT,
-            run=lambda: commands.reconcile.preview,
-        ),
-        _step(
-            "setup",
-            "Answer the open questions about a ledger file",
-            file_argument("Ledger to read"),
-            details="Asks one question at a time and writes your answers to recon.toml.",
-            section=SETUP,
-            traits=WRITES,
-            run=lambda: commands.reconcile.setup,
-        ),
-        _step(
-            "run",
-            "Compare the book with the ledgers in the inbox",
-            AS_OF,
-            option(
-                "--restate",
-                default="",
-                metavar="WHY",
-                help="Run a day of a closed month again, for this reason",
+        *_section(
+            "Set up",
+            _step(
+                "init",
+                "Create recon.toml and a ledger template",
+                traits=WRITES,
+                run=lambda: commands.reconcile.init,
             ),
-            details="Writes a workbook with every difference. Exits with code 3 while breaks are "
-            "open.",
-            section=DAILY,
-            traits=WRITES,
-            run=lambda: commands.reconcile.run,
-        ),
-        _step(
-            "status",
-            "Show the latest result and its open breaks",
-            AS_OF,
-            format_option(),
-            details="Exits with code 3 while breaks are open.",
-            section=DAILY,
-            traits=PRINTS_RESULT,
-            run=lambda: commands.reconcile.status,
-        ),
-        _step(
-            "history",
-            "Show the history of one break",
-            argument(
-                "break_id",
-                "[ID]",
-                "Break ID, from the workbook or from `nightbook reconcile status`",
-                default="",
-                shell_complete=complete_from_book(BREAKS),
+            _step(
+                "preview",
+                "Show how a ledger file would be read",
+                file_argument("Ledger to read"),
+                details="Also prints the open questions about the file, each with lines for "
+                "recon.toml that answer it.",
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.preview,
             ),
-            format_option(),
-            section=DAILY,
-            traits=PRINTS_RESULT,
-            run=lambda: commands.reconcile.history,
-        ),
-        _step(
-            "sign",
-            "Sign a result",
-            AS_OF,
-            option(
-                "--role",
-                type=Choice(ROLES),
-                default="preparer",
-                show_default=True,
-                help="Role to sign in",
+            _step(
+                "setup",
+                "Answer the open questions about a ledger file",
+                file_argument("Ledger to read"),
+                details="Asks one question at a time and writes your answers to recon.toml.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.setup,
             ),
-            option("--who", help="Name of the signer  [default: your user name]"),
-            option("--comment", default="", help="Comment to keep with the signature"),
-            section=DAILY,
-            traits=WRITES,
-            run=lambda: commands.reconcile.sign,
         ),
-        _step(
-            "close",
-            "Lock a month and write its evidence to one file",
-            argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
-            details="Locks the days of the month. The file (a pack) can be verified on any machine "
-            "that has nightbook.",
-            section=MONTH_END,
-            traits=WRITES,
-            run=lambda: commands.reconcile.close,
+        *_section(
+            "Daily work",
+            _step(
+                "run",
+                "Compare the book with the ledgers in the inbox",
+                AS_OF,
+                option(
+                    "--restate",
+                    default="",
+                    metavar="WHY",
+                    help="Run a day of a closed month again, for this reason",
+                ),
+                details="Writes a workbook with every difference. Exits with code 3 while breaks "
+                "are open.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.run,
+            ),
+            _step(
+                "status",
+                "Show the latest result and its open breaks",
+                AS_OF,
+                format_option(),
+                details="Exits with code 3 while breaks are open.",
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.status,
+            ),
+            _step(
+                "history",
+                "Show the history of one break",
+                argument(
+                    "break_id",
+                    "[ID]",
+                    "Break ID, from the workbook or from `nightbook reconcile status`",
+                    default="",
+                    shell_complete=complete_from_book(BREAKS),
+                ),
+                format_option(),
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.history,
+            ),
+            _step(
+                "sign",
+                "Sign a result",
+                AS_OF,
+                option(
+                    "--role",
+                    type=Choice(ROLES),
+                    default="preparer",
+                    show_default=True,
+                    help="Role to sign in",
+                ),
+                option("--who", help="Name of the signer  [default: your user name]"),
+                option("--comment", default="", help="Comment to keep with the signature"),
+                traits=WRITES,
+                run=lambda: commands.reconcile.sign,
+            ),
         ),
-        _step(
-            "verify",
-            "Check a workbook or a closed month for changes",
-            file_argument("Workbook, or pack of a closed month", "[FILE]", default=""),
-            format_option(),
-            details="A pack needs no home, so it can be checked on any machine.",
-            section=MONTH_END,
-            traits=PRINTS_RESULT | WITHOUT_HOME,
-            run=lambda: commands.reconcile.verify,
+        *_section(
+            "Month end",
+            _step(
+                "close",
+                "Lock a month and write its evidence to one file",
+                argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
+                details="Locks the days of the month. The file (a pack) can be verified on any "
+                "machine that has nightbook.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.close,
+            ),
+            _step(
+                "verify",
+                "Check a workbook or a closed month for changes",
+                file_argument("Workbook, or pack of a closed month", "[FILE]", default=""),
+                format_option(),
+                details="A pack needs no home, so it can be checked on any machine.",
+                traits=PRINTS_RESULT | WITHOUT_HOME,
+                run=lambda: commands.reconcile.verify,
+            ),
         ),
     ],
 )
-RECONCILE.section = RECONCILIATION
+RECONCILE.section = "Reconciliation"
 RECONCILE.notes = """\
 `run` and `status` exit with code 3 while breaks are open.
 Guide for finance: warehouse/reconcile/README.md"""
 
 
-GET_STARTED = (
+GET_STARTED = _section(
+    "Get started",
     command(
         "demo",
         "Simulate three nights in a built-in sandbox, without an API key",
         option("--next", "is_next", is_flag=True, help="Simulate one more night, with its ledger"),
-        section=START,
         traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.demo.run_demo,
     ),
@@ -195,7 +197,6 @@ GET_STARTED = (
             help="Turn on the schedule and the sensors that somebody turned off in Dagster",
         ),
         format_option(),
-        section=START,
         traits=PRINTS_RESULT | WITHOUT_HOME | OF_FIRM,
         run=lambda: commands.doctor.run,
     ),
@@ -208,12 +209,12 @@ GET_STARTED = (
             metavar="DIR",
             help="Write the units to this directory, not to the one that systemd reads",
         ),
-        section=START,
         traits=WITHOUT_HOME,
         run=lambda: commands.install.run,
     ),
 )
-NIGHTLY_RUN = (
+NIGHTLY_RUN = _section(
+    "Nightly run",
     command(
         "run",
         "Read the API and publish tonight's book",
@@ -232,8 +233,7 @@ NIGHTLY_RUN = (
         ),
         details="The run downloads all data, stores the responses unchanged, builds the tables, "
         "checks them, and publishes the book. A suspicious night is held: the book stays as it "
-        "was, and the command exits with code 3 (see `nightbook accept`).",
-        section=NIGHTLY,
+        "was, and the command exits with code 3. Publish such a night with `nightbook accept ID`.",
         traits=WITHOUT_HOME | WRITES | OF_FIRM,
         run=lambda: commands.run.run,
     ),
@@ -241,7 +241,6 @@ NIGHTLY_RUN = (
         "status",
         "Show last night, the current book, the next run and any problems",
         format_option(),
-        section=NIGHTLY,
         traits=PRINTS_RESULT | OF_FIRM,
         run=lambda: commands.status.run,
     ),
@@ -255,7 +254,6 @@ NIGHTLY_RUN = (
             help="List accepted reasons (lessons) instead of nights",
         ),
         format_option(),
-        section=NIGHTLY,
         traits=PRINTS_RESULT,
         run=lambda: commands.snapshots.run,
     ),
@@ -278,7 +276,6 @@ NIGHTLY_RUN = (
         "same reasons, to about the same extent, are accepted too, now and later. List these "
         "lessons with `nightbook snapshots --lessons`, and revoke one with `nightbook reject "
         "LESSON`.",
-        section=NIGHTLY,
         traits=WRITES,
         run=lambda: commands.nights.accept,
     ),
@@ -297,7 +294,6 @@ NIGHTLY_RUN = (
             help="Reason, kept on record. Required if the snapshot was accepted",
         ),
         details="If you reject an accepted snapshot, the previous book of its date returns.",
-        section=NIGHTLY,
         traits=WRITES,
         run=lambda: commands.nights.reject,
     ),
@@ -305,12 +301,12 @@ NIGHTLY_RUN = (
         "report",
         "Write the morning report (HTML)",
         details="The report is one file in reports/ in the home.",
-        section=NIGHTLY,
         traits=WRITES | IN_FIRM,
         run=lambda: commands.report.run,
     ),
 )
-QUERY_AND_EXPORT = (
+QUERY_AND_EXPORT = _section(
+    "Query and export",
     command(
         "query",
         "Run read-only SQL on the warehouse",
@@ -327,7 +323,6 @@ QUERY_AND_EXPORT = (
         # A query may start with a comment, which looks like an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
-        section=QUERY,
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.query.run,
     ),
@@ -342,7 +337,6 @@ QUERY_AND_EXPORT = (
             shell_complete=complete_from_book(TABLES),
         ),
         format_option("dbt", note="; dbt prints a sources.yml"),
-        section=QUERY,
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.tables.run,
     ),
@@ -382,7 +376,6 @@ QUERY_AND_EXPORT = (
             help="Output format  [default: table]",
         ),
         details="Prints the request, the bytes of each amount, and every total that includes it.",
-        section=QUERY,
         traits=PRINTS_RESULT,
         run=lambda: commands.trace.run,
     ),
@@ -398,12 +391,12 @@ QUERY_AND_EXPORT = (
             help="File format, repeatable  [default: xlsx]",
         ),
         details="The files are in exports/ in the home.",
-        section=QUERY,
         traits=WRITES | IN_FIRM,
         run=lambda: commands.export.run,
     ),
 )
-INTEGRITY_AND_STORAGE = (
+INTEGRITY_AND_STORAGE = _section(
+    "Integrity and storage",
     command(
         "verify",
         "Check every stored file against its SHA-256",
@@ -414,7 +407,6 @@ INTEGRITY_AND_STORAGE = (
             help="Check the object store instead; downloads every byte",
         ),
         format_option(),
-        section=STORAGE,
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.verify.verify_home,
     ),
@@ -437,7 +429,6 @@ INTEGRITY_AND_STORAGE = (
         ),
         option("--exact", "in_parts", is_flag=True, help="Use the exact method for this engine"),
         format_option(),
-        section=STORAGE,
         traits=PRINTS_RESULT,
         run=lambda: commands.verify.run_proof,
     ),
@@ -458,7 +449,6 @@ INTEGRITY_AND_STORAGE = (
         *dry_run_options(),
         details="By default, only the warehouse is rebuilt, from the lake. Does not call the API. "
         "Decisions do not change.",
-        section=STORAGE,
         traits=WRITES | OF_FIRM,
         run=lambda: commands.nights.rebuild_nights,
     ),
@@ -490,7 +480,6 @@ INTEGRITY_AND_STORAGE = (
         "whose rows a later night still uses. Month-end books survive --keep, and --max-gb deletes "
         "them last.",
         notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
-        section=STORAGE,
         traits=WRITES,
         run=lambda: commands.prune.run,
     ),
@@ -499,7 +488,6 @@ INTEGRITY_AND_STORAGE = (
         "Back up everything that cannot be rebuilt",
         file_argument("File to write (tar)"),
         details="The backup contains the API responses, the decisions and the reconciliations.",
-        section=STORAGE,
         traits=IN_FIRM,
         run=lambda: commands.backup.write,
     ),
@@ -509,17 +497,16 @@ INTEGRITY_AND_STORAGE = (
         file_argument("Backup to restore"),
         *dry_run_options(),
         details="Lake and warehouse are then rebuilt from the restored files.",
-        section=STORAGE,
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
         run=lambda: commands.backup.restore,
     ),
 )
-SEVERAL_MACHINES = (
+SEVERAL_MACHINES = _section(
+    "Several machines (object store in NIGHTBOOK_LAKE)",
     command(
         "shelve",
         "Upload finished nights to the object store",
         details="Every night run does this too.",
-        section=SHELF,
         traits=WRITES,
         run=lambda: commands.nights.shelve,
     ),
@@ -527,12 +514,12 @@ SEVERAL_MACHINES = (
         "publish",
         "Build this home's warehouse from the object store",
         option("--with-landing", is_flag=True, help="Download the API responses too"),
-        section=SHELF,
         traits=WITHOUT_HOME | WRITES,
-        run=lambda: commands.nights.publish_fetched,
+        run=lambda: commands.nights.publish_from_shelf,
     ),
 )
-DEVELOP = (
+DEVELOPMENT = _section(
+    "Development",
     command(
         "dev",
         "Start the Dagster UI and daemon on this machine",
@@ -551,7 +538,6 @@ DEVELOP = (
             metavar="NAME",
             help="Also accept requests for this host name, used by your proxy",
         ),
-        section=DEVELOPMENT,
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
         run=lambda: commands.demo.run_dev,
     ),
@@ -580,7 +566,6 @@ DEVELOP = (
             help="Set behaviour that the API document leaves open (`--choice list` shows all)",
         ),
         option("--format", "form", type=Choice(FORMATS), help="Output format of these lists"),
-        section=DEVELOPMENT,
         traits=WITHOUT_HOME | IN_FIRM,
         run=lambda: commands.demo.run_sandbox,
     ),
@@ -595,7 +580,6 @@ DEVELOP = (
             multiple=True,
             help="Add a query parameter (repeatable)",
         ),
-        section=DEVELOPMENT,
         traits=PRINTS_RESULT | WITHOUT_HOME | IN_FIRM,
         run=lambda: commands.api.run,
     ),
@@ -611,7 +595,7 @@ COMMANDS: dict[str, click.Command] = {
         RECONCILE,
         *INTEGRITY_AND_STORAGE,
         *SEVERAL_MACHINES,
-        *DEVELOP,
+        *DEVELOPMENT,
     )
 }
 

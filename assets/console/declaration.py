@@ -266,14 +266,13 @@ def command(
     summary: str,
     *parameters: click.Parameter,
     run: Callable[[], Run],
-    section: str,
     details: str = "",
     notes: str = "",
     traits: Trait = Trait.NONE,
     group: str = "",
     kind: type[TypedCommand] = TypedCommand,
     **settings: Any,
-) -> click.Command:
+) -> TypedCommand:
     """Declare one command, or a subcommand of `group`.
 
     `run` returns the function of the command. Write it as a lambda, so that the module is imported
@@ -301,6 +300,5 @@ def command(
         callback=note,
         **settings,
     )
-    declared.traits, declared.section = traits, section
-    declared.details, declared.notes = details, notes
+    declared.traits, declared.details, declared.notes = traits, details, notes
     return declared

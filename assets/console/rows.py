@@ -1,4 +1,4 @@
-"""Rows for programs: what a command says in words, with the same fields from run to run."""
+"""Rows for programs: the output of a command with the same columns in every run."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from warehouse.query.formats import FORMATS, Answer
 
 
 def print_records(form: str, columns: Sequence[str], records: Iterable[object]) -> None:
-    """Print a row for each record: its attributes of these names."""
+    """Print a row for each record. The values are its attributes with the names of the columns."""
     print_rows(form, columns, ([getattr(record, name) for name in columns] for record in records))
 
 

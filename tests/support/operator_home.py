@@ -28,7 +28,7 @@ from warehouse.storage.layout import Layout
 KEY, SECRET = "canary-key-7d1f0c", "canary-secret-51c2e9aa"
 FIRST, SECOND, THIRD, FOURTH = (date(2026, 3, day) for day in (3, 4, 5, 6))
 WORLD = LivingWorld()
-STOPPED = "Stopped. What was not finished leaves nothing; run it again.\n"
+STOPPED = "Stopped. Unfinished work was discarded. Run the command again.\n"
 
 
 class Clock:

@@ -278,7 +278,7 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
         assert answer.out.splitlines()[2].strip() in said.out
     assert keeper("snapshots").out.count("book") == 3
     assert keeper("tables").code == 0
-    assert keeper("doctor").out.count("all invented: this is the demo") == 1
+    assert keeper("doctor").out.count("all simulated (this is the demo)") == 1
     assert keeper("run").code == 2
 
 
@@ -303,13 +303,13 @@ def test_what_is_printed_to_type_finds_the_same_home(
 
 def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
     """One file is one file, also in words; nights are counted the same way."""
-    assert copied("verify").out.startswith("✓ 3 nights: every byte of ")
+    assert copied("verify").out.startswith("✓ 3 nights: every file of ")
     manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
     manifest.write_bytes(manifest.read_bytes() + b"\n")
     said = copied("verify")
-    assert said.err.endswith("\n1 file is not as it was written.\n")
+    assert said.err.endswith("\n1 file is damaged or missing.\n")
     shutil.rmtree(manifest.parent.parent)
-    assert " files are not as they were written.\n" in copied("verify").err
+    assert " files are damaged or missing.\n" in copied("verify").err
 
 
 def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
@@ -348,12 +348,12 @@ def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> Non
     """A demo refuses a home with real nights, and a real night refuses a demo's home."""
     said = nights("demo")
     assert (said.code, said.out) == (2, "")
-    assert "holds 3 real snapshots" in said.err
+    assert "contains 3 real snapshots" in said.err
     keeper = Keeper(tmp_path, nights.sandbox)
     (tmp_path / "demo.json").write_text("{}")
     said = keeper("run")
     assert (said.code, said.out) == (2, "")
-    assert "invented nights" in said.err
+    assert "simulated nights" in said.err
 
 
 def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
