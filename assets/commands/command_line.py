@@ -14,7 +14,6 @@ from assets.console.completion import (
     SNAPSHOTS,
     TABLES,
     VENUES,
-    complete_from_book,
 )
 from assets.console.declaration import (
     AS_OF,
@@ -31,6 +30,7 @@ from assets.console.declaration import (
     command,
     dry_run_options,
     file_argument,
+    flag,
     format_option,
     option,
     shared_options,
@@ -126,7 +126,7 @@ RECONCILE = CommandGroup(
                     "[ID]",
                     "Break ID, from the workbook or from `nightbook reconcile status`",
                     default="",
-                    shell_complete=complete_from_book(BREAKS),
+                    complete=BREAKS,
                 ),
                 format_option(),
                 traits=PRINTS_RESULT,
@@ -183,17 +183,16 @@ GET_STARTED = _section(
     command(
         "demo",
         "Simulate three nights in a built-in sandbox, without an API key",
-        option("--next", "is_next", is_flag=True, help="Simulate one more night, with its ledger"),
+        flag("--next", "is_next", help="Simulate one more night, with its ledger"),
         traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.demo.run_demo,
     ),
     command(
         "doctor",
         "Check settings, disk, network, API key, clock and schedule",
-        option("--alert", is_flag=True, help="Send a test message to every alert channel"),
-        option(
+        flag("--alert", help="Send a test message to every alert channel"),
+        flag(
             "--turn-on",
-            is_flag=True,
             help="Turn on the schedule and the sensors that somebody turned off in Dagster",
         ),
         format_option(),
@@ -225,9 +224,8 @@ NIGHTLY_RUN = _section(
             "[default: tonight]",
             **DAY,
         ),
-        option(
+        flag(
             "--unless-taken",
-            is_flag=True,
             help="Do nothing if this date already has a snapshot. For cron jobs that try several "
             "times a night",
         ),
@@ -247,12 +245,7 @@ NIGHTLY_RUN = _section(
     command(
         "snapshots",
         "List every night with its state and the reason",
-        option(
-            "--lessons",
-            "are_lessons",
-            is_flag=True,
-            help="List accepted reasons (lessons) instead of nights",
-        ),
+        flag("--lessons", "are_lessons", help="List accepted reasons (lessons) instead of nights"),
         format_option(),
         traits=PRINTS_RESULT,
         run=lambda: commands.snapshots.run,
@@ -261,10 +254,7 @@ NIGHTLY_RUN = _section(
         "accept",
         "Accept a held snapshot and publish it as the book of its date",
         argument(
-            "snapshot_id",
-            "ID",
-            "Snapshot to accept, for example 20261120T021500Z",
-            shell_complete=complete_from_book(HELD),
+            "snapshot_id", "ID", "Snapshot to accept, for example 20261120T021500Z", complete=HELD
         ),
         option(
             "--why",
@@ -286,7 +276,7 @@ NIGHTLY_RUN = _section(
             "name",
             "ID",
             "Snapshot or lesson, for example 20261120T021500Z or 1f0a2b3c",
-            shell_complete=complete_from_book(SNAPSHOTS),
+            complete=SNAPSHOTS,
         ),
         option(
             "--why",
@@ -312,12 +302,7 @@ QUERY_AND_EXPORT = _section(
         "Run read-only SQL on the warehouse",
         argument("sql", "[SQL]", "Query to run, or - to read standard input", required=False),
         option("-f", "--file", help="Read the SQL from a file", **FILE),
-        option(
-            "--format",
-            "form",
-            type=Choice(FORMATS),
-            help="Output format  [default: table]",
-        ),
+        format_option(help_text="Output format  [default: table]"),
         option("-o", "--output", help="Write to a .parquet, .csv, .json or .jsonl file", **FILE),
         option("--limit", type=NUMBER, metavar="N", help="Print at most N rows"),
         # A query may start with a comment, which looks like an option.
@@ -334,47 +319,29 @@ QUERY_AND_EXPORT = _section(
             "[NAME]",
             "Table, view or macro to describe with its columns",
             required=False,
-            shell_complete=complete_from_book(TABLES),
+            complete=TABLES,
         ),
-        format_option("dbt", note="; dbt prints a sources.yml"),
+        format_option(
+            *FORMATS, "dbt", help_text="Print rows instead of text; dbt prints a sources.yml"
+        ),
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.tables.run,
     ),
     command(
         "trace",
         "Trace an amount back to the bytes that the API sent",
-        option(
-            "--portfolio",
-            required=True,
-            help="Portfolio ID or name",
-            shell_complete=complete_from_book(PORTFOLIOS),
-        ),
-        option(
-            "--asset", required=True, help="Asset ID", shell_complete=complete_from_book(ASSETS)
-        ),
+        option("--portfolio", required=True, help="Portfolio ID or name", complete=PORTFOLIOS),
+        option("--asset", required=True, help="Asset ID", complete=ASSETS),
         option(
             "--custom/--no-custom",
             "is_custom",
             default=None,
             help="Choose the custom or the listed asset, if both have this ID",
         ),
-        option(
-            "--venue",
-            help="Only this venue (ID or name)",
-            shell_complete=complete_from_book(VENUES),
-        ),
-        option(
-            "--account",
-            help="Only this account (name)",
-            shell_complete=complete_from_book(ACCOUNTS),
-        ),
+        option("--venue", help="Only this venue (ID or name)", complete=VENUES),
+        option("--account", help="Only this account (name)", complete=ACCOUNTS),
         AS_OF,
-        option(
-            "--format",
-            "form",
-            type=Choice(("table", "json")),
-            help="Output format  [default: table]",
-        ),
+        format_option("table", "json", help_text="Output format  [default: table]"),
         details="Prints the request, the bytes of each amount, and every total that includes it.",
         traits=PRINTS_RESULT,
         run=lambda: commands.trace.run,
@@ -400,12 +367,7 @@ INTEGRITY_AND_STORAGE = _section(
     command(
         "verify",
         "Check every stored file against its SHA-256",
-        option(
-            "--shelf",
-            "is_shelf",
-            is_flag=True,
-            help="Check the object store instead; downloads every byte",
-        ),
+        flag("--shelf", "is_shelf", help="Check the object store instead; downloads every byte"),
         format_option(),
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.verify.verify_home,
@@ -421,13 +383,8 @@ INTEGRITY_AND_STORAGE = _section(
             help="Engine to check",
         ),
         AS_OF,
-        option(
-            "--all",
-            "are_all",
-            is_flag=True,
-            help="Check every book, not only the newest (up to --as-of)",
-        ),
-        option("--exact", "in_parts", is_flag=True, help="Use the exact method for this engine"),
+        flag("--all", "are_all", help="Check every book, not only the newest (up to --as-of)"),
+        flag("--exact", "in_parts", help="Use the exact method for this engine"),
         format_option(),
         traits=PRINTS_RESULT,
         run=lambda: commands.verify.run_proof,
@@ -435,11 +392,7 @@ INTEGRITY_AND_STORAGE = _section(
     command(
         "rebuild",
         "Rebuild the warehouse from the lake or the landing folder",
-        option(
-            "--from-landing",
-            is_flag=True,
-            help="Rebuild the lake too, from the stored API responses",
-        ),
+        flag("--from-landing", help="Rebuild the lake too, from the stored API responses"),
         option(
             "--engine",
             type=Choice(["spark"]),
@@ -467,14 +420,9 @@ INTEGRITY_AND_STORAGE = _section(
             metavar="N",
             help="Delete the oldest nights until API responses and tables take at most N gigabytes",
         ),
-        option("--no-month-ends", is_flag=True, help="Treat month-end books like any other night"),
-        option(
-            "--shelf",
-            "is_shelf",
-            is_flag=True,
-            help="Also delete pruned nights from the object store",
-        ),
-        option("--dry-run", is_flag=True, help="List the nights to delete without deleting them"),
+        flag("--no-month-ends", help="Treat month-end books like any other night"),
+        flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store"),
+        flag("--dry-run", help="List the nights to delete without deleting them"),
         details="Give --keep, --max-gb or both. Some things are always kept: the manifest and the "
         "decisions of every night, the newest book, nights that wait for a decision, and nights "
         "whose rows a later night still uses. Month-end books survive --keep, and --max-gb deletes "
@@ -513,7 +461,7 @@ SEVERAL_MACHINES = _section(
     command(
         "publish",
         "Build this home's warehouse from the object store",
-        option("--with-landing", is_flag=True, help="Download the API responses too"),
+        flag("--with-landing", help="Download the API responses too"),
         traits=WITHOUT_HOME | WRITES,
         run=lambda: commands.nights.publish_from_shelf,
     ),
@@ -565,7 +513,7 @@ DEVELOPMENT = _section(
             multiple=True,
             help="Set behaviour that the API document leaves open (`--choice list` shows all)",
         ),
-        option("--format", "form", type=Choice(FORMATS), help="Output format of these lists"),
+        format_option(help_text="Output format of these lists"),
         traits=WITHOUT_HOME | IN_FIRM,
         run=lambda: commands.demo.run_sandbox,
     ),

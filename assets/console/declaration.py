@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from assets.console.completion import Complete, complete_from_book
+
 # The exit codes of commands. An error of this project may have its own `exit_code`.
 DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
@@ -193,18 +195,32 @@ class CommandGroup(_HelpInSections, click.Group):
         super().format_options(ctx, formatter)
 
 
-def option(*names: str, **attributes: Any) -> click.Option:
-    """Declare an option."""
-    return click.Option(names, **attributes)
+def option(*names: str, complete: str = "", **attributes: Any) -> click.Option:
+    """Declare an option. A shell completes it from the query `complete` on the published book."""
+    return click.Option(names, shell_complete=_completer(complete), **attributes)
+
+
+def flag(*names: str, **attributes: Any) -> click.Option:
+    """Declare an option without a value."""
+    return click.Option(names, is_flag=True, **attributes)
+
+
+def _completer(query: str) -> Complete | None:
+    return complete_from_book(query) if query else None
 
 
 DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
 AS_OF = option("--as-of", help="Use the newest book on or before this date", **DAY)
 
 
-def argument(name: str, metavar: str, help_text: str, **attributes: Any) -> click.Argument:
-    """Declare an argument."""
-    return click.Argument([name], metavar=metavar, help=help_text, **attributes)
+def argument(
+    name: str, metavar: str, help_text: str, *, complete: str = "", **attributes: Any
+) -> click.Argument:
+    """Declare an argument, completed like an option."""
+    completer = _completer(complete)
+    return click.Argument(
+        [name], metavar=metavar, help=help_text, shell_complete=completer, **attributes
+    )
 
 
 def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
@@ -212,22 +228,16 @@ def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> c
     return argument("file", metavar, help_text, type=click.Path(), **attributes)
 
 
-def format_option(*more: str, note: str = "") -> click.Option:
-    """Declare `--format` for a command that prints text and can print rows instead."""
-    help_text = f"Print rows instead of text{note}"
-    return option("--format", "form", type=Choice((*FORMATS, *more)), help=help_text)
+def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
+    """Declare `--format`, by default for a command that prints text and can print rows instead."""
+    return option("--format", "form", type=Choice(formats or FORMATS), help=help_text)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:
     """Declare `--dry-run` and the format of its output."""
     return (
-        option("--dry-run", is_flag=True, help="Show the changes without making them"),
-        option(
-            "--format",
-            "form",
-            type=Choice(FORMATS),
-            help="With --dry-run: print the changes as rows",
-        ),
+        flag("--dry-run", help="Show the changes without making them"),
+        format_option(help_text="With --dry-run: print the changes as rows"),
     )
 
 
