@@ -40,20 +40,20 @@ KILOBYTES_PER_MEGABYTE = 1024  # `getrusage` returns kilobytes
 def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) -> int:
     """Run one command and return its exit code. Errors are printed as one paragraph."""
     try:
-        typed = command_line.main(argv, prog_name="nightbook", standalone_mode=False)
+        invocation = command_line.main(argv, prog_name="nightbook", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    if not isinstance(typed, Invocation):  # the exit code after help was shown
-        return int(typed)
-    if typed.shared.home:
-        override_home(typed.shared.home)
-    choose_color(typed.shared.color or "auto")
-    is_silent = typed.shared.is_quiet and not _is_result_printed(typed)
-    chosen = replace(nightbook or Nightbook(), is_debug=typed.shared.is_debug)
+    if not isinstance(invocation, Invocation):  # the exit code after help was shown
+        return int(invocation)
+    if invocation.shared.home:
+        override_home(invocation.shared.home)
+    choose_color(invocation.shared.color or "auto")
+    is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
+    chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
     spell = partial(_spell, chosen)
     # Data may contain the text of a command by chance, so commands are spelled only in messages.
-    is_data = typed.command in DATA_COMMANDS or bool(typed.options.get("form"))
+    is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
     with (
@@ -62,11 +62,11 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         contextlib.redirect_stderr(cast("Any", errors)),
     ):
         started_at = chosen.now()
-        code = _exit_code(typed, chosen)
+        code = _exit_code(invocation, chosen)
         out.flush()
-        code = _check_output(typed, out, code)
-        if typed.shared.is_verbose:
-            _print_cost(typed, code, (chosen.now() - started_at).total_seconds())
+        code = _check_output(invocation, out, code)
+        if invocation.shared.is_verbose:
+            _print_cost(invocation, code, (chosen.now() - started_at).total_seconds())
         return code
 
 
@@ -80,17 +80,17 @@ def _spell(nightbook: Nightbook, text: str) -> str:
         return spell_commands(text, program())
 
 
-def _is_result_printed(typed: Invocation) -> bool:
+def _is_result_printed(invocation: Invocation) -> bool:
     """Return whether the output is the whole result of a command."""
-    return Trait.PRINTS_RESULT in typed.traits or bool(typed.options.get("dry_run"))
+    return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
 
 
-def _print_cost(typed: Invocation, code: int, seconds: float) -> None:
+def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
     kilobytes = max(
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    name = f"{typed.command} {typed.step}".strip()
+    name = f"{invocation.command} {invocation.step}".strip()
     print(
         f"nightbook {program_version()}: {name} took {seconds:.2f} s and at most "
         f"{kilobytes // KILOBYTES_PER_MEGABYTE} MB; exit code {code}.",
@@ -98,45 +98,47 @@ def _print_cost(typed: Invocation, code: int, seconds: float) -> None:
     )
 
 
-def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
+def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
     """Return the exit code. Lost output is a failure only if it was the whole result."""
     # A reader that closes the pipe, such as `head`, has read enough.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(
         f"Standard output could not be written ({out.error}), so the output of nightbook "
-        f"{typed.command} is lost. The command itself has finished.",
+        f"{invocation.command} is lost. The command itself has finished.",
         file=sys.stderr,
     )
-    return code or FAILED * _is_result_printed(typed)
+    return code or FAILED * _is_result_printed(invocation)
 
 
-def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
+def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
     is_of_firm = False
     try:
-        if typed.command != "doctor":  # doctor reports each setting and directory itself
+        if invocation.command != "doctor":  # doctor reports each setting and directory itself
             nightbook = nightbook.with_fixed_variables()
-            if typed.shared.is_verbose:
+            if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            is_tonight = typed.command == "run" and typed.options["day"] is None
+            is_tonight = invocation.command == "run" and invocation.options["day"] is None
             # Wrong settings of a firm are reported below, together with all other errors.
             with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
-                is_of_firm = require_firm_command(nightbook.layout, typed)
+                is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:
                 nightbook.settings(api=True)  # raises all errors at once, as doctor prints them
-            require_place(nightbook.layout, typed)
+            require_place(nightbook.layout, invocation)
         else:
             with contextlib.suppress(SettingsWrong):
-                is_of_firm = require_firm_command(nightbook.layout, typed)
-        run = _load((lambda: getattr(commands.firm, typed.command)) if is_of_firm else typed.load)
-        return run(nightbook, **typed.options)
+                is_of_firm = require_firm_command(nightbook.layout, invocation)
+        run = _load(
+            (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
+        )
+        return run(nightbook, **invocation.options)
     except BrokenPipeError:  # from a response body that is written as bytes
         return 0
     except KeyboardInterrupt:
         print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)
         return FAILED
     except Exception as error:
-        if typed.shared.is_debug:
+        if invocation.shared.is_debug:
             raise
         code = report_error(error, nightbook)
         _hint_at_firm(error, nightbook)

@@ -11,7 +11,7 @@ from assets.console.invocation import command_for, program
 from assets.console.rows import print_rows
 from assets.home import backup
 from assets.home.rehearsal import rehearsing
-from assets.home.writer_lock import writing_aloud
+from assets.home.writer_lock import writing_with_progress
 from assets.nightbook import Nightbook
 from assets.publishing.publish import rebuild
 from pipelines.landing.lock import nobody_writes, the_puller
@@ -47,7 +47,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
 
 
 def restore(
-    nightbook: Nightbook, *, file: str, dry_run: bool = False, form: str | None = None
+    nightbook: Nightbook, *, file: str, dry_run: bool = False, output_format: str | None = None
 ) -> int:
     """Restore a backup into an empty home, and rebuild lake and warehouse."""
     layout, source = nightbook.layout, Path(file).resolve()
@@ -55,12 +55,12 @@ def restore(
     if dry_run:
         digests = backup.require_restorable(layout, source)
         if FIRM in digests:
-            _print_files(layout, digests, form)
+            _print_files(layout, digests, output_format)
             return 0
         with rehearsing(nightbook, is_empty=True) as rehearsal:
             backup.restore(rehearsal.layout, source)
             rebuild(rehearsal, from_landing=True)
-            print_changes(layout, rehearsal.layout, form)
+            print_changes(layout, rehearsal.layout, output_format)
         return 0
     is_new = not layout.home.exists()
     if not (is_new or layout.lock.exists()):
@@ -68,13 +68,13 @@ def restore(
         backup.require_restorable(layout, source)
     try:
         with (
-            writing_aloud(nightbook, "restoring") as heard,
+            writing_with_progress(nightbook, "restoring") as reporting,
             the_puller(layout, "restoring", nightbook.now()),
         ):
             summary = backup.restore(layout, source)
             print(f"{_size(summary)} restored. Rebuilding lake and warehouse ...")
             if not is_firm(layout.home):
-                published = rebuild(heard, from_landing=True)
+                published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
         if is_new:  # it contains only the lock files of this command
             shutil.rmtree(layout.home)
@@ -87,10 +87,10 @@ def restore(
     return 0
 
 
-def _print_files(layout: Layout, digests: Mapping[str, str], form: str | None) -> None:
+def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str | None) -> None:
     """Print the files that a backup of a firm would restore."""
-    if form:
-        print_rows(form, ("file", "sha256"), digests.items())
+    if output_format:
+        print_rows(output_format, ("file", "sha256"), digests.items())
         return
     print(
         f"Nothing was restored. {count_of(len(digests), 'file')} would be written to {layout.home}:"

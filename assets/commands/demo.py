@@ -261,12 +261,12 @@ def run_sandbox(
     port: int,
     faults: tuple[str, ...],
     choices: tuple[str, ...],
-    form: str | None,
+    output_format: str | None,
 ) -> int:
     """Serve until Ctrl-C. Print the settings that make nightbook use the sandbox."""
     del nightbook
     if "list" in (*faults, *choices):
-        _print_list(form, is_choices="list" in choices)
+        _print_list(output_format, is_choices="list" in choices)
         return 0
     try:
         chosen = tuple(catalog.parse(text) for text in faults)
@@ -292,13 +292,13 @@ def run_sandbox(
     return 0
 
 
-def _print_list(form: str | None, *, is_choices: bool) -> None:
+def _print_list(output_format: str | None, *, is_choices: bool) -> None:
     """Print the faults, or the choices with their possible values and defaults."""
     choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
-    if form and is_choices:
-        print_rows(form, ("choice", "may_be", "default"), choices)
-    elif form:
-        print_rows(form, ("fault", "description"), faults)
+    if output_format and is_choices:
+        print_rows(output_format, ("choice", "may_be", "default"), choices)
+    elif output_format:
+        print_rows(output_format, ("fault", "description"), faults)
     elif is_choices:
         for name, may_be, default in choices:
             print(f"{name:<30} {default:<32} {may_be}")

@@ -59,13 +59,15 @@ def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
 
 
-def run(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
+def run(
+    nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
+) -> int:
     """Print every finding. Return 2 if a setting is wrong, and 1 if anything else is."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""
     found = [*_spell_commands(nightbook, turned_on), *findings_of(nightbook, alert=alert)]
-    return show([*found, *[_wrong("firm", hint)] * bool(hint)], form)
+    return show([*found, *[_wrong("firm", hint)] * bool(hint)], output_format)
 
 
 def _spell_commands(
@@ -87,10 +89,10 @@ def _spell_commands(
         yield replace(found, message=message)
 
 
-def show(findings: Sequence[Finding], form: str | None) -> int:
+def show(findings: Sequence[Finding], output_format: str | None) -> int:
     """Print each finding on one line. Return the exit code."""
-    if form:
-        print_records(form, ("subject", "is_well", "message"), findings)
+    if output_format:
+        print_records(output_format, ("subject", "is_well", "message"), findings)
     else:
         for finding in findings:
             line = f"{finding.subject:<10} {finding.message}"

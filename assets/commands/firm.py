@@ -15,7 +15,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
 from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import find_problems, sources_of, take_nights
-from assets.home.writer_lock import writing, writing_aloud
+from assets.home.writer_lock import writing, writing_with_progress
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
 from assets.publishing.publish import rebuild_on_spark
@@ -39,8 +39,8 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     layout = nightbook.layout
     members = read_firm(layout.home)
     chosen = day or night.business_date(nightbook.settings(), nightbook.now())
-    with TerminalProgress() as teller:
-        tell: Tell = teller
+    with TerminalProgress() as progress:
+        tell: Tell = progress
         if not is_terminal():
             tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
         count = count_of(len(members.sources), "organisation")
@@ -81,21 +81,21 @@ def rebuild(
     members = read_firm(nightbook.layout.home)
     problems = find_problems(nightbook.layout, members)
     with (
-        writing_aloud(nightbook, "rebuilding the firm's book") as heard,
+        writing_with_progress(nightbook, "rebuilding the firm's book") as reporting,
         contextlib.ExitStack() as locks,
     ):
         if engine is not None:
             keepers = [
-                replace(heard, variables=partial(_variables, source))
+                replace(reporting, variables=partial(_variables, source))
                 for source in members.sources
                 # A new organisation has no nights to rebuild, and a missing home cannot be read.
                 if source.name not in problems and source.layout.landing.is_dir()
             ]
             for keeper in keepers:
-                locks.enter_context(writing(keeper, "rebuilding", heard.tell))
+                locks.enter_context(writing(keeper, "rebuilding", reporting.tell))
             if keepers:
                 rebuild_on_spark(keepers)
-        book = firm.publish(heard, fresh=True)
+        book = firm.publish(reporting, fresh=True)
     return _report(nightbook, book, members, problems)
 
 
@@ -104,7 +104,7 @@ def _variables(source: Source) -> Mapping[str, str]:
     return environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
-def status(nightbook: Nightbook, *, form: str | None) -> int:
+def status(nightbook: Nightbook, *, output_format: str | None) -> int:
     """Print what the newest book lacks and which decisions are open.
 
     Return 3 while a person must decide, 1 while an organisation or its home is missing.
@@ -112,8 +112,8 @@ def status(nightbook: Nightbook, *, form: str | None) -> int:
     layout = nightbook.layout
     state, members = read_state(layout.database), read_firm(layout.home)
     problems = _problems_of_book(layout, state) | find_problems(layout, members)
-    if form:
-        print_rows(form, (*NIGHTS.names, *_EXTRA_COLUMNS), _rows(state, problems))
+    if output_format:
+        print_rows(output_format, (*NIGHTS.names, *_EXTRA_COLUMNS), _rows(state, problems))
     else:
         _print(layout, members, state, problems)
     return _code(state, problems)
@@ -150,7 +150,9 @@ def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[objec
         yield (*(row.get(column) for column in NIGHTS.names), None, 0, [], since)
 
 
-def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
+def doctor(
+    nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
+) -> int:
     """Print the findings of the firm's own home and of each organisation."""
     if turn_on:
         raise OfOneOrganisation(nightbook.layout, "doctor --turn-on")
@@ -168,7 +170,7 @@ def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool
         findings += [
             replace(finding, subject=f"{source.name} {finding.subject}") for finding in found
         ]
-    return checkup.show(findings, form)
+    return checkup.show(findings, output_format)
 
 
 def _report(

@@ -7,7 +7,7 @@ from assets.commands.report import write_report
 from assets.console.invocation import command_for, user_name
 from assets.console.rows import print_records
 from assets.home.rehearsal import ROWS, Change, changes, rehearsing, state_changes
-from assets.home.writer_lock import writing, writing_aloud
+from assets.home.writer_lock import writing, writing_with_progress
 from assets.nightbook import Nightbook
 from assets.publishing import publish, shelf
 from assets.publishing.publish import SPARK
@@ -34,11 +34,11 @@ def accept(
     snapshot_id: str,
     why: str,
     dry_run: bool = False,
-    form: str | None = None,
+    output_format: str | None = None,
 ) -> int:
     """Accept a night, publish it, and print the book of its date."""
     if dry_run:
-        return _rehearse_accept(nightbook, snapshot_id, why, form)
+        return _rehearse_accept(nightbook, snapshot_id, why, output_format)
     return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
 
 
@@ -55,17 +55,17 @@ def rebuild_nights(
     from_landing: bool,
     engine: str | None = None,
     dry_run: bool = False,
-    form: str | None = None,
+    output_format: str | None = None,
 ) -> int:
     """Rebuild the warehouse without calling the API. Decisions do not change."""
     is_lake_included = from_landing or engine is not None  # Spark reads the landing folder
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
             _rebuild(rehearsal, engine, from_landing=is_lake_included)
-            print_changes(nightbook.layout, rehearsal.layout, form)
+            print_changes(nightbook.layout, rehearsal.layout, output_format)
         return 0
-    with writing_aloud(nightbook, "rebuilding") as heard:
-        published = _rebuild(heard, engine, from_landing=is_lake_included)
+    with writing_with_progress(nightbook, "rebuilding") as reporting:
+        published = _rebuild(reporting, engine, from_landing=is_lake_included)
     source = "the landing zone" if is_lake_included else "the lake"
     passed = sum(check.is_ok for check in published.checks)
     nights = count_of(len(published.loaded), "night")
@@ -85,8 +85,8 @@ def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) ->
 def shelve(nightbook: Nightbook) -> int:
     """Upload the nights that are not on the shelf. Every night run does this too."""
     address = shelf.require_shelf(nightbook, "shelve")
-    with writing_aloud(nightbook, "shelving") as heard:
-        nights, registered = shelf.shelve(heard), shelf.register(heard)
+    with writing_with_progress(nightbook, "shelving") as reporting:
+        nights, registered = shelf.shelve(reporting), shelf.register(reporting)
     if registered:
         print(f"{count_of(len(registered), 'night')} registered as Iceberg tables.")
     if nights:
@@ -99,8 +99,8 @@ def shelve(nightbook: Nightbook) -> int:
 def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
     """Build or update the warehouse of this home from the shelf."""
     address = shelf.require_shelf(nightbook, "publish")
-    with writing_aloud(nightbook, "fetching") as heard:
-        fetched = shelf.fetch_and_publish(heard, with_landing=with_landing)
+    with writing_with_progress(nightbook, "fetching") as reporting:
+        fetched = shelf.fetch_and_publish(reporting, with_landing=with_landing)
     count = count_of(fetched.result.on_shelf, "night")
     if fetched.published is None:
         print(f"{address.url}: {count}, all of them already in this home.")
@@ -111,11 +111,11 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
     return 0
 
 
-def print_changes(before: Layout, after: Layout, form: str | None) -> None:
+def print_changes(before: Layout, after: Layout, output_format: str | None) -> None:
     """Print the differences of a home and its rehearsal: states, rows and exact totals."""
     states, differences = state_changes(before, after), changes(before, after)
-    if form:
-        print_records(form, COLUMNS, [*states, *differences])
+    if output_format:
+        print_records(output_format, COLUMNS, [*states, *differences])
         return
     print("Nothing was written. The command would change:")
     for state in states:
@@ -137,14 +137,16 @@ def _change_line(change: Change) -> str:
     return printable(f"{change.date}  total of {change.name}{custom}: {values}")
 
 
-def _rehearse_accept(nightbook: Nightbook, snapshot_id: str, why: str, form: str | None) -> int:
+def _rehearse_accept(
+    nightbook: Nightbook, snapshot_id: str, why: str, output_format: str | None
+) -> int:
     """Accept a night on a copy of the home, and print the changes."""
     before = snapshots.find(nightbook.layout, snapshot_id)
     with rehearsing(nightbook) as rehearsal:
         is_open = snapshots.require_decidable(before, states.ACCEPTED, why=why)
         after = _record(rehearsal, snapshot_id, states.ACCEPTED, why) if is_open else before
-        print_changes(nightbook.layout, rehearsal.layout, form)
-    if not form and after.state == states.ACCEPTED:
+        print_changes(nightbook.layout, rehearsal.layout, output_format)
+    if not output_format and after.state == states.ACCEPTED:
         _print_lessons(after)
     return 0 if after.state == states.ACCEPTED else 1
 

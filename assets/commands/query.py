@@ -29,21 +29,21 @@ def run(
     *,
     sql: str | None,
     file: str | None,
-    form: str | None,
+    output_format: str | None,
     output: str | None,
     limit: int | None,
 ) -> int:
     """Print the result or write it to a file. If it is cut, say so on standard error."""
     query = _read_query(sql, file)
-    target = None if output is None else _output_file(nightbook.layout, output, form)
-    form = target.suffix[1:].lower() if target else form or "table"
+    target = None if output is None else _output_file(nightbook.layout, output, output_format)
+    output_format = target.suffix[1:].lower() if target else output_format or "table"
     database = nightbook.layout.database
-    if form == PARQUET:
+    if output_format == PARQUET:
         stored = child.ask_parquet(database, query, limit)
         content, is_cut = stored.content, stored.is_cut
     else:
         result = child.ask(database, query, limit)
-        content, is_cut = FORMATS[form](result).encode(), result.is_cut
+        content, is_cut = FORMATS[output_format](result).encode(), result.is_cut
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
     if target is None:
@@ -89,11 +89,11 @@ def _read_query(sql: str | None, file: str | None) -> str:
         ) from None
 
 
-def _output_file(layout: Layout, output: str, form: str | None) -> Path:
+def _output_file(layout: Layout, output: str, output_format: str | None) -> Path:
     """Return the file to write. Raises `InvalidQueryArguments` if it cannot be used."""
     target = Path(output).resolve()
     try:
-        problem = _problem(layout, target, form)
+        problem = _problem(layout, target, output_format)
     except OSError as error:
         problem = str(error.strerror)
     if problem:
@@ -101,7 +101,7 @@ def _output_file(layout: Layout, output: str, form: str | None) -> Path:
     return target
 
 
-def _problem(layout: Layout, target: Path, form: str | None) -> str:
+def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
     """Return the reason why a result may not be written there, or an empty string."""
     extension = target.suffix[1:].lower()
     for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
@@ -109,8 +109,8 @@ def _problem(layout: Layout, target: Path, form: str | None) -> str:
             return f"{folder} is for files that nightbook writes"
     if extension not in EXTENSIONS:
         return f"its extension must be one of .{', .'.join(EXTENSIONS)}"
-    if form not in (None, extension):
-        return f"its extension contradicts --format {form}; leave out the option"
+    if output_format not in (None, extension):
+        return f"its extension contradicts --format {output_format}; leave out the option"
     if target.exists() and not target.is_file():
         return "it is not a regular file"
     return "" if target.parent.is_dir() else f"the folder {target.parent} does not exist"

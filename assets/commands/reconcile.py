@@ -125,20 +125,22 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     return summary.exit_code
 
 
-def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int:
+def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
     """Print the newest result and its breaks. Return 3 while breaks are open."""
     result = service.status(_folder(nightbook), day=as_of)
     damage = damaged_packs(_folder(nightbook))
-    if form:
+    if output_format:
         facts = [
             to_json(break_)
             | {"day": result.day, "break_id": break_.id, "names": break_.ordered_names}
             for break_ in result.breaks
         ]
-        print_rows(form, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts])
+        print_rows(
+            output_format, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts]
+        )
     else:
         _print_status(result)
-    stream = sys.stderr if form else sys.stdout
+    stream = sys.stderr if output_format else sys.stdout
     for pack in damage:
         print(f"{mark(is_well=False, stream=stream)} {printable(str(pack))}", file=stream)
     return 1 if damage else result.exit_code
@@ -178,12 +180,12 @@ def _print_list(lines: list[str], noun: str) -> None:
         print(f"  {printable(line)}")
 
 
-def history(nightbook: Nightbook, *, break_id: str, form: str | None) -> int:
+def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
     """Print the history of a break."""
     entries = service.history(_folder(nightbook), break_id)
-    if form:
+    if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
-        print_rows(form, HISTORY_COLUMNS, rows)
+        print_rows(output_format, HISTORY_COLUMNS, rows)
         return 0
     for line in history_lines(entries):
         print(printable(line))
@@ -234,18 +236,18 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     return 0
 
 
-def verify(nightbook: Nightbook, *, file: str, form: str | None) -> int:
+def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
     """Compare a workbook with its signed result, or check a pack. Print each difference."""
     if is_pack(Path(file)):
-        return _verify_pack(Path(file), form)
+        return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
     signatures = [signature.words for signature in checked.signatures]
-    if form:
+    if output_format:
         lines = [("difference", words) for words in checked.differences]
         lines += [("not compared", words) for words in checked.uncompared]
         lines += [("signature", words) for words in signatures]
-        return _print_proof(form, file, lines, is_whole=checked.is_whole)
+        return _print_proof(output_format, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
         print(f"{mark(is_well=True)} {checked.words}")
     for difference in checked.differences:
@@ -255,21 +257,23 @@ def verify(nightbook: Nightbook, *, file: str, form: str | None) -> int:
     return 0 if checked.is_whole else 1
 
 
-def _print_proof(form: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool) -> int:
+def _print_proof(
+    output_format: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool
+) -> int:
     """Print the findings about a file as rows, at least one. Return the exit code."""
     rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
-    print_rows(form, PROOF_COLUMNS, rows)
+    print_rows(output_format, PROOF_COLUMNS, rows)
     return 0 if is_whole else 1
 
 
-def _verify_pack(file: Path, form: str | None) -> int:
+def _verify_pack(file: Path, output_format: str | None) -> int:
     check = verify_pack(file, program_version())
-    if form:
+    if output_format:
         lines = [("difference", words) for words in check.differences]
         lines += [("compared", words) for words in check.compared]
         lines += [("not compared", words) for words in check.uncompared]
         lines.append(("SHA-256", check.sha256))
-        return _print_proof(form, str(file), lines, is_whole=check.is_whole)
+        return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}')}")
     for difference in check.differences:
         print(f"{mark(is_well=False)} {printable(difference)}")

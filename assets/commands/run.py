@@ -93,9 +93,9 @@ def take(
     # With a `log`, progress and result are its lines. Messages for a person also go to standard
     # error. With `is_tick`, cron starts more runs for the date later.
     layout = nightbook.layout
-    with TerminalProgress() as teller:
-        tell: Tell = log or teller
-        watch = None if log else teller.watch
+    with TerminalProgress() as progress:
+        tell: Tell = log or progress
+        watch = None if log else progress.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
         outcome = run_night(watched, chosen, run_id, is_tick=is_tick)

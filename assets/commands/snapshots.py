@@ -19,11 +19,11 @@ COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by"
 LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")
 
 
-def run(nightbook: Nightbook, *, are_lessons: bool, form: str | None) -> int:
+def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
     """List the nights, newest last. Return 3 while one of them waits for a decision."""
     nights = snapshots.landed_snapshots(nightbook.layout)
-    if form:
-        (_print_lesson_rows if are_lessons else _print_rows)(form, nights)
+    if output_format:
+        (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)
     elif not nights:
         print(
             f"{nightbook.layout.home} has no night yet. Take the first one: "
@@ -37,7 +37,7 @@ def run(nightbook: Nightbook, *, are_lessons: bool, form: str | None) -> int:
     return A_PERSON_MUST_DECIDE if is_held and not are_lessons else 0
 
 
-def _print_rows(form: str, nights: list[Snapshot]) -> None:
+def _print_rows(output_format: str, nights: list[Snapshot]) -> None:
     books = {snapshot.snapshot_id for snapshot in snapshots.books(nights).values()}
     rows = []
     for snapshot in nights:
@@ -46,7 +46,7 @@ def _print_rows(form: str, nights: list[Snapshot]) -> None:
         rows.append(
             (snapshot.snapshot_date, snapshot.snapshot_id, snapshot.state, is_book, *decided)
         )
-    print_rows(form, COLUMNS, rows)
+    print_rows(output_format, COLUMNS, rows)
 
 
 def _print_nights(nightbook: Nightbook, nights: list[Snapshot]) -> None:
@@ -86,14 +86,14 @@ def _print_night(snapshot: Snapshot, *, is_book: bool) -> None:
         )
 
 
-def _print_lesson_rows(form: str, nights: list[Snapshot]) -> None:
+def _print_lesson_rows(output_format: str, nights: list[Snapshot]) -> None:
     rows = []
     for lesson in lessons.all_lessons(nights):
         decision = lesson.taken_back or lesson.taught
         is_in_force = lesson.taken_back is None
         start = (lesson.name, is_in_force, lesson.snapshot.snapshot_id)
         rows.append((*start, decision.at, decision.by, lesson.reason.words))
-    print_rows(form, LESSON_COLUMNS, rows)
+    print_rows(output_format, LESSON_COLUMNS, rows)
 
 
 def _print_lessons(nights: Sequence[Snapshot]) -> None:

@@ -49,11 +49,11 @@ class HomeStatus:
         return FAILED if self.alerts else DONE
 
 
-def run(nightbook: Nightbook, *, form: str | None) -> int:
+def run(nightbook: Nightbook, *, output_format: str | None) -> int:
     """Print the status. Return 3 if a night or break waits for a person, 1 for other problems."""
     status = _read_status(nightbook)
-    if form:
-        print_rows(form, COLUMNS, [_row(status)])
+    if output_format:
+        print_rows(output_format, COLUMNS, [_row(status)])
     else:
         _print_status(status, nightbook.layout, nightbook.now())
     return status.exit_code

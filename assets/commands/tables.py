@@ -28,7 +28,7 @@ class NoSuchTable(Exception):
         )
 
 
-def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
+def run(nightbook: Nightbook, *, name: str | None, output_format: str | None) -> int:
     """List all tables, views and macros, or describe one with its columns."""
     descriptions = tables(nightbook.layout.database)
     chosen = [table for table in descriptions if name in _names(table)]
@@ -36,10 +36,10 @@ def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
         raise NoSuchTable(
             name, [other_name for table in descriptions for other_name in _names(table)]
         )
-    if form == "dbt":
+    if output_format == "dbt":
         print(dbt_sources.render(chosen or descriptions), end="")
-    elif form:
-        _print_rows(form, chosen or descriptions, are_columns=name is not None)
+    elif output_format:
+        _print_rows(output_format, chosen or descriptions, are_columns=name is not None)
     elif name is None:
         _print_list(descriptions)
         print(f"\nDescribe one with its columns: {command_for(nightbook.layout)} tables NAME")
@@ -62,11 +62,11 @@ def _names(table: Description) -> tuple[str, str]:
     return table.name, f"{table.schema}.{table.name}"
 
 
-def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
+def _print_rows(output_format: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
     """Print a row for each column or each table. The columns of a macro are its parameters."""
     if are_columns:
         print_rows(
-            form,
+            output_format,
             ("schema", "table", "kind", "column", "type", "comment"),
             [
                 (table.schema, table.name, table.kind, column, kind or None, comment)
@@ -76,7 +76,7 @@ def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) 
         )
     else:
         print_rows(
-            form,
+            output_format,
             ("schema", "name", "kind", "columns", "comment"),
             [
                 (

@@ -186,7 +186,7 @@ def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
 _FROM_WAREHOUSE = "the amounts below come only from the warehouse."
 
 
-def run(nightbook: Nightbook, *, form: str, **requested: Any) -> int:
+def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
     """Print the trace. Return 1 if an amount has no bytes or a total does not tie out."""
     if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
@@ -197,10 +197,10 @@ def run(nightbook: Nightbook, *, form: str, **requested: Any) -> int:
             traced = figures(connection, Wanted(**requested))
         except NightPruned as error:
             raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
-    with TerminalProgress() as teller:
-        heard = replace(nightbook, watch=teller.watch)
-        trace = _trace(heard, traced)
-    if form == "json":
+    with TerminalProgress() as progress:
+        reporting = replace(nightbook, watch=progress.watch)
+        trace = _trace(reporting, traced)
+    if output_format == "json":
         content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
         print(printable_json(content.decode()))
     else:

@@ -27,7 +27,7 @@ COLUMNS = ("file", "night", "what", "remedy")
 UNREADABLE = "unreadable"
 
 
-def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
+def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
     """Print each damaged or missing file, its night, and the remedy."""
     layout = nightbook.layout
     if is_shelf:
@@ -36,14 +36,14 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> in
     else:
         files, packs = list(verify(layout)), damaged_packs(layout.home / "reconcile")
         unreadable = [] if files else list(_unreadable(layout))
-    if form:
+    if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
             for damage in (*files, *unreadable)
         ]
         folder = str(layout.home / "reconcile" / "packs")
         rows += [(folder, None, pack.what, spell_for(layout, pack.remedy)) for pack in packs]
-        print_rows(form, COLUMNS, rows)
+        print_rows(output_format, COLUMNS, rows)
         return FAILED if rows else DONE
     for damage in (*files, *packs, *unreadable):
         print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
@@ -110,15 +110,15 @@ def run_proof(
     as_of: date | None,
     are_all: bool,
     in_parts: bool,
-    form: str | None,
+    output_format: str | None,
 ) -> int:
     """Print a line for each night. Return 1 if the totals of one differ."""
     nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
-    proofs = list(nights) if form else list(_print_each(engine, nights))
-    if form:
-        print_rows(form, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
+    proofs = list(nights) if output_format else list(_print_each(engine, nights))
+    if output_format:
+        print_rows(output_format, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
     mismatches = sum(not proof.is_equal for proof in proofs)
-    if mismatches and not form:
+    if mismatches and not output_format:
         advice = (
             "Add up in SQL with the exact views (holdings and others), or read holdings_by_asset."
             if in_parts

@@ -230,7 +230,7 @@ def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> c
 
 def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
     """Declare `--format`, by default for a command that prints text and can print rows instead."""
-    return option("--format", "form", type=Choice(formats or FORMATS), help=help_text)
+    return option("--format", "output_format", type=Choice(formats or FORMATS), help=help_text)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:

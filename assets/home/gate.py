@@ -51,27 +51,27 @@ def misplaced_firm(layout: Layout) -> str:
     )
 
 
-def require_firm_command(layout: Layout, typed: Invocation) -> bool:
+def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
     """Return whether the firm's version of a command must run.
 
     Raises `OfOneOrganisation` if the command does not work for a firm.
     """
-    if Trait.IN_FIRM in typed.traits or not is_firm(layout.home):
+    if Trait.IN_FIRM in invocation.traits or not is_firm(layout.home):
         return False
-    if Trait.OF_FIRM not in typed.traits:
-        raise OfOneOrganisation(layout, typed.command)
+    if Trait.OF_FIRM not in invocation.traits:
+        raise OfOneOrganisation(layout, invocation.command)
     return True
 
 
-def require_place(layout: Layout, typed: Invocation) -> None:
+def require_place(layout: Layout, invocation: Invocation) -> None:
     """Check that the home exists if a command needs it, and belongs to us if it writes.
 
     Raises the errors of `require_home` and `require_owner`.
     """
-    if Trait.WITHOUT_HOME not in typed.traits:
-        require_home(layout, typed.command)
-    if Trait.WRITES in typed.traits:
-        require_owner(layout, f"nightbook {typed.command}")
+    if Trait.WITHOUT_HOME not in invocation.traits:
+        require_home(layout, invocation.command)
+    if Trait.WRITES in invocation.traits:
+        require_owner(layout, f"nightbook {invocation.command}")
 
 
 def require_home(layout: Layout, command: str) -> None:

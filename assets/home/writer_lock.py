@@ -17,25 +17,25 @@ WAIT_SECONDS = 10.0
 
 @contextlib.contextmanager
 def writing(
-    nightbook: Nightbook, doing: str, say: Callable[[str], object] | None = None
+    nightbook: Nightbook, operation: str, say: Callable[[str], object] | None = None
 ) -> Iterator[None]:
     """Hold the writer's lock for one command. If it is taken, wait some seconds and say for whom.
 
     Raises `WriterBusy` after that time. Nothing was changed.
     """
     patience = Patience(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
-    with the_writer(nightbook.layout, doing, nightbook.now(), patience):
+    with the_writer(nightbook.layout, operation, nightbook.now(), patience):
         yield
 
 
 @contextlib.contextmanager
-def writing_aloud(nightbook: Nightbook, doing: str) -> Iterator[Nightbook]:
+def writing_with_progress(nightbook: Nightbook, operation: str) -> Iterator[Nightbook]:
     """Hold the writer's lock for a long command, and yield a context that shows its progress.
 
     Raises the errors of `writing`.
     """
-    with TerminalProgress() as teller, writing(nightbook, doing, teller):
-        yield replace(nightbook, tell=teller, watch=teller.watch)
+    with TerminalProgress() as progress, writing(nightbook, operation, progress):
+        yield replace(nightbook, tell=progress, watch=progress.watch)
 
 
 def _print_to_stderr(message: str) -> None:
@@ -61,21 +61,21 @@ class RunLock:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def acquire(self, nightbook: Nightbook, doing: str, tell: Tell) -> None:
+    def acquire(self, nightbook: Nightbook, operation: str, tell: Tell) -> None:
         """Take the lock. Wait for other writers as long as a pull may take.
 
         Raises `WriterBusy` after that time.
         """
         layout = nightbook.layout
         if layout in self._held:
-            self._held[layout].note(doing)
+            self._held[layout].note(operation)
             return
         patience = Patience(
             nightbook.settings().deadline,
             nightbook.pause,
             lambda words: tell(words, event="waiting"),
         )
-        lock = the_writer(layout, doing, nightbook.now(), patience)
+        lock = the_writer(layout, operation, nightbook.now(), patience)
         self._held[layout] = self._stack.enter_context(lock)
 
     def release(self) -> None:
