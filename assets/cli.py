@@ -1,24 +1,23 @@
-"""The command `nightbook`: runs what was typed, and gives the exit code.
+"""The command `nightbook`: parse the arguments, run one command, return its exit code.
 
-Exit codes: 0 done; 1 failed; 2 bad input or settings; 3 a person must decide. An error is one
-paragraph; a traceback is shown with `--debug` only.
+Exit codes: 0 success; 1 failure; 2 invalid arguments or settings; 3 a person must decide. An error
+is printed as one paragraph. Only `--debug` shows a traceback.
 """
 
 import contextlib
 import gc
-import importlib
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 from typing import Any, cast
 
 import click
 
+from assets import commands
 from assets.commands.command_line import command_line
-from assets.console.declaration import FAILED, Invocation, Trait
+from assets.console.declaration import FAILED, Invocation, Run, Trait
 from assets.console.errors import report_error
 from assets.console.invocation import (
     override_home,
@@ -34,27 +33,27 @@ from pipelines.settings import SettingsWrong
 from warehouse.query.printable import printable
 from warehouse.storage.layout import private_files
 
-DATA = ("query", "api", "trace", "tables")
-MEGABYTE = 1024  # in the unit of getrusage
+DATA_COMMANDS = ("query", "api", "trace", "tables")
+KILOBYTES_PER_MEGABYTE = 1024  # `getrusage` returns kilobytes
 
 
 def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) -> int:
-    """Run one command; errors become one paragraph and an exit code."""
+    """Run one command and return its exit code. Errors are printed as one paragraph."""
     try:
-        typed = command_line.main(argv, prog_name="nightbook", standalone_mode=False)
+        invocation = command_line.main(argv, prog_name="nightbook", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    if not isinstance(typed, Invocation):  # the exit code of a help that was shown
-        return int(typed)
-    if typed.shared.home:
-        override_home(typed.shared.home)
-    choose_color(typed.shared.color or "auto")
-    is_silent = typed.shared.is_quiet and not _is_answer(typed)
-    chosen = replace(nightbook or Nightbook(), is_debug=typed.shared.is_debug)
+    if not isinstance(invocation, Invocation):  # the exit code after help was shown
+        return int(invocation)
+    if invocation.shared.home:
+        override_home(invocation.shared.home)
+    choose_color(invocation.shared.color or "auto")
+    is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
+    chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
     spell = partial(_spell, chosen)
-    # The answer of a command may have these words from anywhere; sentences are our own.
-    is_data = typed.command in DATA or bool(typed.options.get("form"))
+    # Data may contain the text of a command by chance, so commands are spelled only in messages.
+    is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
     with (
@@ -62,105 +61,103 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         contextlib.redirect_stdout(cast("Any", out)),
         contextlib.redirect_stderr(cast("Any", errors)),
     ):
-        began = chosen.now()
-        code = _exit_code(typed, chosen)
+        started_at = chosen.now()
+        code = _exit_code(invocation, chosen)
         out.flush()
-        code = _check_output(typed, out, code)
-        if typed.shared.is_verbose:
-            _print_cost(typed, code, (chosen.now() - began).total_seconds())
+        code = _check_output(invocation, out, code)
+        if invocation.shared.is_verbose:
+            _print_cost(invocation, code, (chosen.now() - started_at).total_seconds())
         return code
 
 
 def _spell(nightbook: Nightbook, text: str) -> str:
-    """Write each command in a message as it has to be typed for this home."""
+    """Write each command in a message as it must be typed for this home."""
     if "nightbook " not in text:
         return text
     try:
         return spell_for(nightbook.layout, text)
-    except (SettingsWrong, OSError, RuntimeError):  # the home itself is wrong
+    except (SettingsWrong, OSError, RuntimeError):  # the home itself cannot be determined
         return spell_commands(text, program())
 
 
-def _is_answer(typed: Invocation) -> bool:
-    """Whether nothing is left of a command but what it prints."""
-    is_rehearsal = bool(typed.options.get("dry_run"))
-    return Trait.ANSWERS in typed.traits or is_rehearsal
+def _is_result_printed(invocation: Invocation) -> bool:
+    """Return whether the output is the whole result of a command."""
+    return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
 
 
-def _print_cost(typed: Invocation, code: int, seconds: float) -> None:
+def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
     kilobytes = max(
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    words = f"{typed.command} {typed.step}".strip()
+    name = f"{invocation.command} {invocation.step}".strip()
     print(
-        f"nightbook {program_version()}: {words} took {seconds:.2f} s and at most "
-        f"{kilobytes // MEGABYTE} MB; exit code {code}.",
+        f"nightbook {program_version()}: {name} took {seconds:.2f} s and at most "
+        f"{kilobytes // KILOBYTES_PER_MEGABYTE} MB; exit code {code}.",
         file=sys.stderr,
     )
 
 
-def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
-    """Return the exit code; lost output changes it only where it was all that was asked for."""
-    # A reader that goes away, `head` for instance, has had enough.
+def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
+    """Return the exit code. Lost output is a failure only if it was the whole result."""
+    # A reader that closes the pipe, such as `head`, has read enough.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(
-        f"Standard output could not be written ({out.error}): what nightbook {typed.command} "
-        "printed is lost, what it did is done.",
+        f"Standard output could not be written ({out.error}), so the output of nightbook "
+        f"{invocation.command} is lost. The command itself has finished.",
         file=sys.stderr,
     )
-    return code or FAILED * _is_answer(typed)
+    return code or FAILED * _is_result_printed(invocation)
 
 
-def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
-    of_firm = False
+def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
+    is_of_firm = False
     try:
-        if typed.command != "doctor":  # it reports on each setting and place itself
+        if invocation.command != "doctor":  # doctor reports each setting and directory itself
             nightbook = nightbook.with_fixed_variables()
-            if typed.shared.is_verbose:
+            if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            is_tonight = typed.command == "run" and typed.options["day"] is None
-            # What is wrong with the firm's settings is said below, with every other complaint.
+            is_tonight = invocation.command == "run" and invocation.options["day"] is None
+            # Wrong settings of a firm are reported below, together with all other errors.
             with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
-                of_firm = require_firm_command(nightbook.layout, typed)
-            if is_tonight and not of_firm:
-                nightbook.settings(api=True)  # every complaint at once, as doctor has them
-            require_place(nightbook.layout, typed)
+                is_of_firm = require_firm_command(nightbook.layout, invocation)
+            if is_tonight and not is_of_firm:
+                nightbook.settings(api=True)  # raises all errors at once, as doctor prints them
+            require_place(nightbook.layout, invocation)
         else:
             with contextlib.suppress(SettingsWrong):
-                of_firm = require_firm_command(nightbook.layout, typed)
-        # Only the chosen command is imported: Dagster alone takes longer than a query may.
-        name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
-        module = _import_command(name)
-        code: int = getattr(module, function)(nightbook, **typed.options)
-    except BrokenPipeError:  # of a body that goes out as bytes
+                is_of_firm = require_firm_command(nightbook.layout, invocation)
+        run = _load(
+            (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
+        )
+        return run(nightbook, **invocation.options)
+    except BrokenPipeError:  # from a response body that is written as bytes
         return 0
     except KeyboardInterrupt:
-        print("Stopped. What was not finished leaves nothing; run it again.", file=sys.stderr)
+        print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)
         return FAILED
     except Exception as error:
-        if typed.shared.is_debug:
+        if invocation.shared.is_debug:
             raise
         code = report_error(error, nightbook)
         _hint_at_firm(error, nightbook)
         return code
-    return code
 
 
 def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
-    """Say where firm.toml belongs, if a command found another home than its folder."""
+    """Print where firm.toml belongs, if the present folder has one that is not read."""
     is_other_home = isinstance(error, SettingsWrong | NoHome)
     with contextlib.suppress(SettingsWrong, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):
             print(printable(hint), file=sys.stderr)
 
 
-def _import_command(name: str) -> ModuleType:
-    """Return the module of a command; nothing that an import makes is garbage to look for."""
-    gc.disable()  # a fifth of the CPU time of what a night imports (measured: 0.35 of 2.0 s)
+def _load(load: Callable[[], Run]) -> Run:
+    """Import a command without garbage collection, because an import makes no garbage."""
+    gc.disable()  # saves a fifth of the CPU time of a night's imports (measured: 0.35 of 2.0 s)
     try:
-        return importlib.import_module(f"assets.commands.{name}")
+        return load()
     finally:
         gc.enable()
 

@@ -1,7 +1,7 @@
-"""What every asset is given: where things lie, what time it is, who hears of progress.
+"""The context of every command and asset: settings, clock and progress callbacks.
 
-It holds no secret: settings are read from the environment when they are needed, so nothing of
-them can reach Dagster's configuration, its event log or a repr.
+It contains no secret. Settings are read from the environment when they are needed, so they cannot
+reach Dagster's configuration, its event log or a repr.
 """
 
 import time
@@ -21,55 +21,54 @@ TOLD, STARTED = "told", "started"
 
 
 class Tell(Protocol):
-    """Whoever hears of progress: a sentence, what happened in one word, and facts by name."""
+    """A callback for progress: a message, the name of the event, its level and the snapshot."""
 
     def __call__(
         self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Say one line."""
+        """Report one line."""
 
 
 def utc_now() -> datetime:
-    """Return this machine's time."""
+    """Return the time of this machine in UTC."""
     return datetime.now(UTC)
 
 
 def process_environment() -> Mapping[str, str]:
-    """Return the variables of this process and of the `.env` beside it."""
+    """Return the variables of this process and of `.env` in the present folder."""
     return settings.environment(Path.cwd())
 
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """The keeper of the book: `variables` give the settings, `now` the time in UTC."""
-
-    # `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's
-    # log. `watch` is given how far it is, for a bar; without it lines are told
-    # (`assets.console.terminal`). `is_demo` lets invented nights into a home that is marked for
-    # them. `pause` waits some seconds before a list that has lost portfolios is read a second time;
-    # `connect` makes another client than the API's own, which is loaded only by what asks the API.
-    # `is_debug` shows where a step failed.
+    """The context of a command or asset. `variables` has the settings, `now` is the clock (UTC)."""
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     _: KW_ONLY
     tell: Tell | None = field(default=None, repr=False)
+    """Receives a line at each step of long work. If it is None, Dagster's log gets the line."""
     watch: Say | None = field(default=None, repr=False)
+    """Receives the progress for a bar (`assets.console.terminal`). If it is None, `tell` does."""
     is_demo: bool = False
+    """Allows simulated nights in a home that is marked for them."""
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
+    """Waits some seconds, for example before a list that lost portfolios is read again."""
     connect: Callable[..., Any] | None = field(default=None, repr=False)
+    """Creates the client. If it is None, that of the API is imported when it is needed."""
     is_debug: bool = False
+    """Shows the traceback of a step that failed."""
 
     def settings(self, *, api: bool = False) -> Settings:
-        """Return the settings; raises `SettingsWrong` with every complaint at once."""
+        """Return the settings. Raises `SettingsWrong` with all errors at once."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":
-        """Return the same with the variables of now, so that a command reads them once."""
+        """Return a copy that keeps the present variables, so that a command reads them once."""
         variables = self.variables()
         return replace(self, variables=lambda: variables)
 
     @property
     def layout(self) -> Layout:
-        """Return where everything lies."""
+        """Return the paths of the home."""
         return Layout(self.settings().home)

@@ -1,1 +1,41 @@
-"""One module a command: its function `run` is given what was typed, and returns the exit code."""
+"""The commands. Each module is imported when it is first used.
+
+Importing Dagster alone takes longer than a query may take, so `command_line` refers to functions as
+`commands.nights.accept` inside a lambda. Editors and mypy follow that name to the function.
+"""
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assets.commands import (
+        api,
+        backup,
+        demo,
+        doctor,
+        export,
+        firm,
+        install,
+        nights,
+        prune,
+        query,
+        reconcile,
+        report,
+        run,
+        snapshots,
+        status,
+        tables,
+        trace,
+        verify,
+    )
+
+__all__ = ["api", "backup", "demo", "doctor", "export", "firm", "install", "nights", "prune"]
+__all__ += ["query", "reconcile", "report", "run", "snapshots", "status", "tables", "trace"]
+__all__ += ["verify"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(name)
+    return importlib.import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
+"""`nightbook backup` and `nightbook restore`: the files that cannot be rebuilt."""
 
 import shlex
 import shutil
@@ -10,10 +10,8 @@ from assets.commands.nights import print_changes
 from assets.console.invocation import command_for, program
 from assets.console.rows import print_rows
 from assets.home import backup
-from assets.home.backup import NotRestored, require_file, require_restorable
-from assets.home.backup import restore as unpack_backup
 from assets.home.rehearsal import rehearsing
-from assets.home.writer_lock import writing_aloud
+from assets.home.writer_lock import writing_with_progress
 from assets.nightbook import Nightbook
 from assets.publishing.publish import rebuild
 from pipelines.landing.lock import nobody_writes, the_puller
@@ -24,22 +22,24 @@ from warehouse.storage.layout import Layout
 
 
 def write(nightbook: Nightbook, *, file: str) -> int:
-    """Write a backup, and read it back."""
+    """Write a backup, and read it back to check it."""
     layout = nightbook.layout
     target = backup.place_for(layout, file)
     backup.require_any(layout)
     with nobody_writes(layout, "backing up", nightbook.now()):
         summary = backup.back_up(layout, target)
-    print(f"{target}: {_size(summary)}, read back and whole.")
+    print(f"{target}: {_size(summary)}, read back and complete.")
     if is_firm(layout.home):
-        print("The firm's book is not in it, because it is built from the homes of these. Back up:")
+        print(
+            "The firm's book is not included, because it is built from these homes. Back them up:"
+        )
         for organisation in read_firm(layout.home).sources:
             home = shlex.quote(str(organisation.layout.home))
             print(printable(f"  {organisation.name}: {program()} --home {home} backup FILE"))
     else:
         print(
-            "Lake, warehouse, exports and run history are not in it: all but the last are made "
-            "again."
+            "Lake, warehouse and exports are not included, because they can be rebuilt. The run "
+            "history is not included either."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
     print(f"Keep it on another machine. To use it: {command}")
@@ -47,57 +47,57 @@ def write(nightbook: Nightbook, *, file: str) -> int:
 
 
 def restore(
-    nightbook: Nightbook, *, file: str, dry_run: bool = False, form: str | None = None
+    nightbook: Nightbook, *, file: str, dry_run: bool = False, output_format: str | None = None
 ) -> int:
-    """Put a backup into an empty home, and make lake and warehouse of it."""
+    """Restore a backup into an empty home, and rebuild lake and warehouse."""
     layout, source = nightbook.layout, Path(file).resolve()
-    require_file(source)
+    backup.require_file(source)
     if dry_run:
-        digests = require_restorable(layout, source)
+        digests = backup.require_restorable(layout, source)
         if FIRM in digests:
-            _print_files(layout, digests, form)
+            _print_files(layout, digests, output_format)
             return 0
         with rehearsing(nightbook, is_empty=True) as rehearsal:
-            unpack_backup(rehearsal.layout, source)
+            backup.restore(rehearsal.layout, source)
             rebuild(rehearsal, from_landing=True)
-            print_changes(layout, rehearsal.layout, form)
+            print_changes(layout, rehearsal.layout, output_format)
         return 0
     is_new = not layout.home.exists()
     if not (is_new or layout.lock.exists()):
-        # A lock file cannot be removed safely, so a folder without one is looked at before.
-        require_restorable(layout, source)
+        # A lock file cannot be removed safely, so check the backup before creating one.
+        backup.require_restorable(layout, source)
     try:
         with (
-            writing_aloud(nightbook, "restoring") as heard,
+            writing_with_progress(nightbook, "restoring") as reporting,
             the_puller(layout, "restoring", nightbook.now()),
         ):
-            summary = unpack_backup(layout, source)
-            print(f"{_size(summary)} are back; making the rest ...")
+            summary = backup.restore(layout, source)
+            print(f"{_size(summary)} restored. Rebuilding lake and warehouse ...")
             if not is_firm(layout.home):
-                published = rebuild(heard, from_landing=True)
-    except NotRestored:
-        if is_new:  # it contains the lock files of this command and nothing else
+                published = rebuild(reporting, from_landing=True)
+    except backup.NotRestored:
+        if is_new:  # it contains only the lock files of this command
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):
         return firm.rebuild(nightbook, from_landing=False)
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
-    print(f"See that every byte is as it was: {command_for(layout)} verify")
+    print(f"Check every file: {command_for(layout)} verify")
     return 0
 
 
-def _print_files(layout: Layout, digests: Mapping[str, str], form: str | None) -> None:
-    """Print the files that restoring the backup of a firm would put into its home."""
-    if form:
-        print_rows(form, ("file", "sha256"), digests.items())
+def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str | None) -> None:
+    """Print the files that a backup of a firm would restore."""
+    if output_format:
+        print_rows(output_format, ("file", "sha256"), digests.items())
         return
     print(
-        f"Nothing was restored. {count_of(len(digests), 'file')} would be put into {layout.home}:"
+        f"Nothing was restored. {count_of(len(digests), 'file')} would be written to {layout.home}:"
     )
     for name in digests:
         print(printable(f"  {name}"))
-    print(f"Then the firm's book would be built from the homes that {FIRM} names.")
+    print(f"Then the firm's book would be built from the homes in {FIRM}.")
 
 
 def _size(summary: backup.BackupSummary) -> str:

@@ -1,9 +1,10 @@
-"""The command line: every command of nightbook with its options."""
+"""The command line: every command of nightbook with its options and its help."""
 
 from typing import Any
 
 import click
 
+from assets import commands
 from assets.console.completion import (
     ACCOUNTS,
     ASSETS,
@@ -13,7 +14,6 @@ from assets.console.completion import (
     SNAPSHOTS,
     TABLES,
     VENUES,
-    complete_from_book,
 )
 from assets.console.declaration import (
     AS_OF,
@@ -21,349 +21,566 @@ from assets.console.declaration import (
     FORMATS,
     WRONG_USAGE,
     Choice,
-    InOrder,
+    CommandGroup,
     KeyValue,
     SqlCommand,
     Trait,
+    TypedCommand,
     argument,
     command,
     dry_run_options,
     file_argument,
+    flag,
     format_option,
     option,
     shared_options,
 )
 
-ANSWERS, WRITES, IN_FIRM = Trait.ANSWERS, Trait.WRITES, Trait.IN_FIRM
+PRINTS_RESULT, WRITES, IN_FIRM = Trait.PRINTS_RESULT, Trait.WRITES, Trait.IN_FIRM
 WITHOUT_HOME, OF_FIRM = Trait.WITHOUT_HOME, Trait.OF_FIRM
 
-
 ROLES = ("preparer", "reviewer", "approver")
-
-
-def _step(name: str, summary: str, *parameters: click.Parameter, traits: Trait) -> click.Command:
-    """Declare a command of `nightbook reconcile`."""
-    traits |= Trait.IN_FIRM
-    return command(name, summary, *parameters, run=f"reconcile.{name}", traits=traits)
-
-
-RECONCILE = InOrder(
-    "reconcile",
-    help="the book against a ledger: each figure ties out or is a break",
-    commands=[
-        _step("init", "write settings and a ledger to fill in", traits=WRITES),
-        _step("preview", "what would be read of a ledger", file_argument(), traits=ANSWERS),
-        _step("setup", "settle what is asked about a ledger", file_argument(), traits=WRITES),
-        _step(
-            "run",
-            "compare; exit code 3 while breaks are open",
-            AS_OF,
-            option(
-                "--restate", default="", metavar="WHY", help="run a day of a closed month again"
-            ),
-            traits=WRITES,
-        ),
-        _step("status", "a result and its open breaks", AS_OF, format_option(), traits=ANSWERS),
-        _step(
-            "history",
-            "what was done about a break, by its id",
-            argument("break_id", "ID", default="", shell_complete=complete_from_book(BREAKS)),
-            format_option(),
-            traits=ANSWERS,
-        ),
-        _step(
-            "sign",
-            "sign a result",
-            AS_OF,
-            option("--role", type=Choice(ROLES), default="preparer"),
-            option("--who", help="who signs; the user of this machine when not given"),
-            option("--comment", default="", help="kept with the signature"),
-            traits=WRITES,
-        ),
-        _step(
-            "close",
-            "lock a month's days and write all that stands behind them into one file",
-            argument("month", "YYYY-MM"),
-            traits=WRITES,
-        ),
-        _step(
-            "verify",
-            "a workbook against what was signed, or a month's pack on any machine",
-            file_argument(default=""),
-            format_option(),
-            traits=ANSWERS | WITHOUT_HOME,
-        ),
-    ],
-)
-
-
 LAST_PORT = 65535
 ENGINES = ("duckdb", "polars", "pyarrow", "spark")
 NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
 FOLDER = click.Path(file_okay=False)
 FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
-WHY = option("--why", default="", help="kept on record; needed to change what was accepted")
-_ALL = (
+
+
+def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
+    """List commands under a title in the help."""
+    for entry in entries:
+        entry.section = title
+    return entries
+
+
+def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
+    """Declare a subcommand of `nightbook reconcile`. They all do the same in the home of a firm."""
+    settings["traits"] |= IN_FIRM
+    return command(name, summary, *parameters, group="reconcile", **settings)
+
+
+RECONCILE = CommandGroup(
+    "reconcile",
+    help='Compare the book with your ledger and track every difference ("break")',
+    short_help="Compare the book with your ledger",
+    subcommand_metavar="COMMAND [ARGS]...",
+    commands=[
+        *_section(
+            "Set up",
+            _step(
+                "init",
+                "Create recon.toml and a ledger template",
+                traits=WRITES,
+                run=lambda: commands.reconcile.init,
+            ),
+            _step(
+                "preview",
+                "Show how a ledger file would be read",
+                file_argument("Ledger to read"),
+                details="Also prints the open questions about the file, each with lines for "
+                "recon.toml that answer it.",
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.preview,
+            ),
+            _step(
+                "setup",
+                "Answer the open questions about a ledger file",
+                file_argument("Ledger to read"),
+                details="Asks one question at a time and writes your answers to recon.toml.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.setup,
+            ),
+        ),
+        *_section(
+            "Daily work",
+            _step(
+                "run",
+                "Compare the book with the ledgers in the inbox",
+                AS_OF,
+                option(
+                    "--restate",
+                    default="",
+                    metavar="WHY",
+                    help="Run a day of a closed month again, for this reason",
+                ),
+                details="Writes a workbook with every difference. Exits with code 3 while breaks "
+                "are open.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.run,
+            ),
+            _step(
+                "status",
+                "Show the latest result and its open breaks",
+                AS_OF,
+                format_option(),
+                details="Exits with code 3 while breaks are open.",
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.status,
+            ),
+            _step(
+                "history",
+                "Show the history of one break",
+                argument(
+                    "break_id",
+                    "[ID]",
+                    "Break ID, from the workbook or from `nightbook reconcile status`",
+                    default="",
+                    complete=BREAKS,
+                ),
+                format_option(),
+                traits=PRINTS_RESULT,
+                run=lambda: commands.reconcile.history,
+            ),
+            _step(
+                "sign",
+                "Sign a result",
+                AS_OF,
+                option(
+                    "--role",
+                    type=Choice(ROLES),
+                    default="preparer",
+                    show_default=True,
+                    help="Role to sign in",
+                ),
+                option("--who", help="Name of the signer  [default: your user name]"),
+                option("--comment", default="", help="Comment to keep with the signature"),
+                traits=WRITES,
+                run=lambda: commands.reconcile.sign,
+            ),
+        ),
+        *_section(
+            "Month end",
+            _step(
+                "close",
+                "Lock a month and write its evidence to one file",
+                argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
+                details="Locks the days of the month. The file (a pack) can be verified on any "
+                "machine that has nightbook.",
+                traits=WRITES,
+                run=lambda: commands.reconcile.close,
+            ),
+            _step(
+                "verify",
+                "Check a workbook or a closed month for changes",
+                file_argument("Workbook, or pack of a closed month", "[FILE]", default=""),
+                format_option(),
+                details="A pack needs no home, so it can be checked on any machine.",
+                traits=PRINTS_RESULT | WITHOUT_HOME,
+                run=lambda: commands.reconcile.verify,
+            ),
+        ),
+    ],
+)
+RECONCILE.section = "Reconciliation"
+RECONCILE.notes = """\
+`run` and `status` exit with code 3 while breaks are open.
+Guide for finance: warehouse/reconcile/README.md"""
+
+
+GET_STARTED = _section(
+    "Get started",
     command(
         "demo",
-        "three simulated nights against an embedded sandbox; no key needed",
-        option("--next", "is_next", is_flag=True, help="one more night, with its ledger"),
+        "Simulate three nights in a built-in sandbox, without an API key",
+        flag("--next", "is_next", help="Simulate one more night, with its ledger"),
         traits=WITHOUT_HOME | WRITES,
-        run="demo.run_demo",
-    ),
-    command(
-        "run",
-        "take tonight's book: pull, land, flatten, judge, publish",
-        option("--date", "day", help="today, or a landed date to make again", **DAY),
-        option(
-            "--unless-taken",
-            is_flag=True,
-            help="do nothing where the date has its night: for cron, several times a night",
-        ),
-        traits=WITHOUT_HOME | WRITES | OF_FIRM,
+        run=lambda: commands.demo.run_demo,
     ),
     command(
         "doctor",
-        "check settings, disk, reach, key, clock, warehouse and schedule",
-        option("--alert", is_flag=True, help="send a test by every alert channel"),
-        option(
+        "Check settings, disk, network, API key, clock and schedule",
+        flag("--alert", help="Send a test message to every alert channel"),
+        flag(
             "--turn-on",
-            is_flag=True,
-            help="turn on the schedule and sensors that somebody turned off in Dagster",
+            help="Turn on the schedule and the sensors that somebody turned off in Dagster",
         ),
         format_option(),
-        traits=ANSWERS | WITHOUT_HOME | OF_FIRM,
+        traits=PRINTS_RESULT | WITHOUT_HOME | OF_FIRM,
+        run=lambda: commands.doctor.run,
+    ),
+    command(
+        "install",
+        "Write systemd units for this home and user (does not start them)",
+        option(
+            "--into",
+            type=FOLDER,
+            metavar="DIR",
+            help="Write the units to this directory, not to the one that systemd reads",
+        ),
+        traits=WITHOUT_HOME,
+        run=lambda: commands.install.run,
+    ),
+)
+NIGHTLY_RUN = _section(
+    "Nightly run",
+    command(
+        "run",
+        "Read the API and publish tonight's book",
+        option(
+            "--date",
+            "day",
+            help="Rebuild this past night from its stored responses, without calling the API  "
+            "[default: tonight]",
+            **DAY,
+        ),
+        flag(
+            "--unless-taken",
+            help="Do nothing if this date already has a snapshot. For cron jobs that try several "
+            "times a night",
+        ),
+        details="The run downloads all data, stores the responses unchanged, builds the tables, "
+        "checks them, and publishes the book. A suspicious night is held: the book stays as it "
+        "was, and the command exits with code 3. Publish such a night with `nightbook accept ID`.",
+        traits=WITHOUT_HOME | WRITES | OF_FIRM,
+        run=lambda: commands.run.run,
     ),
     command(
         "status",
-        "in five lines: last night, the book, the next night, what is wrong",
+        "Show last night, the current book, the next run and any problems",
         format_option(),
-        traits=ANSWERS | OF_FIRM,
+        traits=PRINTS_RESULT | OF_FIRM,
+        run=lambda: commands.status.run,
     ),
     command(
-        "api",
-        "one signed GET; JSON to standard output",
-        argument("path", "PATH"),
-        option("--query", type=KeyValue(), metavar="K=V", multiple=True, help="repeatable"),
-        traits=ANSWERS | WITHOUT_HOME | IN_FIRM,
+        "snapshots",
+        "List every night with its state and the reason",
+        flag("--lessons", "are_lessons", help="List accepted reasons (lessons) instead of nights"),
+        format_option(),
+        traits=PRINTS_RESULT,
+        run=lambda: commands.snapshots.run,
     ),
+    command(
+        "accept",
+        "Accept a held snapshot and publish it as the book of its date",
+        argument(
+            "snapshot_id", "ID", "Snapshot to accept, for example 20261120T021500Z", complete=HELD
+        ),
+        option(
+            "--why",
+            default="",
+            help="Reason, kept on record. Required if the snapshot was rejected before",
+        ),
+        *dry_run_options(),
+        details="nightbook learns from your decision if it can. Other nights that are held for the "
+        "same reasons, to about the same extent, are accepted too, now and later. List these "
+        "lessons with `nightbook snapshots --lessons`, and revoke one with `nightbook reject "
+        "LESSON`.",
+        traits=WRITES,
+        run=lambda: commands.nights.accept,
+    ),
+    command(
+        "reject",
+        "Reject a snapshot, or revoke a lesson",
+        argument(
+            "name",
+            "ID",
+            "Snapshot or lesson, for example 20261120T021500Z or 1f0a2b3c",
+            complete=SNAPSHOTS,
+        ),
+        option(
+            "--why",
+            default="",
+            help="Reason, kept on record. Required if the snapshot was accepted",
+        ),
+        details="If you reject an accepted snapshot, the previous book of its date returns.",
+        traits=WRITES,
+        run=lambda: commands.nights.reject,
+    ),
+    command(
+        "report",
+        "Write the morning report (HTML)",
+        details="The report is one file in reports/ in the home.",
+        traits=WRITES | IN_FIRM,
+        run=lambda: commands.report.run,
+    ),
+)
+QUERY_AND_EXPORT = _section(
+    "Query and export",
     command(
         "query",
-        "ask the warehouse in SQL, read-only; SQL - reads it from standard input",
-        argument("sql", "SQL", required=False),
-        option("-f", "--file", help="read the SQL from a file", **FILE),
-        option("--format", "form", type=Choice(FORMATS), help="table when not given"),
-        option("-o", "--output", help="write a file: .parquet, .csv, .json or .jsonl", **FILE),
-        option("--limit", type=NUMBER, metavar="N", help="at most N rows"),
-        # A question may begin with a comment, which looks like an option.
+        "Run read-only SQL on the warehouse",
+        argument("sql", "[SQL]", "Query to run, or - to read standard input", required=False),
+        option("-f", "--file", help="Read the SQL from a file", **FILE),
+        format_option(help_text="Output format  [default: table]"),
+        option("-o", "--output", help="Write to a .parquet, .csv, .json or .jsonl file", **FILE),
+        option("--limit", type=NUMBER, metavar="N", help="Print at most N rows"),
+        # A query may start with a comment, which looks like an option.
         kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
-        traits=ANSWERS | IN_FIRM,
+        traits=PRINTS_RESULT | IN_FIRM,
+        run=lambda: commands.query.run,
     ),
     command(
         "tables",
-        "what is in the warehouse: tables, views, macros, and what each column means",
-        argument("name", "[NAME]", required=False, shell_complete=complete_from_book(TABLES)),
-        format_option("dbt", note="; dbt: a sources.yml"),
-        traits=ANSWERS | IN_FIRM,
+        "List tables, views and macros, or describe one of them",
+        argument(
+            "name",
+            "[NAME]",
+            "Table, view or macro to describe with its columns",
+            required=False,
+            complete=TABLES,
+        ),
+        format_option(
+            *FORMATS, "dbt", help_text="Print rows instead of text; dbt prints a sources.yml"
+        ),
+        traits=PRINTS_RESULT | IN_FIRM,
+        run=lambda: commands.tables.run,
     ),
     command(
         "trace",
-        "where a figure comes from: request, bytes, and each sum it is in",
-        option(
-            "--portfolio",
-            required=True,
-            help="its id or name",
-            shell_complete=complete_from_book(PORTFOLIOS),
-        ),
-        option("--asset", required=True, help="its id", shell_complete=complete_from_book(ASSETS)),
+        "Trace an amount back to the bytes that the API sent",
+        option("--portfolio", required=True, help="Portfolio ID or name", complete=PORTFOLIOS),
+        option("--asset", required=True, help="Asset ID", complete=ASSETS),
         option(
             "--custom/--no-custom",
             "is_custom",
             default=None,
-            help="where the id is that of a custom asset and of another",
+            help="Choose the custom or the listed asset, if both have this ID",
         ),
-        option(
-            "--venue",
-            help="its id or name; all when not given",
-            shell_complete=complete_from_book(VENUES),
-        ),
-        option(
-            "--account",
-            help="its name; all when not given",
-            shell_complete=complete_from_book(ACCOUNTS),
-        ),
+        option("--venue", help="Only this venue (ID or name)", complete=VENUES),
+        option("--account", help="Only this account (name)", complete=ACCOUNTS),
         AS_OF,
-        option("--format", "form", type=Choice(("table", "json")), help="table when not given"),
-        traits=ANSWERS,
-    ),
-    command(
-        "snapshots",
-        "every night with its state and reason",
-        option("--lessons", "are_lessons", is_flag=True, help="what is known to be harmless"),
-        format_option(),
-        traits=ANSWERS,
-    ),
-    command(
-        "accept",
-        "accept a held snapshot: the book of its date, and what held it holds no later one",
-        argument("snapshot_id", "ID", shell_complete=complete_from_book(HELD)),
-        WHY,
-        *dry_run_options(),
-        run="nights.accept",
-        traits=WRITES,
-    ),
-    command(
-        "reject",
-        "reject a snapshot, also an accepted one (the last good book returns), or a lesson",
-        argument("name", "ID", shell_complete=complete_from_book(SNAPSHOTS)),
-        WHY,
-        run="nights.reject",
-        traits=WRITES,
+        format_option("table", "json", help_text="Output format  [default: table]"),
+        details="Prints the request, the bytes of each amount, and every total that includes it.",
+        traits=PRINTS_RESULT,
+        run=lambda: commands.trace.run,
     ),
     command(
         "export",
-        "positions for people and machines, under exports/",
+        "Write positions to Excel, CSV or Parquet",
         AS_OF,
         option(
             "--format",
             "formats",
             multiple=True,
             type=Choice(["xlsx", "csv", "parquet"]),
-            help="repeatable; xlsx when none is given",
+            help="File format, repeatable  [default: xlsx]",
         ),
+        details="The files are in exports/ in the home.",
         traits=WRITES | IN_FIRM,
+        run=lambda: commands.export.run,
     ),
-    command(
-        "report", "the morning report as one HTML file, under reports/", traits=WRITES | IN_FIRM
-    ),
-    RECONCILE,
+)
+INTEGRITY_AND_STORAGE = _section(
+    "Integrity and storage",
     command(
         "verify",
-        "every file of landing, lake and warehouse against its SHA-256",
-        option("--shelf", "is_shelf", is_flag=True, help="what lies on the shelf, each byte read"),
+        "Check every stored file against its SHA-256",
+        flag("--shelf", "is_shelf", help="Check the object store instead; downloads every byte"),
         format_option(),
-        traits=ANSWERS | IN_FIRM,
-        run="verify.verify_home",
+        traits=PRINTS_RESULT | IN_FIRM,
+        run=lambda: commands.verify.verify_home,
     ),
     command(
         "prove",
-        "whether an engine adds up the nights as their control totals have them",
-        option("--engine", type=Choice(ENGINES), default="duckdb", show_default=True),
+        "Check that a query engine adds up the amounts exactly",
+        option(
+            "--engine",
+            type=Choice(ENGINES),
+            default="duckdb",
+            show_default=True,
+            help="Engine to check",
+        ),
         AS_OF,
-        option("--all", "are_all", is_flag=True, help="every book (up to that date)"),
-        option("--exact", "in_parts", is_flag=True, help="in parts that it adds up exactly"),
+        flag("--all", "are_all", help="Check every book, not only the newest (up to --as-of)"),
+        flag("--exact", "in_parts", help="Use the exact method for this engine"),
         format_option(),
-        traits=ANSWERS,
-        run="verify.run_proof",
-    ),
-    command(
-        "shelve",
-        "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too",
-        traits=WRITES,
-        run="nights.shelve",
-    ),
-    command(
-        "publish",
-        "make or refresh this home's warehouse from the nights on the shelf",
-        option("--with-landing", is_flag=True, help="the bodies as well"),
-        run="nights.publish_shelf",
-        traits=WITHOUT_HOME | WRITES,
-    ),
-    command(
-        "prune",
-        "let old nights go; what was read and decided stays on record",
-        option("--keep", "keep_days", type=NUMBER, metavar="DAYS", help="before the newest book"),
-        option("--max-gb", metavar="N", help="that bodies and tables may take: oldest go"),
-        option("--no-month-ends", is_flag=True, help="let month ends go as well"),
-        option("--shelf", "is_shelf", is_flag=True, help="what is pruned here, from the shelf too"),
-        option("--dry-run", is_flag=True, help="say what would go"),
-        traits=WRITES,
+        traits=PRINTS_RESULT,
+        run=lambda: commands.verify.run_proof,
     ),
     command(
         "rebuild",
-        "make the warehouse again from the lake, or both from the landing zone, offline",
-        option("--from-landing", is_flag=True, help="the lake as well"),
+        "Rebuild the warehouse from the lake or the landing folder",
+        flag("--from-landing", help="Rebuild the lake too, from the stored API responses"),
         option(
             "--engine",
             type=Choice(["spark"]),
-            help="the lake as well, its nights flattened on a cluster; Spark's settings say where",
+            help="Rebuild the lake too, on a Spark cluster. Spark's own configuration selects the "
+            "cluster",
         ),
         *dry_run_options(),
+        details="By default, only the warehouse is rebuilt, from the lake. Does not call the API. "
+        "Decisions do not change.",
         traits=WRITES | OF_FIRM,
-        run="nights.rebuild_nights",
+        run=lambda: commands.nights.rebuild_nights,
+    ),
+    command(
+        "prune",
+        "Delete old nights",
+        option(
+            "--keep",
+            "keep_days",
+            type=NUMBER,
+            metavar="DAYS",
+            help="Keep the last DAYS days, counted back from the newest book",
+        ),
+        option(
+            "--max-gb",
+            metavar="N",
+            help="Delete the oldest nights until API responses and tables take at most N gigabytes",
+        ),
+        flag("--no-month-ends", help="Treat month-end books like any other night"),
+        flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store"),
+        flag("--dry-run", help="List the nights to delete without deleting them"),
+        details="Give --keep, --max-gb or both. Some things are always kept: the manifest and the "
+        "decisions of every night, the newest book, nights that wait for a decision, and nights "
+        "whose rows a later night still uses. Month-end books survive --keep, and --max-gb deletes "
+        "them last.",
+        notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
+        traits=WRITES,
+        run=lambda: commands.prune.run,
     ),
     command(
         "backup",
-        "what cannot be made again, into one file: bodies, decisions, reconciliations",
-        file_argument(),
-        run="backup.write",
+        "Back up everything that cannot be rebuilt",
+        file_argument("File to write (tar)"),
+        details="The backup contains the API responses, the decisions and the reconciliations.",
         traits=IN_FIRM,
+        run=lambda: commands.backup.write,
     ),
     command(
         "restore",
-        "a backup into an empty home, then lake and warehouse made of it",
-        file_argument(),
+        "Restore a backup into an empty home",
+        file_argument("Backup to restore"),
         *dry_run_options(),
-        run="backup.restore",
+        details="Lake and warehouse are then rebuilt from the restored files.",
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
+        run=lambda: commands.backup.restore,
+    ),
+)
+SEVERAL_MACHINES = _section(
+    "Several machines (object store in NIGHTBOOK_LAKE)",
+    command(
+        "shelve",
+        "Upload finished nights to the object store",
+        details="Every night run does this too.",
+        traits=WRITES,
+        run=lambda: commands.nights.shelve,
     ),
     command(
-        "install",
-        "systemd units for this home and user; starts nothing",
-        option("--into", type=FOLDER, metavar="DIR", help="instead of where systemd looks"),
-        traits=WITHOUT_HOME,
+        "publish",
+        "Build this home's warehouse from the object store",
+        flag("--with-landing", help="Download the API responses too"),
+        traits=WITHOUT_HOME | WRITES,
+        run=lambda: commands.nights.publish_from_shelf,
+    ),
+)
+DEVELOPMENT = _section(
+    "Development",
+    command(
+        "dev",
+        "Start the Dagster UI and daemon on this machine",
+        option(
+            "--port",
+            type=PORT,
+            metavar="N",
+            default=3000,
+            show_default=True,
+            help="Port of the Dagster UI",
+        ),
+        option(
+            "--host-name",
+            "host_names",
+            multiple=True,
+            metavar="NAME",
+            help="Also accept requests for this host name, used by your proxy",
+        ),
+        traits=WITHOUT_HOME | WRITES | IN_FIRM,
+        run=lambda: commands.demo.run_dev,
     ),
     command(
         "sandbox",
-        "the API on this machine, with an invented world, faults and other readings to rehearse",
-        option("--port", type=PORT, default=0, help="0 takes a free one"),
+        "Serve a simulated API, with faults to test against",
+        option(
+            "--port",
+            type=PORT,
+            metavar="N",
+            default=0,
+            help="Port to listen on  [default: a free one]",
+        ),
         option(
             "--fault",
             "faults",
             metavar="NAME[,SCOPE]",
-            help="see --fault list, also for SCOPE",
             multiple=True,
+            help="Simulate a fault (`--fault list` shows all)",
         ),
         option(
-            "--choice", "choices", metavar="NAME=VALUE", help="see --choice list", multiple=True
+            "--choice",
+            "choices",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Set behaviour that the API document leaves open (`--choice list` shows all)",
         ),
-        option("--format", "form", type=Choice(FORMATS), help="of such a list"),
+        format_option(help_text="Output format of these lists"),
         traits=WITHOUT_HOME | IN_FIRM,
-        run="demo.run_sandbox",
+        run=lambda: commands.demo.run_sandbox,
     ),
     command(
-        "dev",
-        "the Dagster UI and daemon for this home, on this machine only",
-        option("--port", type=PORT, default=3000, show_default=True),
-        option("--host-name", "host_names", multiple=True, help="that a proxy gives it"),
-        traits=WITHOUT_HOME | WRITES | IN_FIRM,
-        run="demo.run_dev",
+        "api",
+        "Send one signed GET request and print the response",
+        argument("path", "PATH", "Path of the API, for example /venues"),
+        option(
+            "--query",
+            type=KeyValue(),
+            metavar="K=V",
+            multiple=True,
+            help="Add a query parameter (repeatable)",
+        ),
+        traits=PRINTS_RESULT | WITHOUT_HOME | IN_FIRM,
+        run=lambda: commands.api.run,
     ),
 )
 
 
-COMMANDS: dict[str, click.Command] = {str(entry.name): entry for entry in _ALL}
+COMMANDS: dict[str, click.Command] = {
+    str(entry.name): entry
+    for entry in (
+        *GET_STARTED,
+        *NIGHTLY_RUN,
+        *QUERY_AND_EXPORT,
+        RECONCILE,
+        *INTEGRITY_AND_STORAGE,
+        *SEVERAL_MACHINES,
+        *DEVELOPMENT,
+    )
+}
 
 
 @click.group(
     "nightbook",
-    cls=InOrder,
+    cls=CommandGroup,
     commands=COMMANDS,
     params=[*shared_options(hidden=False)],
     invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="nightbook takes the book every night: portfolios, venues and instruments, exact to the "
-    "last digit.",
-    epilog="Exit codes: 0 done, 1 failed, 2 bad input or settings, 3 a person must decide. "
-    "Settings are read from NIGHTBOOK_* variables and from .env: assets/OPERATING.md lists them.",
+    help="Keep an exact nightly record of your portfolios, venues and instruments",
 )
 @click.version_option(
     None, "-V", "--version", package_name="nightbook", message="%(prog)s %(version)s"
 )
 @click.pass_context
 def command_line(context: click.Context, /, **_options: Any) -> None:
-    """Show the help where no command was typed; `command` reads the options."""
+    """Show the help if no command was typed. The options are parsed by each command."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(WRONG_USAGE)
+
+
+command_line.notes = """\
+Exit codes:
+  0  Success
+  1  Failure, or a check found a difference
+  2  Invalid arguments or settings
+  3  Waiting for a person, for example a held night or open breaks
+
+Examples:
+  nightbook demo
+  nightbook query "select * from holdings_by_asset limit 5"
+  nightbook export --format xlsx --format csv
+  nightbook trace --portfolio "Treasury Reserve" --asset BTC
+
+Settings come from NIGHTBOOK_* environment variables or a .env file.
+Run `nightbook COMMAND --help` for details. Operator's guide: assets/OPERATING.md"""

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -45,40 +46,41 @@ OVER_TIME = (
     "where asset_id = 'BTC' and not is_custom_asset group by all order by all"
 )
 QUESTIONS = (
-    ("What is held of each asset, over all portfolios", HELD),
-    ("What one asset was on each night, to the last digit", OVER_TIME),
+    ("The total of each asset over all portfolios", HELD),
+    ("The exact total of one asset on each night", OVER_TIME),
 )
-
-
 NEXT = (
-    ("tables", "what is in the warehouse, column by column"),
-    ("snapshots", "the nights and their states"),
-    ("export --format csv", "positions for machines and for people"),
-    ("reconcile run", "the book against a ledger in which errors are planted: exit code 3"),
-    ("demo --next", "one more night with its ledger: breaks age, close and come back"),
-    ("dev", "the same nights in Dagster, in a browser"),
-    ("sandbox", "the API itself, to point your own client at"),
+    ("tables", "list the tables of the warehouse and their columns"),
+    ("snapshots", "list the nights and their states"),
+    ("export --format csv", "export the positions"),
+    ("reconcile run", "compare the book with a ledger that contains errors (exit code 3)"),
+    ("demo --next", "simulate one more night: breaks age, close and reopen"),
+    ("dev", "show the same nights in Dagster, in a browser"),
+    ("sandbox", "serve the simulated API for your own client"),
 )
+LOOPBACK = "127.0.0.1"
+LAST_PORT = 65535
+POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:
-    """A clock that can be set to another night, and then runs on."""
+    """A clock that can be set and then runs on."""
 
     def __init__(self) -> None:
         self._set_at = monotonic()
-        self._moment = datetime.now(UTC)
+        self._time = datetime.now(UTC)
 
-    def set(self, moment: datetime) -> None:
-        """Let it be that moment now."""
-        self._set_at, self._moment = monotonic(), moment
+    def set(self, time: datetime) -> None:
+        """Set the clock."""
+        self._set_at, self._time = monotonic(), time
 
     def __call__(self) -> datetime:
-        """Return the time it is, in UTC."""
-        return self._moment + timedelta(seconds=monotonic() - self._set_at)
+        """Return the simulated time in UTC."""
+        return self._time + timedelta(seconds=monotonic() - self._set_at)
 
 
 def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
-    """Take three nights, or one more; then say what to open and what to type next."""
+    """Simulate three nights, or one more. Print the files and the next commands."""
     if is_next:
         return _run_next(nightbook)
     layout = nightbook.layout
@@ -91,15 +93,15 @@ def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
             return code
         service.init(layout.database, layout.home / "reconcile")
         ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
-    _tell(layout)
-    print(f"\nFor finance: {ledger} is that ledger. In it, one line")
+    _print_result(layout)
+    print(f"\nFor finance: the ledger is {ledger}. It contains these errors: one line")
     for error in planted:
         print(f"  - {error}")
     return 0
 
 
 def _run_next(nightbook: Nightbook) -> int:
-    """Take the night after the last one, with its ledger, and hold them against each other."""
+    """Simulate the night after the last one with its ledger, and compare them."""
     layout, settings = nightbook.layout, nightbook.settings()
     folder = layout.home / "reconcile"
     with next_of_demo(layout, nightbook.now()) as days:
@@ -108,34 +110,34 @@ def _run_next(nightbook: Nightbook) -> int:
         night = night.replace(tzinfo=settings.timezone)
         morning = _demo_at(nightbook, night + timedelta(hours=6))
         if days[-1] not in Record(folder).days():
-            print(f"The ledger of {days[-1]} was not compared yet: that comes first.")
+            print(f"The ledger of {days[-1]} was not compared yet, so it is compared first.")
             reconcile.run(_demo_at(nightbook, night), as_of=days[-1], restate="")
         code = _take_nights(nightbook, [night], night)
         if code:
             return code
         ledger, errors = service.rehearse(layout.database, folder, first=first)
-        print(f"\nThe ledger of {night.date()}: {ledger}\nIn it, one line")
+        print(f"\nThe ledger of {night.date()}: {ledger}\nIt contains these errors: one line")
         for error in errors:
             print(f"  - {error}")
         print()
         reconcile.run(morning, as_of=None, restate="")
     me = command_for(layout)
-    print("\nNext: open the workbook, write into its yellow cells, save it, and type")
-    print(f"  {me} demo --next            the night after, in which your words come back")
-    print(f"  {me} reconcile history ID   all days of one break, and what was said of it")
-    print(f"  {me} reconcile close {night:%Y-%m}  lock the month, into one file")
+    print("\nNext: open the workbook, fill in its yellow cells, save it, and type")
+    print(f"  {me} demo --next            simulate the next night, which keeps your entries")
+    print(f"  {me} reconcile history ID   show the history of one break")
+    print(f"  {me} reconcile close {night:%Y-%m}  lock the month and write it to one file")
     return 0
 
 
 def _demo_at(nightbook: Nightbook, moment: datetime) -> Nightbook:
-    """Return the demo at a simulated moment."""
+    """Return the demo at a simulated time."""
     clock = SimulatedClock()
     clock.set(moment.astimezone(UTC))
     return replace(nightbook, now=clock, is_demo=True)
 
 
 def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetime) -> int:
-    """Serve the sandbox and take nights of it; the exit code of the first that fails."""
+    """Serve the sandbox and take its nights. Return the first exit code that is not 0."""
     settings = nightbook.settings()
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
@@ -149,8 +151,8 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
         }
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(lambda: variables, clock, is_demo=True)
-        follow = f"{count_of(len(days), 'night')} of its world follow{'s' * (len(days) == 1)}"
-        print(f"The sandbox answers at {served.origin}; {follow}.\n")
+        nights = f"{count_of(len(days), 'simulated night')} follow{'s' * (len(days) == 1)}"
+        print(f"The sandbox serves the API at {served.origin}; {nights}.\n")
         for day in days:
             night = day.replace(hour=HOUR, minute=MINUTE, second=0, microsecond=0)
             clock.set(min(night, latest).astimezone(UTC))
@@ -160,7 +162,7 @@ def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetim
     return 0
 
 
-def _tell(layout: Layout) -> None:
+def _print_result(layout: Layout) -> None:
     me = command_for(layout)
     nights = len(snapshots.books(snapshots.landed_snapshots(layout)))
     print(f"\n{count_of(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
@@ -170,27 +172,18 @@ def _tell(layout: Layout) -> None:
         print(f"  {file}")
     for description, sql in QUESTIONS:
         print(f'\n{description}:\n  {me} query "{sql}"\n')
-        print(_indent(as_table(ask(layout.database, sql))))
+        print(textwrap.indent(as_table(ask(layout.database, sql)).rstrip("\n"), "  "))
     print("\nNext:")
     for command, description in NEXT:
         print(f"  {me} {command:<20} {description}")
 
 
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.rstrip("\n").split("\n"))
-
-
-LOOPBACK = "127.0.0.1"
-LAST = 65535
-LOOK_SECONDS, PATIENCE = 0.2, 60
-
-
 class NotStarted(Exception):
-    """What is to be started cannot be started here now."""
+    """A server cannot be started here now."""
 
 
 def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
-    """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
+    """Start Dagster and wait until Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
     require_free(port, "dev")
     with os.fdopen(reap(nightbook)) as lock:
@@ -202,31 +195,31 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
         daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
         web = ["assets.runs.web", *log, *folder, "--port", str(port)]
         web += [word for name in host_names for word in ("--host-name", name)]
-        return _stay([daemon, web], layout, lock.fileno())
+        return _run_until_stop([daemon, web], layout, lock.fileno())
 
 
-def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Wait until a module ends or somebody stops us, then end all of them."""
-    # They hold the lock as well, so that a kill of ours frees nothing.
-    quiet = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home)}
-    # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
-    quiet["PYTHONSAFEPATH"] = "1"
+def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
+    """Run modules until one ends or a signal arrives, then end all of them."""
+    # The child processes hold the lock too, so killing this process does not free it. With
+    # PYTHONSAFEPATH, Python imports no modules from the present folder, such as the `warehouse` of
+    # a home.
+    variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
-    # Before the start: what is ignored here (nohup, a background job) would be ignored there too.
+    # Set before the start, because child processes inherit ignored signals (nohup, background job).
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.append(received))
     started = [
         subprocess.Popen(
             [sys.executable, "-m", *arguments],
-            env=os.environ | quiet,
+            env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            process_group=0,  # Ctrl-C is for us alone: told to stop twice they die on their way
+            process_group=0,  # Ctrl-C must not reach them, because a second signal kills them
         )
         for arguments in modules
     ]
     while not signals and all(process.poll() is None for process in started):
-        sleep(LOOK_SECONDS)
+        sleep(POLL_SECONDS)
     ended = [process.returncode for process in started if process.returncode is not None]
     for process in started:
         process.terminate()
@@ -237,14 +230,14 @@ def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(PATIENCE)
+        process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 def require_free(port: int, command: str) -> None:
-    """Raise `NotStarted` where something else has the port; 0 takes a free one."""
+    """Raise `NotStarted` if another program uses the port. Port 0 is always free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -252,12 +245,12 @@ def require_free(port: int, command: str) -> None:
         except OSError as error:
             raise NotStarted(
                 f"Port {port} of this machine cannot be used ({error.strerror}). Nothing was "
-                f"started. Choose another: nightbook {command} --port {port % LAST + 1}"
+                f"started. Choose another: nightbook {command} --port {port % LAST_PORT + 1}"
             ) from None
 
 
 class NoSuchFault(Exception):
-    """A fault, scope or choice that the sandbox does not know; the sentence is its own."""
+    """A fault, scope or choice that the sandbox does not have."""
 
     exit_code = 2
 
@@ -268,29 +261,29 @@ def run_sandbox(
     port: int,
     faults: tuple[str, ...],
     choices: tuple[str, ...],
-    form: str | None,
+    output_format: str | None,
 ) -> int:
-    """Serve until Ctrl-C; prints the settings that make nightbook use it."""
+    """Serve until Ctrl-C. Print the settings that make nightbook use the sandbox."""
     del nightbook
     if "list" in (*faults, *choices):
-        _list(form, is_choices="list" in choices)
+        _print_list(output_format, is_choices="list" in choices)
         return 0
     try:
         chosen = tuple(catalog.parse(text) for text in faults)
-        read = parse_choices(choices)
+        options = parse_choices(choices)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
-    app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
+    app = application(LivingWorld(), DEMO_KEYS, unix_ms, options, chosen)
     require_free(port, "sandbox")
     with serve(app, port=port, faults=chosen) as served:
-        print(f"The sandbox answers at {served.origin} until Ctrl-C. In another terminal:\n")
+        print(f"The sandbox serves the API at {served.origin} until Ctrl-C. In another terminal:\n")
         print(f"  export NIGHTBOOK_API_URL={served.origin}")
         print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
         print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
-        rehearsed = [f"Fault: {fault}" for fault in chosen]
-        rehearsed += [f"Choice: {printable(text)}" for text in choices]
-        for line in rehearsed:
-            print(f"\n{line}", flush=True)
+        for fault in chosen:
+            print(f"\nFault: {fault}", flush=True)
+        for text in choices:
+            print(f"\nChoice: {printable(text)}", flush=True)
         try:
             while True:
                 sleep(3600)
@@ -299,13 +292,13 @@ def run_sandbox(
     return 0
 
 
-def _list(form: str | None, *, is_choices: bool) -> None:
-    """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
+def _print_list(output_format: str | None, *, is_choices: bool) -> None:
+    """Print the faults, or the choices with their possible values and defaults."""
     choices, faults = describe_choices(), sorted(catalog.DESCRIPTIONS.items())
-    if form and is_choices:
-        print_rows(form, ("choice", "may_be", "default"), choices)
-    elif form:
-        print_rows(form, ("fault", "description"), faults)
+    if output_format and is_choices:
+        print_rows(output_format, ("choice", "may_be", "default"), choices)
+    elif output_format:
+        print_rows(output_format, ("fault", "description"), faults)
     elif is_choices:
         for name, may_be, default in choices:
             print(f"{name:<30} {default:<32} {may_be}")

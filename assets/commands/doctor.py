@@ -1,4 +1,4 @@
-"""`nightbook doctor`: settings, disk, reach, key, clock, warehouse, schedule; one line each."""
+"""`nightbook doctor`: check settings, disk, API, key, clock, warehouse and schedule."""
 
 import os
 import secrets
@@ -21,7 +21,6 @@ from assets.monitoring.switches import read_switches
 from assets.monitoring.switches import turn_on as turn_on_switches
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
-from assets.publishing import shelf as open_tables
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import (
     AccessDenied,
@@ -32,7 +31,7 @@ from pipelines.edge.errors import (
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
-from pipelines.settings import Settings, SettingsWrong, read
+from pipelines.settings import Settings, SettingsWrong
 from pipelines.shelf.object_store import open_store, probe
 from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
@@ -42,15 +41,15 @@ from warehouse.query.printable import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
-WORRYING_SKEW_MS = 10_000
-LEAST_FREE = 1_000_000_000
+MAX_SKEW_MS = 10_000
+MIN_FREE_BYTES = 1_000_000_000
 SETTINGS, API = "settings", "NIGHTBOOK_API_"
-READER = "no API is set, so this home reads the nights of the shelf and takes none itself"
+READER = "no API is configured, so this home only downloads the nights of the shelf"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, whether it is well, and what was found or is to be done."""
+    """The result of one check: its subject, whether all is well, and a message with the remedy."""
 
     subject: str
     is_well: bool
@@ -65,21 +64,23 @@ def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
 
 
-def run(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
+def run(
+    nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
+) -> int:
     """Print every finding. Return 2 if a setting is wrong, and 1 if anything else is."""
-    turned = _findings("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
+    turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""
-    found = [*_spell_commands(nightbook, turned), *findings_of(nightbook, alert=alert)]
-    return show([*found, *[_wrong("firm", hint)] * bool(hint)], form)
+    found = [*_spell_commands(nightbook, turned_on), *findings_of(nightbook, alert=alert)]
+    return show([*found, *[_wrong("firm", hint)] * bool(hint)], output_format)
 
 
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield the findings of a home, each command in them as a person types it for that home.
+    """Yield the findings of a home, with their commands spelled for that home.
 
-    With the `folder` of its settings, the commands work from any other folder.
+    With the `folder` of its settings, the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -93,13 +94,14 @@ def _spell_commands(
         yield replace(found, message=message)
 
 
-def show(findings: Sequence[Finding], form: str | None) -> int:
-    """Print findings, each on one line; returns the exit code."""
-    if form:
-        print_records(form, ("subject", "is_well", "message"), findings)
-    for finding in findings if not form else ():
-        line = f"{finding.subject:<10} {finding.message}"
-        print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
+def show(findings: Sequence[Finding], output_format: str | None) -> int:
+    """Print each finding on one line. Return the exit code."""
+    if output_format:
+        print_records(output_format, ("subject", "is_well", "message"), findings)
+    else:
+        for finding in findings:
+            line = f"{finding.subject:<10} {finding.message}"
+            print(f"{mark(is_well=finding.is_well)} {printable_lines(line)}")
     wrong = [finding.subject for finding in findings if not finding.is_well]
     if any(subject.endswith(SETTINGS) for subject in wrong):
         return WRONG_USAGE
@@ -109,9 +111,9 @@ def show(findings: Sequence[Finding], form: str | None) -> int:
 def findings_of(
     nightbook: Nightbook, *, alert: bool, folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield every finding of a home, as far as its settings are known.
+    """Yield every finding of a home. Checks that need a wrong setting are left out.
 
-    A firm names the `folder` of an organisation's settings, which is not the present folder.
+    `folder` has the settings of the home, if it is not the present folder (in a firm).
     """
     return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
 
@@ -120,14 +122,14 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
     is_reader = _is_reader(nightbook)
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
-        yield _well(SETTINGS, READER if is_reader else "all there")
+        yield _well(SETTINGS, READER if is_reader else "complete")
     except SettingsWrong as wrong:
         settings = None
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
-        yield from _findings("disk", lambda: [_disk(Layout(home.home))])
-        if settings is not None:  # without access, as in the home of a reader, nothing is asked
-            yield from _findings("reach", lambda: list(_service(nightbook, home)))
+        yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
+        if settings is not None:  # a reader has no API to check
+            yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
         yield from _channels(home) if alert else ()
 
@@ -135,31 +137,31 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
 def _findings_at_home(
     nightbook: Nightbook, home: Settings, *, is_reader: bool
 ) -> Iterator[Finding]:
-    """Yield the findings on nights, schedule, shelf and catalog, which need no API."""
+    """Yield the findings about nights, schedule, shelf and catalog, which need no API."""
     now, layout = nightbook.now(), Layout(home.home)
-    yield from _findings("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
+    yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
     if not is_reader:
-        yield from _findings("schedule", lambda: [_schedule(home, now)])
+        yield from _run_check("schedule", lambda: [_schedule(home, now)])
     if shelf.shelf_of(nightbook) is not None:
-        yield from _findings("shelf", lambda: [_shelf(nightbook, is_reader=is_reader)])
-    if open_tables.catalog_of(nightbook) is not None:
-        yield from _findings("catalog", lambda: [_well("catalog", open_tables.look(nightbook))])
+        yield from _run_check("shelf", lambda: [_shelf(nightbook, is_reader=is_reader)])
+    if shelf.catalog_of(nightbook) is not None:
+        yield from _run_check("catalog", lambda: [_well("catalog", shelf.look(nightbook))])
 
 
 def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    """Yield the findings of a home that takes no nights and has no shelf: that of a firm."""
+    """Yield the findings of the home of a firm, which has no nights and no shelf."""
     try:
         settings = nightbook.settings()
     except SettingsWrong as wrong:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
         return
-    yield _well(SETTINGS, "all there: this is the home of a firm")
-    yield from _findings("disk", lambda: [_disk(Layout(settings.home))])
+    yield _well(SETTINGS, "complete (this is the home of a firm)")
+    yield from _run_check("disk", lambda: [_disk(Layout(settings.home))])
     yield from _channels(settings) if alert else ()
 
 
 def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home takes no nights: it has a shelf and no API, and no run was here."""
+    """Return whether a home only reads: it has a shelf, no API settings, and no run was here."""
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
     except SettingsWrong:
@@ -169,11 +171,11 @@ def _is_reader(nightbook: Nightbook) -> bool:
     return settings.shelf is not None and not is_taker
 
 
-def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """Return what a look found; one that fails is a finding too, and the others are still made."""
+def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    """Run one check. If it fails, the error is its finding, and the other checks still run."""
     try:
-        return look()
-    except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
+        return check()
+    except Exception as error:  # noqa: BLE001 - doctor reports every error
         message = str(error) if is_ours(error) else disk_message(error, Path("the home"))
         message = message or f"{type(error).__name__}: {error}"
         return [_wrong(subject, message)]
@@ -181,22 +183,24 @@ def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
 
 def _without_api(nightbook: Nightbook) -> Settings | None:
     try:
-        return read(nightbook.variables(), api=False)
+        return nightbook.settings()
     except SettingsWrong:
         return None
 
 
 def _disk(layout: Layout) -> Finding:
-    place = layout.home
-    while not place.exists():
-        place = place.parent
-    if not os.access(place, os.W_OK | os.X_OK):
-        return _wrong("disk", f"{place} cannot be written: give it to the user who runs nightbook")
-    free = shutil.disk_usage(place).free
+    folder = layout.home
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return _wrong(
+            "disk", f"{folder} is not writable: change its owner to the user who runs nightbook"
+        )
+    free = shutil.disk_usage(folder).free
     message = f"{layout.home}: {free / 1e9:.1f} GB free"
-    if free < LEAST_FREE:
-        message += "; a night may need more: make room, or move NIGHTBOOK_HOME"
-    return Finding("disk", is_well=free >= LEAST_FREE, message=message)
+    if free < MIN_FREE_BYTES:
+        message += "; a night may need more, so make room or move NIGHTBOOK_HOME"
+    return Finding("disk", is_well=free >= MIN_FREE_BYTES, message=message)
 
 
 def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
@@ -215,7 +219,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     if not check.reached:
         yield _wrong("reach", f"{access.url}: {check.error}")
         return
-    yield _well("reach", f"{access.url} answers ({check.status})")
+    yield _well("reach", f"{access.url} responds ({check.status})")
     yield _key(check)
     yield _clock(check)
 
@@ -223,7 +227,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
 def _key(check: ServiceCheck) -> Finding:
     error = check.error
     if isinstance(error, TimestampRefused):
-        return _wrong("key", "not known yet: the clock was refused before the key was looked at")
+        return _wrong("key", "not checked, because the API refused the clock first")
     if isinstance(error, AuthenticationFailed | AccessDenied):
         return _wrong("key", str(error))
     if error is not None:
@@ -234,33 +238,33 @@ def _key(check: ServiceCheck) -> Finding:
 def _clock(check: ServiceCheck) -> Finding:
     skew = check.skew_ms
     if skew is None:
-        message = "the answer told no time, so this machine's clock could not be compared"
+        message = "the response has no date, so this machine's clock could not be compared"
         return Finding(
             "clock", is_well=not isinstance(check.error, TimestampRefused), message=message
         )
-    if abs(skew) < WORRYING_SKEW_MS:
-        return _well("clock", f"{skew:+d} ms to the API's, give or take 1 s")
+    if abs(skew) < MAX_SKEW_MS:
+        return _well("clock", f"{skew:+d} ms to the clock of the API, to within 1 s")
     side = "behind" if skew > 0 else "ahead of"
     return _wrong(
         "clock",
-        f"{abs(skew)} ms {side} the API's; requests older than 30 s are refused (5.3). Set this "
-        "machine's clock (timedatectl set-ntp true); until then each run signs and dates by the "
-        "API's, and a night that has another date by this machine's is held",
+        f"{abs(skew)} ms {side} the clock of the API, which refuses requests older than 30 s "
+        "(5.3). Set this machine's clock (timedatectl set-ntp true). Until then, each run uses "
+        "the clock of the API, and a night whose date differs by this machine's clock is held",
     )
 
 
 def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
-    bring = f"to bring the nights of the shelf: {full_command(layout, 'publish')}"
+    download = f"to download the nights of the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
-        first = "nightbook run takes the first night (nightbook demo shows how it looks)"
-        return _well("warehouse", f"none yet: {bring if is_reader else first}")
+        first = "nightbook run takes the first night (nightbook demo shows an example)"
+        return _well("warehouse", f"none yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
     if not opens_in_older_clients(layout.database):
         return _wrong(
             "warehouse",
             "DuckDB 1.2 and 1.3 cannot read the published file, because an older nightbook wrote "
-            "it; newer versions can, and nothing in it is lost. The next publish writes it anew; "
-            f"to do that now: {full_command(layout, 'rebuild')}",
+            "it. Newer versions can, and no data is lost. The next publish rewrites it. To do that "
+            f"now: {full_command(layout, 'rebuild')}",
         )
     landed = snapshots.landed_snapshots(layout)
     held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == states.HELD]
@@ -270,33 +274,33 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
         )
     books = list(snapshots.books(landed).values())
     if not books:
-        return _wrong("warehouse", "it holds no book: nightbook snapshots")
+        return _wrong("warehouse", "it has no book: nightbook snapshots")
     newest = books[-1]
     started = snapshot_time(newest.snapshot_id)
     hours = (now - started).total_seconds() / 3600
     nights = count_of(len(books), "night")
-    # The demo takes nights that are still to come; else this machine's clock is behind.
+    # Negative hours: the demo simulates future nights, or this machine's clock is behind.
     taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "taken after this machine's time"
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
-        return _well("warehouse", f"{message}, all invented: this is the demo")
+        return _well("warehouse", f"{message}, all simulated (this is the demo)")
     if hours > states.STALE_HOURS:
-        run = "the schedule has not run: is the daemon up? (nightbook run takes one now)"
-        message += f"; {bring if is_reader else run}"
+        run = "the schedule has not run: is the daemon up? (nightbook run takes a night now)"
+        message += f"; {download if is_reader else run}"
     return Finding("warehouse", is_well=hours <= states.STALE_HOURS, message=message)
 
 
 def _schedule(settings: Settings, now: datetime) -> Finding:
     try:
         tick = next_tick(settings, now)
-    except Exception as error:  # noqa: BLE001 - whatever the cron library says of the setting
-        return _wrong("schedule", f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}")
+    except Exception as error:  # noqa: BLE001 - the cron library may raise any error
+        return _wrong("schedule", f"NIGHTBOOK_SCHEDULE {settings.schedule!r} is not valid: {error}")
     when = tick.strftime("%Y-%m-%d %H:%M")
     message = f"{settings.schedule} in {settings.timezone}: next {when}"
     layout = Layout(settings.home)
     dagster = read_switches(layout)
     if dagster.error:
-        message += f"; Dagster's record of this home cannot be read: {dagster.error}"
+        message += f"; Dagster's records of this home cannot be read: {dagster.error}"
     elif is_demo(layout) and not dagster.is_on:
         message += "; the schedule of a demo is off until somebody turns it on in Dagster"
     elif not dagster.off or is_demo(layout):
@@ -316,33 +320,35 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 
 
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
-    """Probe the object store; raises in words where it is not reached, or breaks its word.
+    """Test the object store. Raises an error if it cannot be reached or is not consistent.
 
-    A reader may have no right to write there, so nothing is written for it.
+    A reader may have no permission to write to it, so its test does not write.
     """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)
     count = len(newest_manifests(store, read_record(layout, address.url).shelved_nights))
     if not is_reader:
         probe(store, secrets.token_hex())
-    verb = "can be read" if is_reader else "keeps its word"
+    verb = "can be read" if is_reader else "passed its test"
     message = f"{address.url} {verb}; {count_of(count, 'night')}"
-    waiting = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
-    if waiting:
-        message += f"; {count_of(len(waiting), 'night')} of this home not yet: nightbook shelve"
-    return Finding("shelf", is_well=not waiting, message=message)
+    missing = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
+    if missing:
+        message += (
+            f"; {count_of(len(missing), 'night')} of this home not uploaded: nightbook shelve"
+        )
+    return Finding("shelf", is_well=not missing, message=message)
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:
-    """Send a test by every channel, also by those that are used only when another fails."""
+    """Send a test message through every channel, including those that are used as a fallback."""
     layout = Layout(settings.home)
     if not settings.alerts:
-        message = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
+        message = "NIGHTBOOK_ALERTS is not set, so nobody is told if a night is held or fails"
         yield _wrong("alerts", message)
     test = Alert(
         cause="test",
         title="a test",
-        words="If you read this, alerts of nightbook reach you. Nothing is wrong.",
+        words="If you read this, alerts from nightbook reach you. Nothing is wrong.",
         see=str(layout.home),
         command=full_command(layout, "status"),
         kind=INFO,
@@ -350,5 +356,7 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     for number, address in enumerate(settings.alerts, 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"
-        result = f"{channel} took a test message" if is_well else f"{channel} took nothing: mend it"
+        result = (
+            f"{channel} took a test message" if is_well else f"{channel} failed: check its address"
+        )
         yield Finding("alerts", is_well=is_well, message=result)

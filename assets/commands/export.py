@@ -14,20 +14,20 @@ from warehouse.query.printable import printable
 
 
 def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
-    """Write the files and name them."""
+    """Write the files and print their names."""
     layout = nightbook.layout
     if as_of is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
-    with TerminalProgress() as teller:
+    with TerminalProgress() as progress:
         exported = export(
             layout.database,
             layout.exports,
             as_of=as_of,
             formats=tuple(dict.fromkeys(formats or ["xlsx"])),
             program_version=program_version(),
-            say=progress_reporter(replace(nightbook, watch=teller.watch), None, "exporting"),
+            say=progress_reporter(replace(nightbook, watch=progress.watch), None, "exporting"),
         )
-    # A sheet is not named for its rows: Venues has one for each venue and asset.
+    # Count rows, not venues, because a row of the sheet Venues is a venue and an asset.
     counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in exported.rows.items())
     print(f"Book of {exported.as_of} (snapshot {exported.snapshot_id}): {counts}")
     for notice in exported.notices:

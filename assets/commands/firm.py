@@ -1,4 +1,4 @@
-"""The commands of a firm: `nightbook run`, `status`, `doctor` and `rebuild` of all its homes."""
+"""The commands `run`, `status`, `doctor` and `rebuild` in the home of a firm."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
 from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import find_problems, sources_of, take_nights
-from assets.home.writer_lock import writing, writing_aloud
+from assets.home.writer_lock import writing, writing_with_progress
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
 from assets.publishing.publish import rebuild_on_spark
@@ -31,35 +31,35 @@ from warehouse.storage.firm import FIRM, OWNERS, Firm, Source, read_firm
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout
 
-_MORE = ("problem", "held_nights", "undecided_portfolios", "gone_since")
+_EXTRA_COLUMNS = ("problem", "held_nights", "undecided_portfolios", "gone_since")
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Take the night of each organisation, then publish the firm's book, workbook and report."""
     layout = nightbook.layout
-    named = read_firm(layout.home)
+    members = read_firm(layout.home)
     chosen = day or night.business_date(nightbook.settings(), nightbook.now())
-    with TerminalProgress() as teller:
-        tell: Tell = teller
+    with TerminalProgress() as progress:
+        tell: Tell = progress
         if not is_terminal():
             tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
-        count = count_of(len(named.sources), "organisation")
-        tell(f"Taking the book of {chosen} of {count} into {layout.home}", event=STARTED)
-        problems = find_problems(layout, named)
-        ended = take_nights(
-            sources_of(named, None),
-            named.at_once,
+        count = count_of(len(members.sources), "organisation")
+        tell(f"Taking the book of {chosen} for {count} into {layout.home}", event=STARTED)
+        problems = find_problems(layout, members)
+        runs = take_nights(
+            sources_of(members, None),
+            members.at_once,
             day=day,
             unless_taken=unless_taken,
             tell=tell,
             problems=problems,
         )
-        failed = {firm_night.source: firm_night.words for firm_night in ended if firm_night.code}
+        failed = {run.source: run.words for run in runs if run.code}
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
             book = firm.publish(nightbook, day=chosen, notes=failed)
-    code = _tell(nightbook, book, named, problems)
-    # One that has its night already, and fails now, fails all the same.
-    codes = {firm_night.code for firm_night in ended}
+    code = _report(nightbook, book, members, problems)
+    # A failed run counts as a failure even if the night of that organisation is in the book.
+    codes = {run.code for run in runs}
     return code or FAILED * bool(codes - {DONE, A_PERSON_MUST_DECIDE})
 
 
@@ -71,93 +71,95 @@ def rebuild(
     dry_run: bool = False,
     **_options: object,
 ) -> int:
-    """Make the firm's book again of what its organisations have published.
+    """Rebuild the firm's book from the published books of its organisations.
 
-    With an engine their lakes and warehouses are made again first, all nights in one job.
+    With an engine, first rebuild their lakes and warehouses, all nights in one job.
     """
     for option, is_given in (("--from-landing", from_landing), ("--dry-run", dry_run)):
         if is_given:
             raise OfOneOrganisation(nightbook.layout, f"rebuild {option}")
-    named = read_firm(nightbook.layout.home)
-    problems = find_problems(nightbook.layout, named)
+    members = read_firm(nightbook.layout.home)
+    problems = find_problems(nightbook.layout, members)
     with (
-        writing_aloud(nightbook, "rebuilding the firm's book") as heard,
+        writing_with_progress(nightbook, "rebuilding the firm's book") as reporting,
         contextlib.ExitStack() as locks,
     ):
         if engine is not None:
             keepers = [
-                replace(heard, variables=partial(_variables, source))
-                for source in named.sources
-                # One that never took a night, or is away, has nothing to make again.
+                replace(reporting, variables=partial(_variables, source))
+                for source in members.sources
+                # A new organisation has no nights to rebuild, and a missing home cannot be read.
                 if source.name not in problems and source.layout.landing.is_dir()
             ]
             for keeper in keepers:
-                locks.enter_context(writing(keeper, "rebuilding", heard.tell))
+                locks.enter_context(writing(keeper, "rebuilding", reporting.tell))
             if keepers:
                 rebuild_on_spark(keepers)
-        book = firm.publish(heard, fresh=True)
-    return _tell(nightbook, book, named, problems)
+        book = firm.publish(reporting, fresh=True)
+    return _report(nightbook, book, members, problems)
 
 
 def _variables(source: Source) -> Mapping[str, str]:
-    """Return the settings of an organisation: those of its own folder, and its home."""
+    """Return the settings of an organisation, from its own folder, and its home."""
     return environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
-def status(nightbook: Nightbook, *, form: str | None) -> int:
-    """Print what the newest book lacks, and what waits for whom.
+def status(nightbook: Nightbook, *, output_format: str | None) -> int:
+    """Print what the newest book lacks and which decisions are open.
 
-    3 while a person must decide, 1 while an organisation is missing or its home is.
+    Return 3 while a person must decide, 1 while an organisation or its home is missing.
     """
     layout = nightbook.layout
-    state, named = read_state(layout.database), read_firm(layout.home)
-    problems = _problems_then(layout, state) | find_problems(layout, named)
-    if form:
-        print_rows(form, (*NIGHTS.names, *_MORE), _rows(state, problems))
+    state, members = read_state(layout.database), read_firm(layout.home)
+    problems = _problems_of_book(layout, state) | find_problems(layout, members)
+    if output_format:
+        print_rows(output_format, (*NIGHTS.names, *_EXTRA_COLUMNS), _rows(state, problems))
     else:
-        _print(layout, named, state, problems)
+        _print(layout, members, state, problems)
     return _code(state, problems)
 
 
-def _problems_then(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return why the newest book could not read a home, which may be well again by now.
+def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
+    """Return the homes that the newest book could not read, which may be readable by now.
 
-    A problem that is the reason why a night is missing is not repeated.
+    If the problem is also the reason for a missing night, it is not repeated.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
-    again = f"If it is well again: {command_for(layout)} rebuild"
+    remedy = f"If it is solved: {command_for(layout)} rebuild"
     return {
         name: problem
         if problem in reasons.get(name, "")
-        else f"when this book was made, {problem}. {again}"
+        else f"when this book was built, {problem}. {remedy}"
         for name, problem in state.problems.items()
     }
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each organisation of the newest night, then one for each that was removed."""
+    """Yield a row for each organisation of the newest night, then one for each removed one."""
     for night_ in state.nights:
         undecided = [
             portfolio.portfolio_id
             for portfolio in state.unsettled_portfolios
             if night_.source in portfolio.sources
         ]
-        _, waiting = state.waiting.get(night_.source, ("", 0))
-        own = (getattr(night_, name) for name in NIGHTS.names)
-        yield (*own, problems.get(night_.source), waiting, undecided, None)
+        _, held_count = state.waiting.get(night_.source, ("", 0))
+        values = (getattr(night_, name) for name in NIGHTS.names)
+        yield (*values, problems.get(night_.source), held_count, undecided, None)
     for name, since in state.removed.items():
-        values = {"source": name, "is_in_book": False, "state": REMOVED, "reason": ""}
-        yield (*(values.get(name) for name in NIGHTS.names), None, 0, [], since)
+        row = {"source": name, "is_in_book": False, "state": REMOVED, "reason": ""}
+        yield (*(row.get(column) for column in NIGHTS.names), None, 0, [], since)
 
 
-def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool = False) -> int:
-    """Print every finding of each organisation, and whether the firm's own home is well."""
+def doctor(
+    nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
+) -> int:
+    """Print the findings of the firm's own home and of each organisation."""
     if turn_on:
         raise OfOneOrganisation(nightbook.layout, "doctor --turn-on")
     findings = list(checkup.findings_of_place(nightbook, alert=alert))
-    named = read_firm(nightbook.layout.home)
-    problems = find_problems(nightbook.layout, named)
-    for source in named.sources:
+    members = read_firm(nightbook.layout.home)
+    problems = find_problems(nightbook.layout, members)
+    for source in members.sources:
         if problem := problems.get(source.name):
             found_home = checkup.Finding(f"{source.name} home", is_well=False, message=problem)
             findings.append(found_home)
@@ -168,45 +170,51 @@ def doctor(nightbook: Nightbook, *, alert: bool, form: str | None, turn_on: bool
         findings += [
             replace(finding, subject=f"{source.name} {finding.subject}") for finding in found
         ]
-    return checkup.show(findings, form)
+    return checkup.show(findings, output_format)
 
 
-def _tell(nightbook: Nightbook, book: FirmBook, named: Firm, problems: Mapping[str, str]) -> int:
-    """Write workbook and report of the firm's book, and say what it holds."""
+def _report(
+    nightbook: Nightbook, book: FirmBook, members: Firm, problems: Mapping[str, str]
+) -> int:
+    """Write workbook and report of the firm's book, and print a summary. Return the exit code."""
     files = firm.write_files(nightbook, book)
     problems = dict(book.state.problems) | dict(problems)
     for change in book.changes:
         print(printable(change))
-    _print(nightbook.layout, named, book.state, problems)
+    _print(nightbook.layout, members, book.state, problems)
     for file in (book.database, *files):
         print(f"  {file}")
     return _code(book.state, problems)
 
 
-def _print(layout: Layout, named: Firm, state: FirmState, problems: Mapping[str, str]) -> None:
-    """Print a line for the night, and one for all that a person must know about it."""
+def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[str, str]) -> None:
+    """Print a line for the night, and one for each problem and open decision."""
     nights = state.nights
-    within = sum(firm_night.is_in_book for firm_night in nights)
-    words = f"{within} of {count_of(len(nights), 'organisation')}"
+    included = sum(firm_night.is_in_book for firm_night in nights)
+    count = f"{included} of {count_of(len(nights), 'organisation')}"
     day = nights[0].snapshot_date if nights else "no night yet"
-    print(f"book of {day}: {paint(words, GREEN if within == len(nights) else RED)}")
-    for line in (*_missing(state, problems), *_waiting(named, state), *_name_changes(named, state)):
+    print(f"book of {day}: {paint(count, GREEN if included == len(nights) else RED)}")
+    for line in (
+        *_missing(state, problems),
+        *_waiting(members, state),
+        *_name_changes(members, state),
+    ):
         print(printable(f"  {line}"))
-    for line in _to_settle(layout, named, state):
+    for line in _open_portfolios(layout, members, state):
         print(printable(f"  {line}"))
 
 
-def _to_settle(layout: Layout, named: Firm, state: FirmState) -> Iterator[str]:
-    """Yield what to write into firm.toml about portfolios that several organisations see."""
+def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterator[str]:
+    """Yield the lines for firm.toml about portfolios that several organisations see."""
     if not state.unsettled_portfolios:
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
     yield (
-        f"{count} in the books of several organisations: each counts once, as follows. Write for "
-        f"which organisation it counts into {layout.home / FIRM}, in the table [{OWNERS}], and "
-        f"type {command_for(layout)} rebuild:"
+        f"{count} in the books of several organisations: each counts once, as listed below. Add "
+        f"the organisation for which it counts to the table [{OWNERS}] of {layout.home / FIRM}, "
+        f"and type {command_for(layout)} rebuild:"
     )
-    if not named.owners:
+    if not members.owners:
         yield f"  [{OWNERS}]"
     for portfolio in state.unsettled_portfolios:
         pair = (portfolio.portfolio_id, portfolio.counted_for)
@@ -216,7 +224,7 @@ def _to_settle(layout: Layout, named: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the book lacks, and each home that is not as the book knows it."""
+    """Yield each organisation that the book lacks, and each home with a problem."""
     for firm_night in state.nights:
         name, problem = firm_night.source, problems.get(firm_night.source, "")
         if not firm_night.is_in_book:
@@ -226,16 +234,16 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}: {problem}"
 
 
-def _waiting(named: Firm, state: FirmState) -> Iterator[str]:
-    """Yield what waits for a person, and portfolios that are missing with their organisation."""
-    for source in named.sources:
+def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
+    """Yield held nights, and portfolios that are missing because their organisation is."""
+    for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
             verb = "waits" if count == 1 else "wait"
-            look = full_command(source.layout, "snapshots", folder=source.folder)
+            command = full_command(source.layout, "snapshots", folder=source.folder)
             yield (
                 f"{source.name}: {count_of(count, 'held night')} {verb} for a person, the newest "
-                f"is {snapshot_id}: {look}"
+                f"is {snapshot_id}: {command}"
             )
     missing = {firm_night.source for firm_night in state.nights if not firm_night.is_in_book}
     for portfolio in state.shared:
@@ -243,15 +251,15 @@ def _waiting(named: Firm, state: FirmState) -> Iterator[str]:
             yield str(portfolio)
 
 
-def _name_changes(named: Firm, state: FirmState) -> Iterator[str]:
-    """Yield organisations that left, and what firm.toml says and the book does not show yet."""
-    names = {source.name for source in named.sources}
+def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
+    """Yield the organisations that left, and changes of firm.toml that the book does not have."""
+    names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():
         if name not in names:
-            yield f"{name}: not in {FIRM} since {since:%Y-%m-%d}; no table holds its nights"
+            yield f"{name}: not in {FIRM} since {since:%Y-%m-%d}; no table has its nights"
     for name in sorted(names - known):
-        yield f"{name}: new in {FIRM}, and not in the book until the next run or rebuild"
+        yield f"{name}: new in {FIRM}, but not in the book until the next run or rebuild"
     for name in sorted(known - names):
         yield f"{name}: no longer in {FIRM}, but in the book until the next run or rebuild"
 

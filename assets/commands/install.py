@@ -16,76 +16,79 @@ UNIT_MODE = 0o644
 
 
 class UnsuitableHost(Exception):
-    """A unit cannot be written for this host."""
+    """A unit cannot be written for this machine."""
 
     exit_code = 2
 
 
 def run(nightbook: Nightbook, *, into: str | None) -> int:
-    """Write the units; starts nothing, and says what does."""
+    """Write the units, and print the commands that start them."""
     layout = nightbook.layout
     _require_settings(Path.cwd() / ".env")
-    place = Path(into).resolve() if into else _place()
-    is_system = place == SYSTEM
+    folder = Path(into).resolve() if into else _unit_folder()
+    is_system = folder == SYSTEM
     texts = {name: render_unit(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
-    make_directory(place)
+    make_directory(folder)
     for name, text in texts.items():
-        (place / name).write_text(text, encoding="utf-8")
-        (place / name).chmod(UNIT_MODE)
-        print(f"written  {place / name}")
-    print(f"settings are read from {Path.cwd() / '.env'} at each start; nothing of them was copied")
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).chmod(UNIT_MODE)
+        print(f"written  {folder / name}")
+    print(f"Settings are read from {Path.cwd() / '.env'} at each start and were not copied.")
     control = "systemctl" if is_system else "systemctl --user"
     print("Nothing was started. Type:")
     print(f"  {control} daemon-reload && {control} enable --now {UNITS[0]}")
-    print(f"  {control} enable --now {UNITS[1]}   (the UI, if wanted)")
+    print(f"  {control} enable --now {UNITS[1]}   (the UI, optional)")
     if not is_system:
-        print("  loginctl enable-linger   (so that it runs while you are not logged in)")
+        print("  loginctl enable-linger   (so that it also runs while you are logged out)")
     return 0
 
 
 def _require_settings(file: Path) -> None:
-    """Raise `UnsuitableHost` where `.env` is not enough."""
-    # A unit is given nothing of this shell: what counts is what it will read in that file.
+    """Raise `UnsuitableHost` if `.env` lacks settings."""
+    # A unit does not get the variables of this shell, so only that file counts.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except SettingsWrong as wrong:
         raise UnsuitableHost(
-            f"The units would read their settings from {file}, and from nothing else, which is not "
-            f"enough: {' '.join(wrong.complaints)} Nothing was written. Write them into that file "
-            "(cp .env.example .env), or type this where it lies."
+            f"The units would read their settings only from {file}, which is not complete: "
+            f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
+            ".env.example .env), or type this command in the folder of that file."
         ) from None
 
 
-def _place() -> Path:
+def _unit_folder() -> Path:
     if os.geteuid() == 0:
         return SYSTEM
     return Path.home() / ".config" / "systemd" / "user"
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Return a shipped unit with its signs filled in; raises `UnsuitableHost` for an odd path."""
-    # A unit of a user can neither choose that user, nor change what it sees of the disk on every
-    # system, nor wait for the network: those lines are for units of the system.
+    """Return a shipped unit with its placeholders filled in.
+
+    Raises `UnsuitableHost` if a value has special characters.
+    """
+    # A user's unit cannot choose the user, restrict its view of the disk on every system, or wait
+    # for the network. Those lines are for system units only.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"
-    signs = {
+    values = {
         "@FOLDER@": str(folder),
         "@HOME@": str(layout.home),
         "@PYTHON@": sys.executable,
         "@TARGET@": target,
         "@USER@": _user(layout) if is_system else "",
     }
-    for sign, value in signs.items():
+    for placeholder, value in values.items():
         if set(value) & set("\"'\\%$\n ;"):
             raise UnsuitableHost(
-                f"{value!r} holds a space, quote, $, % or backslash, which a systemd unit would "
-                "read in its own way. Nothing was written. Choose a plainer path: nightbook "
+                f"{value!r} contains a space, quote, $, % or backslash, which have a special "
+                "meaning in a systemd unit. Nothing was written. Choose another path: nightbook "
                 "--home DIR install"
             )
-        text = text.replace(sign, value)
+        text = text.replace(placeholder, value)
     if is_system:
         return text
-    only_system = (
+    system_lines = (
         "User=",
         "Wants=network",
         "After=network",
@@ -94,24 +97,24 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
         "Private",
     )
     return "".join(
-        line for line in text.splitlines(keepends=True) if not line.startswith(only_system)
+        line for line in text.splitlines(keepends=True) if not line.startswith(system_lines)
     )
 
 
 def _user(layout: Layout) -> str:
-    """Return the owner of the home, who runs a system's units; raises `UnsuitableHost`."""
-    # A home that root makes here could not be written by anybody else.
+    """Return the owner of the home, who runs system units. Raises `UnsuitableHost`."""
+    # If root created the home here, no other user could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(
-            f"{layout.home} is not there, so nobody knows which user is to run nightbook. Nothing "
-            "was written. Make it for that user first: "
-            f"install -d -m 0750 -o USER -g USER {layout.home}"
+            f"{layout.home} does not exist, so the user who should run nightbook is unknown. "
+            "Nothing was written. Create it for that user first: install -d -m 0750 -o USER -g "
+            f"USER {layout.home}"
         )
     try:
         return layout.home.owner()
     except KeyError:
         raise UnsuitableHost(
             f"{layout.home} belongs to user {layout.home.stat().st_uid}, who has no name on this "
-            "machine, and a unit of the system names its user. Nothing was written. Give it to a "
-            f"user with a name first: chown -R USER {layout.home}"
+            "machine, but a system unit needs the name of its user. Nothing was written. Change "
+            f"the owner first: chown -R USER {layout.home}"
         ) from None

@@ -1,4 +1,4 @@
-"""`nightbook prune`: let old nights go; what was read and decided stays on record."""
+"""`nightbook prune`: delete old nights. Their manifests and decisions stay on record."""
 
 import shutil
 from decimal import Decimal
@@ -8,7 +8,6 @@ from assets.console.declaration import A_PERSON_MUST_DECIDE
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish, shelf
-from assets.publishing import shelf as open_tables
 from assets.runs import records
 from assets.runs.records import RecordAway
 from pipelines.lake import placement
@@ -28,12 +27,13 @@ from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-# A version is built upon a copy of the last and spills beside it: 1.3 copies at most, measured.
+# A new version starts as a copy of the last one and needs temporary files: at most 1.3 copies
+# (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
-FOR_EVER = (
-    "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book,\n"
-    "nights that wait for a decision, and those whose rows a kept night carried over."
+ALWAYS_KEPT = (
+    "Always kept, whatever the limits: manifests and decisions of every night, the newest book,\n"
+    "nights that wait for a decision, and nights whose rows a later night still uses."
 )
 
 
@@ -46,7 +46,7 @@ def run(
     is_shelf: bool,
     dry_run: bool,
 ) -> int:
-    """Prune, or with `--dry-run` say what would go."""
+    """Delete nights, or list them with `--dry-run`."""
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(max_gb)
     require_limit(keep_days, most)
@@ -57,8 +57,8 @@ def run(
         except shelf.NotYetShelved as refusal:
             if not dry_run:
                 raise
-            print(printable_lines(f"A real prune would refuse now: {refusal}"))
-        verb = "would go" if dry_run else "went"
+            print(printable_lines(f"Without --dry-run, this would fail: {refusal}"))
+        verb = "to delete" if dry_run else "deleted"
         _make_room(layout, verb, dry_run=dry_run)
         is_unpublished = not dry_run and publish.restore_lake(nightbook, and_publish=False)
         result = prune(
@@ -76,10 +76,10 @@ def run(
             _publish(nightbook)
         if address is not None:
             _prune_shelf(nightbook, address, result.snapshots, verb, dry_run=dry_run)
-    print(f"Bodies and tables of the nights that stay take {result.left / 1e6:.1f} MB.")
-    print(FOR_EVER)
+    print(f"API responses and tables of the remaining nights take {result.left / 1e6:.1f} MB.")
+    print(ALWAYS_KEPT)
     if most is not None and result.left > most:
-        print(f"That is more than {max_gb} GB, and none of them may go.")
+        print(f"That is more than {max_gb} GB, but no more nights can be deleted.")
         return A_PERSON_MUST_DECIDE
     return 0
 
@@ -87,15 +87,15 @@ def run(
 def _prune_shelf(
     nightbook: Nightbook,
     address: StoreAddress,
-    would_go: tuple[str, ...],
+    pruned: tuple[str, ...],
     verb: str,
     *,
     dry_run: bool,
 ) -> None:
-    """Let the pruned nights go from the shelf too; no Iceberg table points at them any more."""
+    """Delete the pruned nights from the shelf too, after no Iceberg table refers to them."""
     shelver = shelf.shelver_of(nightbook, address)
-    forget = partial(open_tables.expire, nightbook)
-    result = prune_shelf(shelver, forget, would_go, dry_run=dry_run)
+    forget = partial(shelf.expire, nightbook)
+    result = prune_shelf(shelver, forget, pruned, dry_run=dry_run)
     nights, size = (
         count_of(len(result.snapshots), "night"),
         sum(item.size for item in result.objects),
@@ -107,8 +107,8 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Remove old versions of the warehouse where the copy that a publish needs would not fit."""
-    # They are all made again of the lake, and nights that are pruned publish a copy at the end.
+    """Remove old versions of the warehouse if the copy for a publish would not fit on the disk."""
+    # Old versions can be rebuilt from the lake, and the end of a prune publishes a new copy.
     lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
@@ -120,26 +120,26 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
 
 
 def _publish(nightbook: Nightbook) -> None:
-    """Publish what is left, if the disk has room for a copy; then it keeps no older version."""
+    """Publish the remaining nights if the disk has room for a copy, and remove older versions."""
     layout = nightbook.layout
     if not _has_room(layout, COPIES_NEEDED):
         print(
-            "The warehouse was not published again, because that would use up the room that is "
-            "free now. It still shows the nights that went. Make more room, then: nightbook rebuild"
+            "The warehouse was not published, because the disk is too full. It still shows the "
+            "deleted nights. Make more room, then type: nightbook rebuild"
         )
         return
     publish.refresh(nightbook)
-    _make_room(layout, "went", dry_run=False)
+    _make_room(layout, "deleted", dry_run=False)
 
 
 def _has_room(layout: Layout, copies: float) -> bool:
-    """Whether the disk has room for so many copies of the warehouse, if there is one."""
+    """Return whether the disk has room for this many copies of the warehouse."""
     needed = copies * layout.database.stat().st_size if layout.database.exists() else 0
     return shutil.disk_usage(layout.home).free >= needed
 
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
-    """Prune what was made from the nights that are gone: it follows from them, also later."""
+    """Delete the exports, reports and Dagster runs of all pruned nights, including earlier ones."""
     files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")
@@ -147,7 +147,11 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
     try:
         runs = records.prune_record(layout, result.gone, dry_run=dry_run)
     except RecordAway as away:
-        print(printable_lines(f"Dagster's runs stay until the next prune: {away.why}"))
+        print(
+            printable_lines(
+                f"Dagster's runs were not deleted, but the next prune tries again: {away.why}"
+            )
+        )
         return
     if runs.count or runs.byte_count:
         count = count_of(runs.count, "run")
@@ -155,7 +159,7 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
 
 
 def _print_result(result: PruneResult, verb: str) -> None:
-    """Print what went, before the rest is published: it is gone whatever comes of that."""
+    """Print the deleted nights. This comes before the publish, which may fail."""
     nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
     print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
     for snapshot_id in result.snapshots:
@@ -163,13 +167,13 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Return gigabytes as bytes; raises `NoLimit` for what is no number of them."""
+    """Return gigabytes as bytes. Raises `NoLimit` if the text is not a number in range."""
     if text is None:
         return None
     try:
         limit = Decimal(text) * GIGABYTE
-    except ArithmeticError:  # no number, or one beyond all numbers
+    except ArithmeticError:  # not a number, or out of range
         limit = Decimal("nan")
     if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
-        raise NoLimit(f"{text[:40]!r} GB is no limit")
+        raise NoLimit(f"{text[:40]!r} GB is not a valid limit")
     return int(limit)

@@ -1,4 +1,4 @@
-"""`nightbook query SQL`: ask the published warehouse, read-only."""
+"""`nightbook query SQL`: run a read-only query on the published warehouse."""
 
 import sys
 from pathlib import Path
@@ -10,18 +10,18 @@ from warehouse.query.formats import FORMATS
 from warehouse.storage.layout import Layout, written_aside
 
 PARQUET = "parquet"
-ENDINGS = (PARQUET, "csv", "json", "jsonl")
+EXTENSIONS = (PARQUET, "csv", "json", "jsonl")
 STANDARD_INPUT = "-"
 
 
-class NotAsked(Exception):
-    """What was typed holds no question, or names a file that cannot be the answer's."""
+class InvalidQueryArguments(Exception):
+    """The arguments contain no query, or the output file cannot be used."""
 
     exit_code = 2
 
 
-class NotWritten(Exception):
-    """The file of an answer could not be written; the sentence says why."""
+class OutputNotWritten(Exception):
+    """The output file could not be written. The message has the reason."""
 
 
 def run(
@@ -29,21 +29,21 @@ def run(
     *,
     sql: str | None,
     file: str | None,
-    form: str | None,
+    output_format: str | None,
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Print the answer or write it into a file; a cut one says so on standard error."""
-    question = _question(sql, file)
-    target = None if output is None else _target(nightbook.layout, output, form)
-    form = target.suffix[1:].lower() if target else form or "table"
+    """Print the result or write it to a file. If it is cut, say so on standard error."""
+    query = _read_query(sql, file)
+    target = None if output is None else _output_file(nightbook.layout, output, output_format)
+    output_format = target.suffix[1:].lower() if target else output_format or "table"
     database = nightbook.layout.database
-    if form == PARQUET:
-        stored = child.ask_parquet(database, question, limit)
+    if output_format == PARQUET:
+        stored = child.ask_parquet(database, query, limit)
         content, is_cut = stored.content, stored.is_cut
     else:
-        answer = child.ask(database, question, limit)
-        content, is_cut = FORMATS[form](answer).encode(), answer.is_cut
+        result = child.ask(database, query, limit)
+        content, is_cut = FORMATS[output_format](result).encode(), result.is_cut
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
     if target is None:
@@ -61,19 +61,19 @@ def _write(target: Path, content: bytes) -> None:
         with written_aside(target) as out:
             out.write(content)
     except OSError as error:
-        raise NotWritten(
-            f"The answer could not be written to {target}: {error.strerror}. What was there "
-            "stands. Name another place with -o."
+        raise OutputNotWritten(
+            f"The result could not be written to {target}: {error.strerror}. An existing file "
+            "there did not change. Choose another file with -o."
         ) from None
 
 
-def _question(sql: str | None, file: str | None) -> str:
-    """Return the question: typed, of a file, or of standard input for `-`."""
+def _read_query(sql: str | None, file: str | None) -> str:
+    """Return the query: the argument, a file, or standard input for `-`."""
     if (sql is None) == (file is None):
-        typed = "both an SQL and a file" if sql is not None else "no question"
-        raise NotAsked(
-            f"There is {typed}, and one question is asked at a time. Nothing was asked. Type "
-            "nightbook query 'select ...', or query -f FILE, or query - for standard input."
+        problem = "both SQL and a file were given" if sql is not None else "no query was given"
+        raise InvalidQueryArguments(
+            f"Give one query; {problem}. Nothing was run. Type nightbook query 'select ...', or "
+            "query -f FILE, or query - for standard input."
         )
     if file is None and sql != STANDARD_INPUT:
         return str(sql)
@@ -81,36 +81,36 @@ def _question(sql: str | None, file: str | None) -> str:
         if file is None or file == STANDARD_INPUT:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(file).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, AttributeError) as error:  # it may be closed
+    except (OSError, UnicodeDecodeError, AttributeError) as error:  # standard input may be closed
         source = file or "standard input"
-        raise NotAsked(
-            f"The question could not be read from {source}: {error}. Nothing was asked. It is one "
-            "SQL statement as UTF-8."
+        raise InvalidQueryArguments(
+            f"The query could not be read from {source}: {error}. Nothing was run. It must be one "
+            "SQL statement in UTF-8."
         ) from None
 
 
-def _target(layout: Layout, output: str, form: str | None) -> Path:
-    """Return the file to write; raises `NotAsked` where that is none of a person's."""
+def _output_file(layout: Layout, output: str, output_format: str | None) -> Path:
+    """Return the file to write. Raises `InvalidQueryArguments` if it cannot be used."""
     target = Path(output).resolve()
     try:
-        problem = _problem(layout, target, form)
+        problem = _problem(layout, target, output_format)
     except OSError as error:
         problem = str(error.strerror)
     if problem:
-        raise NotAsked(f"{target} cannot be written: {problem}. Nothing was asked.")
+        raise InvalidQueryArguments(f"{target} cannot be written: {problem}. Nothing was run.")
     return target
 
 
-def _problem(layout: Layout, target: Path, form: str | None) -> str:
-    """Return why an answer is not written there, or nothing."""
-    ending = target.suffix[1:].lower()
+def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
+    """Return the reason why a result may not be written there, or an empty string."""
+    extension = target.suffix[1:].lower()
     for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
         if target.is_relative_to(folder.resolve()):
-            return f"{folder} holds what nightbook itself wrote"
-    if ending not in ENDINGS:
-        return f"its ending is none of .{', .'.join(ENDINGS)}"
-    if form not in (None, ending):
-        return f"its ending says otherwise than --format {form}; leave that out"
+            return f"{folder} is for files that nightbook writes"
+    if extension not in EXTENSIONS:
+        return f"its extension must be one of .{', .'.join(EXTENSIONS)}"
+    if output_format not in (None, extension):
+        return f"its extension contradicts --format {output_format}; leave out the option"
     if target.exists() and not target.is_file():
-        return "it is no ordinary file"
-    return "" if target.parent.is_dir() else f"there is no folder {target.parent}"
+        return "it is not a regular file"
+    return "" if target.parent.is_dir() else f"the folder {target.parent} does not exist"

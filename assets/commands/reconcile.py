@@ -1,4 +1,4 @@
-"""`nightbook reconcile`: the book against a ledger; every figure ties out or is a break."""
+"""`nightbook reconcile`: compare the book with a ledger. Every difference is a break."""
 
 import sys
 from datetime import date
@@ -23,7 +23,7 @@ from warehouse.reconcile.preview import preview_lines
 from warehouse.reconcile.record.views import history_lines
 from warehouse.reconcile.terms import Ambiguous, choices_of, take_choice
 
-SHOWN = 12
+MAX_SHOWN = 12
 BREAK_COLUMNS = (
     *("day", "break_id", "status", "result", "names", "ledger", "snapshot", "difference"),
     *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
@@ -41,54 +41,54 @@ def _folder(nightbook: Nightbook) -> Path:
 
 
 def init(nightbook: Nightbook) -> int:
-    """Write the folder of a reconciliation, with a ledger to fill in."""
-    begun = service.init(nightbook.layout.database, _folder(nightbook))
-    print(f"The newest book has {count_of(begun.keys, 'position')}. Written:")
-    for file in begun.files:
+    """Create the folder of reconciliations, with a ledger template."""
+    created = service.init(nightbook.layout.database, _folder(nightbook))
+    print(f"The newest book has {count_of(created.keys, 'position')}. Written:")
+    for file in created.files:
         print(f"  {file}")
     inbox = _folder(nightbook) / "inbox"
-    then = f"{command_for(nightbook.layout)} reconcile run"
-    print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then: {then}")
+    next_command = f"{command_for(nightbook.layout)} reconcile run"
+    print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then type: {next_command}")
     return 0
 
 
 def preview(nightbook: Nightbook, *, file: str) -> int:
-    """Print what would be read of a ledger, and the lines that settle what is asked."""
-    seen = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
-    for line in preview_lines(seen):
+    """Print how a ledger would be read, and lines for recon.toml that answer open questions."""
+    ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
+    for line in preview_lines(ledger):
         print(printable(line))
-    return Ambiguous.exit_code if seen.question else 0
+    return Ambiguous.exit_code if ledger.question else 0
 
 
 def setup(nightbook: Nightbook, *, file: str) -> int:
-    """Ask what is not known of a ledger and write the answers into recon.toml."""
+    """Ask the open questions about a ledger and write the answers to recon.toml."""
     folder = _folder(nightbook)
     while True:
-        seen = service.preview(nightbook.layout.database, folder, Path(file))
-        if not seen.question:
+        ledger = service.preview(nightbook.layout.database, folder, Path(file))
+        if not ledger.question:
             break
-        print(printable_lines(seen.question))
-        answer = _ask(seen.answer)
+        print(printable_lines(ledger.question))
+        answer = _ask(ledger.answer)
         if not answer:
-            print("Nothing more was written. What is still asked stands above.")
+            print("Nothing more was written. The question above is still open.")
             return Ambiguous.exit_code
         with writing(nightbook, "settling"):
             service.settle(folder, answer)
         print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
-    for line in preview_lines(seen):
+    for line in preview_lines(ledger):
         print(printable(line))
-    print("Nothing is asked any more.")
+    print("No question is open.")
     return 0
 
 
 def _ask(proposal: str) -> str:
-    """Return the lines that a person agrees to, changed by them or not; nothing to stop."""
+    """Return the lines that the user accepts or types. An empty string means stop."""
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
     lines = len(choices_of(proposal))
-    take = f"1 to {lines} takes that line without its #" if lines else "Enter takes it"
+    choice = f"1 to {lines} uses that line without its #" if lines else "Enter uses them"
     try:
-        reply = input(f"{take}, other lines in its place (; between them), q stops: ").strip()
+        reply = input(f"{choice}, other lines replace them (separate them by ;), q stops: ").strip()
     except EOFError:
         return ""
     if reply.casefold() in {"q", "quit"} or (lines and not reply):
@@ -102,7 +102,7 @@ def _ask(proposal: str) -> str:
 
 
 def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
-    """Compare the book with the ledgers of the inbox; exit code 3 while breaks are open."""
+    """Compare the book with the ledgers in the inbox. Return 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
@@ -125,32 +125,32 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     return summary.exit_code
 
 
-def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int:
-    """Print the newest result and its breaks; exit code 3 while breaks are open."""
+def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | None) -> int:
+    """Print the newest result and its breaks. Return 3 while breaks are open."""
     status_of_run = service.status(_folder(nightbook), day=as_of)
     result = status_of_run.run
     damage = damaged_packs(_folder(nightbook))
-    if form:
+    if output_format:
         facts = [
             to_json(break_)
             | {"day": result.day, "break_id": break_.id, "names": break_.ordered_names}
             for break_ in result.breaks
         ]
-        print_rows(form, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts])
+        print_rows(
+            output_format, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts]
+        )
     else:
         _print_status(status_of_run)
+    stream = sys.stderr if output_format else sys.stdout
     for pack in damage:
-        where = sys.stderr if form else sys.stdout
-        print(f"{mark(is_well=False, stream=where)} {printable(str(pack))}", file=where)
+        print(f"{mark(is_well=False, stream=stream)} {printable(str(pack))}", file=stream)
     return 1 if damage else result.exit_code
 
 
 def _print_status(status_of_run: service.RunStatus) -> None:
     result, closing = status_of_run.run, status_of_run.closing
     counts = ", ".join(
-        f"{number:,} {kind.words}"
-        for kind in Result
-        if (number := result.counts.get(kind.value, 0))
+        f"{count:,} {kind.words}" for kind in Result if (count := result.counts.get(kind.value, 0))
     )
     rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
     print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
@@ -167,28 +167,29 @@ def _print_status(status_of_run: service.RunStatus) -> None:
 
 
 def _notice(notice: Notice) -> str:
-    """Return a notice on one line, after its place where that is known."""
+    """Return a notice on one line, after its location if it has one."""
     return f"{notice.where}: {notice.words}" if notice.where else notice.words
 
 
 def _break(break_: Break) -> str:
-    """Return a break on one line: its id, status, result, place and difference."""
-    what = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
-    return f"{break_.id}  {break_.status}  {what}"
+    """Return a break on one line: ID, status, result, location and difference."""
+    details = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
+    return f"{break_.id}  {break_.status}  {details}"
 
 
-def _print_list(lines: list[str], word: str) -> None:
-    for line in first_lines(lines, SHOWN, word, "the workbook lists them all"):
+def _print_list(lines: list[str], noun: str) -> None:
+    for line in first_lines(lines, MAX_SHOWN, noun, "the workbook lists them all"):
         print(f"  {printable(line)}")
 
 
-def history(nightbook: Nightbook, *, break_id: str, form: str | None) -> int:
-    """Print what was done about a break."""
+def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
+    """Print the history of a break."""
     entries = service.history(_folder(nightbook), break_id)
-    if form:
+    if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
-        print_rows(form, HISTORY_COLUMNS, rows)
-    for line in history_lines(entries) if not form else ():
+        print_rows(output_format, HISTORY_COLUMNS, rows)
+        return 0
+    for line in history_lines(entries):
         print(printable(line))
     return 0
 
@@ -215,7 +216,7 @@ def sign(
 
 
 def close(nightbook: Nightbook, *, month: str) -> int:
-    """Write the pack of a month and lock its days."""
+    """Lock the days of a month and write its pack."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
         firm.catch_up(nightbook)
@@ -230,23 +231,25 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
-    print("Its days are locked. The pack can be verified on any machine that has nightbook:")
+    print(
+        "The days of the month are locked. The pack can be verified on any machine with nightbook:"
+    )
     print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0
 
 
-def verify(nightbook: Nightbook, *, file: str, form: str | None) -> int:
-    """Compare a workbook with what was signed, or a pack with itself; print each difference."""
+def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int:
+    """Compare a workbook with its signed result, or check a pack. Print each difference."""
     if is_pack(Path(file)):
-        return _verify_pack(Path(file), form)
+        return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
     signatures = [signature.words for signature in checked.signatures]
-    if form:
+    if output_format:
         lines = [("difference", words) for words in checked.differences]
         lines += [("not compared", words) for words in checked.uncompared]
         lines += [("signature", words) for words in signatures]
-        return _print_proof(form, file, lines, is_whole=checked.is_whole)
+        return _print_proof(output_format, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
         print(f"{mark(is_well=True)} {checked.words}")
     for difference in checked.differences:
@@ -256,25 +259,29 @@ def verify(nightbook: Nightbook, *, file: str, form: str | None) -> int:
     return 0 if checked.is_whole else 1
 
 
-def _print_proof(form: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool) -> int:
-    """Print what was found of a file as rows, at least one; return the exit code."""
+def _print_proof(
+    output_format: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool
+) -> int:
+    """Print the findings about a file as rows, at least one. Return the exit code."""
     rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
-    print_rows(form, PROOF_COLUMNS, rows)
+    print_rows(output_format, PROOF_COLUMNS, rows)
     return 0 if is_whole else 1
 
 
-def _verify_pack(file: Path, form: str | None) -> int:
+def _verify_pack(file: Path, output_format: str | None) -> int:
     check = verify_pack(file, program_version())
-    if form:
+    if output_format:
         lines = [("difference", words) for words in check.differences]
         lines += [("compared", words) for words in check.compared]
         lines += [("not compared", words) for words in check.uncompared]
         lines.append(("SHA-256", check.sha256))
-        return _print_proof(form, str(file), lines, is_whole=check.is_whole)
+        return _print_proof(output_format, str(file), lines, is_whole=check.is_whole)
     print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}')}")
     for difference in check.differences:
         print(f"{mark(is_well=False)} {printable(difference)}")
     for line in (*check.compared, *check.uncompared):
         print(f"  {printable(line)}")
-    print(f"  SHA-256 {check.sha256}: that of the close says that it is the same pack")
+    print(
+        f"  SHA-256 {check.sha256} (equal to the one that `close` printed, if the pack is the same)"
+    )
     return 0 if check.is_whole else 1

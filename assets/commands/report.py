@@ -1,6 +1,7 @@
 """`nightbook report`: the morning report as one HTML file."""
 
 import sys
+from pathlib import Path
 
 from assets.console.invocation import full_command, program_version
 from assets.monitoring.staleness import staleness_note
@@ -9,18 +10,22 @@ from warehouse.report.build import report
 
 
 def run(nightbook: Nightbook) -> int:
-    """Write the report of this morning and name the file."""
-    settings, layout = nightbook.settings(), nightbook.layout
-    now = nightbook.now().astimezone(settings.timezone)
-    file = report(
-        layout.database,
-        layout.reports,
-        now=now,
-        program_version=program_version(),
-        pinned=settings.pinned_assets,
-        command=full_command(layout),
-    )
+    """Write the report of this morning and print the name of the file."""
+    file = write_report(nightbook)
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
     print(file)
     return 0
+
+
+def write_report(nightbook: Nightbook) -> Path:
+    """Write the report of this morning and return its file."""
+    settings, layout = nightbook.settings(), nightbook.layout
+    return report(
+        layout.database,
+        layout.reports,
+        now=nightbook.now().astimezone(settings.timezone),
+        program_version=program_version(),
+        pinned=settings.pinned_assets,
+        command=full_command(layout),
+    )

@@ -1,4 +1,4 @@
-"""`nightbook run`: tonight's job once, here, recorded in Dagster."""
+"""`nightbook run`: run the job of one night in this process. Dagster records the run."""
 
 import dataclasses
 import gc
@@ -31,7 +31,7 @@ LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """How a run ended: its exit code, that in one word, that in words, and its snapshot."""
+    """The result of a run: exit code, event name, message and snapshot."""
 
     code: int
     event: str
@@ -40,8 +40,8 @@ class RunEnding:
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Take the book; exit code 3 when the night is held."""
-    # Every complaint at once, as doctor has them: the API's are of use for tonight alone.
+    """Take the book of a night. Return 3 if the night is held."""
+    # Raises all errors at once, as doctor prints them. Only tonight needs the settings of the API.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     if hint := misplaced_firm(nightbook.layout):
@@ -56,21 +56,24 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         )
         raise NeverLanded(chosen, today, dates)
     if unless_taken and (snapshot := night_of(nightbook, chosen)) is not None:
-        print(f"{chosen} is taken: {snapshot.snapshot_id} is {snapshot.state}. Nothing was read.")
+        print(
+            f"{chosen} already has a night: {snapshot.snapshot_id} is {snapshot.state}. "
+            "Nothing was read."
+        )
         return 0
-    doing = f"starting the book of {chosen}"
-    require_writable(nightbook.layout, doing)
+    operation = f"starting the book of {chosen}"
+    require_writable(nightbook.layout, operation)
     if chosen == today:
-        # Who reads this very night already is said before a run is begun that could only fail.
-        with the_puller(nightbook.layout, doing, nightbook.now()):
+        # If another run reads this night already, fail before Dagster records a run.
+        with the_puller(nightbook.layout, operation, nightbook.now()):
             pass
     run_id, log = None, None
     if not is_terminal():
         run_id = str(uuid.uuid4())
         log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    # What is imported stays: looking through it for garbage again and again would cost a night of
-    # 300,000 accounts half a CPU second (measured). What is never thawed, DuckDB's library would
-    # list as leaked when the process ends.
+    # Exclude imported modules from garbage collection, which saves half a CPU second in a night of
+    # 300,000 accounts (measured). Include them again at the end, because otherwise DuckDB's library
+    # reports them as leaked when the process exits.
     gc.freeze()
     try:
         return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
@@ -86,13 +89,13 @@ def take(
     run_id: str | None = None,
     is_tick: bool = False,
 ) -> int:
-    """Run the job for a date, send its alerts, and print how it ended."""
-    # With a `log` progress and ending are its lines; what a person must read is on standard error
-    # either way. After one that `is_tick` others of the date follow.
+    """Run the job of a date, send its alerts, and print the result."""
+    # With a `log`, progress and result are its lines. Messages for a person also go to standard
+    # error. With `is_tick`, cron starts more runs for the date later.
     layout = nightbook.layout
-    with TerminalProgress() as teller:
-        tell: Tell = log or teller
-        watch = None if log else teller.watch
+    with TerminalProgress() as progress:
+        tell: Tell = log or progress
+        watch = None if log else progress.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
         outcome = run_night(watched, chosen, run_id, is_tick=is_tick)
@@ -104,20 +107,25 @@ def take(
             dagster=outcome.switches,
         )
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
-    ended = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
+    ending = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
     if nightbook.is_debug and outcome.trace:
         print(printable_lines(outcome.trace), file=sys.stderr)
-    if ended.code:
-        print(printable_lines(ended.message), file=sys.stderr)
-    if log or not ended.code:
-        tell(ended.message, event=ended.event, level=LEVELS[ended.code], snapshot=ended.snapshot_id)
-    if not ended.code:
-        tell(str(layout.database), event="published", snapshot=ended.snapshot_id)
-    return ended.code
+    if ending.code:
+        print(printable_lines(ending.message), file=sys.stderr)
+    if log or not ending.code:
+        tell(
+            ending.message,
+            event=ending.event,
+            level=LEVELS[ending.code],
+            snapshot=ending.snapshot_id,
+        )
+    if not ending.code:
+        tell(str(layout.database), event="published", snapshot=ending.snapshot_id)
+    return ending.code
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
-    """Return the snapshot that a run was about; today's may have another date by its clock."""
+    """Return the snapshot of a run. By the clock of the API, tonight's may have another date."""
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
     landed = reversed(snapshots.landed_snapshots(layout))
@@ -127,12 +135,14 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
 def _ending(
     layout: Layout, newest: snapshots.Snapshot | None, chosen: date, outcome: NightRun
 ) -> RunEnding:
-    """Return how a run ended: held, failed, or with the book."""
+    """Return the result of a run: held, failed, or published."""
     if outcome.is_judged and newest is not None and newest.state == states.HELD:
-        message = _held_words(layout, newest)
+        message = _held_message(layout, newest)
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
     if not outcome.success:
-        lines = outcome.failures or (f"The run failed: see run {outcome.run_id} in nightbook dev.",)
+        lines = outcome.failures or (
+            f"The run failed. Look at run {outcome.run_id} in nightbook dev.",
+        )
         return RunEnding(FAILED, "failed", "\n".join(lines))
     if newest is None:
         return RunEnding(0, "ended", f"{chosen} was taken")
@@ -140,10 +150,10 @@ def _ending(
     return RunEnding(0, newest.state, message, newest.snapshot_id)
 
 
-def _held_words(layout: Layout, newest: snapshots.Snapshot) -> str:
+def _held_message(layout: Layout, newest: snapshots.Snapshot) -> str:
     books = snapshots.books(snapshots.landed_snapshots(layout))
     book = books.get(newest.snapshot_date) or next(reversed(books.values()), None)
-    stays = f"the book of {book.snapshot_date} stays" if book else "there is no book yet"
+    stays = f"the book of {book.snapshot_date} does not change" if book else "there is no book yet"
     lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
     lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
     lines += [

@@ -1,4 +1,4 @@
-"""`nightbook snapshots`: every landed night, its state, and why."""
+"""`nightbook snapshots`: every landed night with its state and the reasons."""
 
 import textwrap
 from collections.abc import Sequence
@@ -19,42 +19,37 @@ COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by"
 LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")
 
 
-def run(nightbook: Nightbook, *, are_lessons: bool, form: str | None) -> int:
-    """List the nights, newest last; exit code 3 while one of them waits for a decision."""
+def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
+    """List the nights, newest last. Return 3 while one of them waits for a decision."""
     nights = snapshots.landed_snapshots(nightbook.layout)
-    if form:
-        (_print_lesson_rows if are_lessons else _print_rows)(form, nights)
+    if output_format:
+        (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)
     elif not nights:
         print(
-            f"No night has been landed in {nightbook.layout.home} yet. "
-            f"Take one: {command_for(nightbook.layout)} run (or try: nightbook demo)"
+            f"{nightbook.layout.home} has no night yet. Take the first one: "
+            f"{command_for(nightbook.layout)} run (or try: nightbook demo)"
         )
     elif are_lessons:
         _print_lessons(nights)
     else:
-        _print_words(nightbook, nights)
+        _print_nights(nightbook, nights)
     is_held = any(snapshot.state == states.HELD for snapshot in nights)
     return A_PERSON_MUST_DECIDE if is_held and not are_lessons else 0
 
 
-def _print_rows(form: str, nights: list[Snapshot]) -> None:
+def _print_rows(output_format: str, nights: list[Snapshot]) -> None:
     books = {snapshot.snapshot_id for snapshot in snapshots.books(nights).values()}
-    rows = [
-        (
-            snapshot.snapshot_date,
-            snapshot.snapshot_id,
-            snapshot.state,
-            snapshot.snapshot_id in books,
-            snapshot.decision.at if snapshot.decision else None,
-            snapshot.decision.by if snapshot.decision else None,
-            snapshot.decision.reasons if snapshot.decision else (),
+    rows = []
+    for snapshot in nights:
+        decision, is_book = snapshot.decision, snapshot.snapshot_id in books
+        decided = (decision.at, decision.by, decision.reasons) if decision else (None, None, ())
+        rows.append(
+            (snapshot.snapshot_date, snapshot.snapshot_id, snapshot.state, is_book, *decided)
         )
-        for snapshot in nights
-    ]
-    print_rows(form, COLUMNS, rows)
+    print_rows(output_format, COLUMNS, rows)
 
 
-def _print_words(nightbook: Nightbook, nights: list[Snapshot]) -> None:
+def _print_nights(nightbook: Nightbook, nights: list[Snapshot]) -> None:
     books = {snapshot.snapshot_id for snapshot in snapshots.books(nights).values()}
     print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
@@ -62,7 +57,7 @@ def _print_words(nightbook: Nightbook, nights: list[Snapshot]) -> None:
         _print_night(snapshot, is_book=snapshot.snapshot_id in books)
     in_force = [lesson for lesson in lessons.all_lessons(nights) if lesson.taken_back is None]
     if in_force:
-        count = count_of(len({lesson.name for lesson in in_force}), "thing")
+        count = count_of(len({lesson.name for lesson in in_force}), "lesson")
         print(
             f"\nKnown to be harmless: {count}. "
             f"List: {command_for(nightbook.layout)} snapshots --lessons"
@@ -76,12 +71,13 @@ def _print_words(nightbook: Nightbook, nights: list[Snapshot]) -> None:
 
 def _print_night(snapshot: Snapshot, *, is_book: bool) -> None:
     decision = snapshot.decision
-    place = "book" if is_book else _superseded_words(snapshot)
+    is_superseded = snapshot.state == states.ACCEPTED and not is_book
+    use = "book" if is_book else "superseded" * is_superseded
     by = f"{decision.at[:16].replace('T', ' ')} by {decision.by}" if decision else ""
     state = f"{snapshot.state:<10}"
     state = paint(state, YELLOW) if snapshot.state == states.HELD else state
     start = f"{snapshot.snapshot_date!s:<12}{snapshot.snapshot_id:<18}"
-    print(f"{start}{state}{place:<12}{printable(by)}")
+    print(f"{start}{state}{use:<12}{printable(by)}")
     for reason in decision.reasons if decision else ():
         print(
             textwrap.fill(
@@ -90,27 +86,23 @@ def _print_night(snapshot: Snapshot, *, is_book: bool) -> None:
         )
 
 
-def _superseded_words(snapshot: snapshots.Snapshot) -> str:
-    return "superseded" if snapshot.state == states.ACCEPTED else ""
-
-
-def _print_lesson_rows(form: str, nights: list[Snapshot]) -> None:
+def _print_lesson_rows(output_format: str, nights: list[Snapshot]) -> None:
     rows = []
     for lesson in lessons.all_lessons(nights):
         decision = lesson.taken_back or lesson.taught
         is_in_force = lesson.taken_back is None
         start = (lesson.name, is_in_force, lesson.snapshot.snapshot_id)
         rows.append((*start, decision.at, decision.by, lesson.reason.words))
-    print_rows(form, LESSON_COLUMNS, rows)
+    print_rows(output_format, LESSON_COLUMNS, rows)
 
 
 def _print_lessons(nights: Sequence[Snapshot]) -> None:
-    """List what is known to be harmless, who taught it, and what was taken back."""
+    """List the lessons, with the user who accepted or revoked each."""
     taught = lessons.all_lessons(nights)
     if not taught:
-        print("Nothing was accepted yet that later nights are let through for.")
+        print("There are no lessons yet.")
     for lesson in taught:
-        state = "taken back" if lesson.taken_back else "in force"
+        state = "revoked" if lesson.taken_back else "in force"
         decision = lesson.taken_back or lesson.taught
         at = decision.at[:16].replace("T", " ")
         by = f"{at} by {printable(decision.by)}"
@@ -118,4 +110,4 @@ def _print_lessons(nights: Sequence[Snapshot]) -> None:
         reason = printable(lesson.reason.words)
         print(textwrap.fill(reason, width(), initial_indent=" " * 10, subsequent_indent=" " * 12))
     if any(lesson.taken_back is None for lesson in taught):
-        print("\nTake one back: nightbook reject LESSON --why '...'")
+        print("\nRevoke one: nightbook reject LESSON --why '...'")

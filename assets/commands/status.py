@@ -1,4 +1,4 @@
-"""`nightbook status`: in five lines whether last night was good, what comes next, what is wrong."""
+"""`nightbook status`: last night, the book, the next night, alerts and problems in five lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 
-DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")
+DECISION_CAUSES = ("held:", "breaks:", "breaks-old:", "incomplete:")
 COLUMNS = (
     *("last_night", "last_snapshot_id", "last_state", "book", "book_snapshot_id"),
     *("nights", "unpublished", "dates_not_read", "next_night", "daemon_seen", "channels"),
@@ -30,7 +30,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStatus:
-    """What is looked at: the nights, the books, what comes next, and what is wrong."""
+    """The status of a home: nights, books, the next run and problems."""
 
     settings: Settings
     last: Snapshot | None
@@ -43,23 +43,23 @@ class HomeStatus:
 
     @property
     def exit_code(self) -> int:
-        """3 while a night or a break waits for somebody, 1 for other wrongs."""
-        if any(alert.cause.startswith(DECIDE) for alert in self.alerts):
+        """3 while a night or a break waits for a person, 1 for other problems."""
+        if any(alert.cause.startswith(DECISION_CAUSES) for alert in self.alerts):
             return A_PERSON_MUST_DECIDE
         return FAILED if self.alerts else DONE
 
 
-def run(nightbook: Nightbook, *, form: str | None) -> int:
-    """Print five lines; 3 while a night or a break waits for somebody, 1 for other wrongs."""
-    status = _look(nightbook)
-    if form:
-        print_rows(form, COLUMNS, [_row(status)])
+def run(nightbook: Nightbook, *, output_format: str | None) -> int:
+    """Print the status. Return 3 if a night or break waits for a person, 1 for other problems."""
+    status = _read_status(nightbook)
+    if output_format:
+        print_rows(output_format, COLUMNS, [_row(status)])
     else:
-        _print_words(status, nightbook.layout, nightbook.now())
+        _print_status(status, nightbook.layout, nightbook.now())
     return status.exit_code
 
 
-def _look(nightbook: Nightbook) -> HomeStatus:
+def _read_status(nightbook: Nightbook) -> HomeStatus:
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     nights = snapshots.landed_snapshots(layout)
     books, unpublished = published_books(layout, nights)
@@ -98,7 +98,7 @@ def _row(status: HomeStatus) -> tuple[object, ...]:
     )
 
 
-def _print_words(status: HomeStatus, layout: Layout, now: datetime) -> None:
+def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
     settings, dagster, alerts = status.settings, status.dagster, status.alerts
     print(f"last night  {_line(status.last) if status.last else _none(layout)}")
     counts = f"; {count_of(len(status.books), 'night')} in all"
@@ -108,7 +108,7 @@ def _print_words(status: HomeStatus, layout: Layout, now: datetime) -> None:
     print(f"book        {_line(status.books[-1]) if status.books else 'none yet'}{counts}")
     due = f"{status.tick:%Y-%m-%d %H:%M} {settings.timezone}, {dagster.daemon(now)}"
     is_off = SCHEDULE in dagster.off or (is_demo(layout) and not dagster.is_on)
-    print(f"next        {'by hand only: the schedule is off' if is_off else due}")
+    print(f"next        {'only by hand, because the schedule is off' if is_off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
@@ -120,8 +120,8 @@ def _print_words(status: HomeStatus, layout: Layout, now: datetime) -> None:
 
 def _none(layout: Layout) -> str:
     if layout.database.exists():
-        return "none is landed any more"
-    return "none yet: nightbook run takes the first"
+        return "the landing folder is empty"
+    return "none yet. Take the first: nightbook run"
 
 
 def _line(snapshot: Snapshot) -> str:

@@ -1,4 +1,4 @@
-"""`nightbook tables [NAME]`: what is in the warehouse, in its own words."""
+"""`nightbook tables [NAME]`: tables, views and macros of the warehouse, with their comments."""
 
 import difflib
 import textwrap
@@ -11,11 +11,11 @@ from assets.nightbook import Nightbook
 from warehouse.query.read import Description, tables
 from warehouse.sql.dictionary import dbt_sources
 
-NAMES = 34
+NAME_WIDTH = 34
 
 
 class NoSuchTable(Exception):
-    """Nothing in the warehouse has that name."""
+    """The warehouse has no table, view or macro with this name."""
 
     exit_code = 2
 
@@ -23,28 +23,29 @@ class NoSuchTable(Exception):
         near = difflib.get_close_matches(name, names, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(
-            f"Nothing in the warehouse is called {name!r}.{meant} `nightbook tables` lists what "
-            "there is."
+            f"The warehouse has no table, view or macro {name!r}.{meant} List them: `nightbook "
+            "tables`"
         )
 
 
-def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
-    """List everything, or one thing with its columns."""
+def run(nightbook: Nightbook, *, name: str | None, output_format: str | None) -> int:
+    """List all tables, views and macros, or describe one with its columns."""
     descriptions = tables(nightbook.layout.database)
     chosen = [table for table in descriptions if name in _names(table)]
     if name is not None and not chosen:
         raise NoSuchTable(
             name, [other_name for table in descriptions for other_name in _names(table)]
         )
-    if form == "dbt":
+    if output_format == "dbt":
         print(dbt_sources.render(chosen or descriptions), end="")
-    elif form:
-        _print_rows(form, chosen or descriptions, are_columns=name is not None)
+    elif output_format:
+        _print_rows(output_format, chosen or descriptions, are_columns=name is not None)
     elif name is None:
         _print_list(descriptions)
-        print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
-    for table in chosen if not form else ():
-        _whole(table)
+        print(f"\nDescribe one with its columns: {command_for(nightbook.layout)} tables NAME")
+    else:
+        for table in chosen:
+            _print_table(table)
     return 0
 
 
@@ -53,19 +54,19 @@ def _print_list(descriptions: Sequence[Description]) -> None:
         print(f"\n{schema}")
         for table in descriptions:
             if table.schema == schema:
-                _line(table)
+                _print_line(table)
 
 
 def _names(table: Description) -> tuple[str, str]:
-    """Return what a table may be called."""
+    """Return the names that a user may type for a table."""
     return table.name, f"{table.schema}.{table.name}"
 
 
-def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
-    """Print a row for each column, or for each table; a macro's columns are its parameters."""
+def _print_rows(output_format: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
+    """Print a row for each column or each table. The columns of a macro are its parameters."""
     if are_columns:
         print_rows(
-            form,
+            output_format,
             ("schema", "table", "kind", "column", "type", "comment"),
             [
                 (table.schema, table.name, table.kind, column, kind or None, comment)
@@ -75,7 +76,7 @@ def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) 
         )
     else:
         print_rows(
-            form,
+            output_format,
             ("schema", "name", "kind", "columns", "comment"),
             [
                 (
@@ -90,16 +91,18 @@ def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) 
         )
 
 
-def _line(table: Description) -> None:
+def _print_line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
     signature = _signature(table)
-    if is_terminal():  # a program that reads the lines gets them whole
-        first = textwrap.shorten(first, width() - max(NAMES, len(signature)) - 3, placeholder=" …")
-    print(f"  {signature:<{NAMES}} {first}")
+    if is_terminal():  # a program gets the full lines
+        first = textwrap.shorten(
+            first, width() - max(NAME_WIDTH, len(signature)) - 3, placeholder=" …"
+        )
+    print(f"  {signature:<{NAME_WIDTH}} {first}")
 
 
 def _comment(table: Description) -> str:
-    """Return a comment without the call that a macro's begins with."""
+    """Return a comment. The comment of a macro starts with its signature, which is removed."""
     return table.comment.removeprefix(f"{_signature(table)}: ")
 
 
@@ -109,7 +112,7 @@ def _signature(table: Description) -> str:
     return f"{table.name}({', '.join(name for name, _, _ in table.columns)})"
 
 
-def _whole(table: Description) -> None:
+def _print_table(table: Description) -> None:
     print(f"\n{table.schema}.{_signature(table)}  ({table.kind})")
     print(textwrap.fill(_comment(table), width(), initial_indent="  ", subsequent_indent="  "))
     for name, kind, comment in table.columns:

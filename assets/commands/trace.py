@@ -1,4 +1,4 @@
-"""The command `nightbook trace`: the bytes, the row and the sums behind a figure."""
+"""The command `nightbook trace`: the bytes, the row and the totals of an amount."""
 
 import shlex
 import sys
@@ -34,12 +34,12 @@ from warehouse.query.formats import text
 from warehouse.query.printable import printable, printable_json
 from warehouse.storage.layout import Layout
 
-SHOWN, LONGEST = 20, 2000  # for people; JSON has all
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # in text output; JSON has everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAmount:
-    """One amount as published, and the JSON element that says so; None where none was found."""
+    """One published amount and its JSON element, or None if no element was found."""
 
     bucket: str
     state: str
@@ -49,7 +49,7 @@ class TracedAmount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAccount:
-    """One account as published, and its record as it came; None where none was found."""
+    """One published account and its record in the response, or None if no record was found."""
 
     venue_id: str
     venue_name: str | None
@@ -61,7 +61,7 @@ class TracedAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Everything that is known of the figures of one position: what `--format json` prints."""
+    """The trace of one position, as `--format json` prints it."""
 
     snapshot: Mapping[str, Any]
     requests: Sequence[Mapping[str, Any]]
@@ -77,12 +77,12 @@ class Trace:
 
     @property
     def is_proved(self) -> bool:
-        """Whether every amount was found in the landed bytes, and every sum ties out."""
+        """Whether every amount was found in the landed bytes and every total ties out."""
         return not self.notices
 
 
 def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
-    """Yield the trace for people."""
+    """Yield the lines of the text output."""
     custom = " (custom)" if trace.is_custom_asset else ""
     name = "" if trace.portfolio_name is None else f", {printable(trace.portfolio_name)}"
     night = trace.snapshot
@@ -94,11 +94,11 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
     for request in trace.requests:
         yield from _request_lines(request, trace, layout)
     yield from _record_lines(trace)
-    yield "\nSums that it is part of"
-    for sum_ in trace.sums[: 2 * SHOWN]:
+    yield "\nTotals that include it"
+    for sum_ in trace.sums[: 2 * MAX_SHOWN]:
         yield from _sum_lines(sum_)
-    if len(trace.sums) > 2 * SHOWN:
-        yield f"  {count_of(len(trace.sums) - 2 * SHOWN, 'more sum')}, all with --format json"
+    if len(trace.sums) > 2 * MAX_SHOWN:
+        yield f"  {count_of(len(trace.sums) - 2 * MAX_SHOWN, 'more total')}, all with --format json"
     yield from (
         f"\nIn no table: {printable(reject['path'])}: {printable(reject['reason'])}"
         for reject in trace.rejects
@@ -108,13 +108,13 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
 
 def _record_lines(trace: Trace) -> Iterator[str]:
     if not trace.accounts:
-        yield "\nThe position has no account, so it states no amount."
+        yield "\nThe position has no accounts, so it has no amounts."
         for position in trace.positions:
             yield from _element_lines(position)
-    for account in trace.accounts[:SHOWN]:
+    for account in trace.accounts[:MAX_SHOWN]:
         yield from _account_lines(account)
-    if len(trace.accounts) > SHOWN:
-        more = count_of(len(trace.accounts) - SHOWN, "more account")
+    if len(trace.accounts) > MAX_SHOWN:
+        more = count_of(len(trace.accounts) - MAX_SHOWN, "more account")
         yield f"\n{more}: narrow it with --venue and --account, or --format json"
 
 
@@ -142,31 +142,33 @@ def _account_lines(account: TracedAccount) -> Iterator[str]:
     for amount in account.amounts:
         yield f"  {printable(f'{amount.bucket}.{amount.state}')} = {amount.amount_text}"
         if amount.element:
-            yield f"    {_place(amount.element)}: {_shorten(amount.element.as_it_came)}"
+            yield f"    {_location(amount.element)}: {_shorten(amount.element.as_it_came)}"
     if not account.amounts:
-        yield "  no amount is stated, which is not zero"
+        yield "  no amount, which is not the same as zero"
     if account.record:
         yield from _element_lines(account.record)
 
 
 def _element_lines(element: LandedElement) -> Iterator[str]:
-    yield f"  as it came, {_place(element)}:"
+    yield f"  in the response, {_location(element)}:"
     yield f"    {_shorten(element.as_it_came)}"
 
 
-def _place(element: LandedElement) -> str:
+def _location(element: LandedElement) -> str:
     end = element.first_byte + element.byte_count
     return f"{printable(element.json_path)}, bytes {element.first_byte:,} to {end:,}"
 
 
 def _shorten(words: str) -> str:
-    if len(words) <= LONGEST:
+    if len(words) <= MAX_CHARACTERS:
         return printable(words)
-    return f"{printable(words[:LONGEST])} … ({len(words):,} letters, all with --format json)"
+    return (
+        f"{printable(words[:MAX_CHARACTERS])} … ({len(words):,} characters, all with --format json)"
+    )
 
 
 def key_words(sum_: PublishedSum) -> str:
-    """Return which row of its view a sum is."""
+    """Return the key of the row in its view."""
     return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
 
 
@@ -181,24 +183,24 @@ def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
         yield f"    {', '.join(names)} {figure} {sign} {parts}"
 
 
-_LEFT = "the figures below are those of the warehouse alone."
+_FROM_WAREHOUSE = "the amounts below come only from the warehouse."
 
 
-def run(nightbook: Nightbook, *, form: str, **wanted: Any) -> int:
-    """Print the trace; exit code 1 where a figure has no bytes or a sum does not tie out."""
-    if wanted["as_of"] is None and (note := staleness_note(nightbook)):
+def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
+    """Print the trace. Return 1 if an amount has no bytes or a total does not tie out."""
+    if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
     layout = nightbook.layout
     with connect(layout.database) as connection:
         connection.execute("set TimeZone = 'UTC'")
         try:
-            traced = figures(connection, Wanted(**wanted))
+            traced = figures(connection, Wanted(**requested))
         except NightPruned as error:
-            raise NightPruned(error.snapshot, _manifest_words(layout, error)) from None
-    with TerminalProgress() as teller:
-        heard = replace(nightbook, watch=teller.watch)
-        trace = _trace(heard, traced)
-    if form == "json":
+            raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
+    with TerminalProgress() as progress:
+        reporting = replace(nightbook, watch=progress.watch)
+        trace = _trace(reporting, traced)
+    if output_format == "json":
         content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
         print(printable_json(content.decode()))
     else:
@@ -206,14 +208,14 @@ def run(nightbook: Nightbook, *, form: str, **wanted: Any) -> int:
     return DONE if trace.is_proved else FAILED
 
 
-def _manifest_words(layout: Layout, error: NightPruned) -> str:
-    """Say what the manifest of a pruned night, which stays, knows of what was read."""
+def _describe_request(layout: Layout, error: NightPruned) -> str:
+    """Return the facts about the request that the manifest of a pruned night still has."""
     folder = snapshots.find(layout, error.snapshot["snapshot_id"]).folder
     return "".join(
-        f" Still known: request {answer.request_no}, GET {answer.path}?{answer.query}, was "
-        f"answered at {answer.received_at} with {answer.byte_count:,} bytes of SHA-256 "
-        f"{answer.sha256}."
-        for answer in load_manifest(folder).answers_of("list_portfolios")
+        f" Still known: the response to request {response.request_no}, GET "
+        f"{response.path}?{response.query}, came at {response.received_at} and had "
+        f"{response.byte_count:,} bytes with SHA-256 {response.sha256}."
+        for response in load_manifest(folder).answers_of("list_portfolios")
     )
 
 
@@ -224,12 +226,12 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
         notices.append(
-            f"{count_of(len(lost), 'account')} of the book was not found in the landed bytes as "
-            "published. Compare every file with its SHA-256: nightbook verify"
+            f"{count_of(len(lost), 'account')} of the book was not found in the landed bytes with "
+            "the published amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [
-        f"{sum_.view} {key_words(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. Make "
-        "the warehouse again: nightbook rebuild"
+        f"{sum_.view} {key_words(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "
+        "Rebuild the warehouse: nightbook rebuild"
         for sum_ in traced.sums
         if not sum_.ties_out
     ]
@@ -251,43 +253,43 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
 def _read_landing(
     nightbook: Nightbook, traced: TracedFigures
 ) -> tuple[list[LandedPosition], list[str]]:
-    """Return the position in the landed bytes; where they cannot be read, what to say of it."""
+    """Return the position in the landed bytes, and a message if they cannot be read."""
     layout, snapshot_id = nightbook.layout, traced.snapshot["snapshot_id"]
     say = progress_reporter(nightbook, _tell, "tracing", snapshot_id)
     try:
         manifest = load_manifest(snapshots.find(layout, snapshot_id).folder)
-        if gone := _missing_files(layout, manifest):
-            return [], [_missing_words(nightbook, snapshot_id, gone)]
+        if missing := _missing_files(layout, manifest):
+            return [], [_missing_message(nightbook, snapshot_id, missing)]
         asset = traced.asset_id, traced.is_custom_asset
         return landed_positions(layout, manifest, traced.portfolio.id, asset, say), []
     except (Damaged, NoSuchSnapshot) as error:
         return [], [f"The landed bytes could not be read. {error}"]
 
 
-def _missing_words(nightbook: Nightbook, snapshot_id: str, gone: list[str]) -> str:
-    """Say that bodies are not in this home, and where they are."""
-    files = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(gone)}), so"
+def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str]) -> str:
+    """Return the message for response bodies that are not in this home, with the remedy."""
+    start = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(missing)}), so"
     if shelf_of(nightbook) is None:
-        return f"{files} {_LEFT} Restore them from a backup."
-    bring = full_command(nightbook.layout, "publish", "--with-landing")
-    return f"{files} {_LEFT} Bring them from the shelf: {bring}"
+        return f"{start} {_FROM_WAREHOUSE} Restore them from a backup."
+    download = full_command(nightbook.layout, "publish", "--with-landing")
+    return f"{start} {_FROM_WAREHOUSE} Download them from the shelf: {download}"
 
 
 def _tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
     del event, level, snapshot
-    print(f"  {message}", file=sys.stderr, flush=True)  # standard output is the answer's
+    print(f"  {message}", file=sys.stderr, flush=True)  # standard output is for the trace
 
 
 def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    names = [str(answer.file) for answer in manifest.answers_of("list_portfolios")]
+    names = [str(response.file) for response in manifest.answers_of("list_portfolios")]
     return [name for name in names if not (folder / name).is_file()]
 
 
 def _join(
     accounts: Sequence[PositionAccount], positions: Sequence[LandedPosition]
 ) -> Iterator[TracedAccount]:
-    """Yield each published account with the landed one that says the same, word for word."""
+    """Yield each published account with the landed account that has the same amounts."""
     landed = defaultdict(list)
     for position in positions:
         for candidate in position.accounts:

@@ -1,4 +1,4 @@
-"""The commands `nightbook verify` and `nightbook prove`: check nights against their bytes."""
+"""The commands `nightbook verify` and `nightbook prove`, which check stored nights."""
 
 import shlex
 import sys
@@ -27,8 +27,8 @@ COLUMNS = ("file", "night", "what", "remedy")
 UNREADABLE = "unreadable"
 
 
-def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> int:
-    """Name each file that is not as it was written, its night, and what to do."""
+def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | None) -> int:
+    """Print each damaged or missing file, its night, and the remedy."""
     layout = nightbook.layout
     if is_shelf:
         address = require_shelf(nightbook, "verify --shelf")
@@ -36,7 +36,7 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> in
     else:
         files, packs = list(verify(layout)), find_damage(layout.home / "reconcile")
         unreadable = [] if files else list(_unreadable(layout))
-    if form:
+    if output_format:
         rows = [
             (str(damage.file), damage.night, damage.what, spell_for(layout, damage.remedy))
             for damage in (*files, *unreadable)
@@ -44,24 +44,24 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, form: str | None) -> in
         rows += [
             (str(pack.file), None, pack.what, spell_for(layout, pack.remedy)) for pack in packs
         ]
-        print_rows(form, COLUMNS, rows)
+        print_rows(output_format, COLUMNS, rows)
         return FAILED if rows else DONE
     for damage in (*files, *packs, *unreadable):
         print(f"{mark(is_well=False, stream=sys.stderr)} {printable(str(damage))}", file=sys.stderr)
     if count := len(files) + len(packs):
-        is_not = "is not as it was" if count == 1 else "are not as they were"
-        print(f"{count_of(count, 'file')} {is_not} written.", file=sys.stderr)
+        verb = "is" if count == 1 else "are"
+        print(f"{count_of(count, 'file')} {verb} damaged or missing.", file=sys.stderr)
     if count or unreadable:
         return FAILED
     if is_shelf:
-        print(f"{mark(is_well=True)} every byte that the shelf's manifests name is as shelved.")
+        print(f"{mark(is_well=True)} every file of the shelf is unchanged.")
         return 0
     if is_firm(layout.home):
-        _tell_of_firm(layout)
+        _print_firm(layout)
         return DONE
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
-    every = "every byte of landing, lake and warehouse is as it was written."
-    print(f"{mark(is_well=True)} {nights}: {every}")
+    result = "every file of landing, lake and warehouse is unchanged."
+    print(f"{mark(is_well=True)} {nights}: {result}")
     print(f"  {layout.home}")
     return 0
 
@@ -70,22 +70,20 @@ def _unreadable(layout: Layout) -> Iterator[Damage]:
     """Yield the published file if DuckDB 1.2 and 1.3 cannot read it."""
     if layout.database.exists() and not opens_in_older_clients(layout.database):
         remedy = (
-            "DuckDB 1.2 and 1.3 cannot read all of it, because an older nightbook wrote it; newer "
-            f"versions can, and nothing in it is lost. {WAREHOUSE}"
+            "DuckDB 1.2 and 1.3 cannot read all of it, because an older nightbook wrote it. Newer "
+            f"versions can, and no data is lost. {WAREHOUSE}"
         )
         yield Damage(layout.database, UNREADABLE, None, remedy)
 
 
-def _tell_of_firm(layout: Layout) -> None:
-    """Say what a firm's home has, and that the nights are in other homes."""
+def _print_firm(layout: Layout) -> None:
+    """Print the versions of a firm's file, and the homes that have the nights."""
     versions = [*(layout.warehouse / "versions").glob("[!.]*")]
     if not versions:
         print(f"The firm has no book yet, so there is nothing to verify: {layout.home}")
     else:
         count = count_of(len(versions), "version")
-        print(
-            f"{mark(is_well=True)} {count} of the firm's file: every byte is as it was published."
-        )
+        print(f"{mark(is_well=True)} {count} of the firm's file, all of them unchanged.")
         print(f"  {layout.home}")
     print("The nights are in the homes of the organisations. Verify each of them:")
     for source in read_firm(layout.home).sources:
@@ -113,26 +111,26 @@ def run_proof(
     as_of: date | None,
     are_all: bool,
     in_parts: bool,
-    form: str | None,
+    output_format: str | None,
 ) -> int:
-    """Print a line for each night; exit code 1 where one is not equal."""
+    """Print a line for each night. Return 1 if the totals of one differ."""
     nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
-    proofs = list(nights) if form else list(_print_each(engine, nights))
-    if form:
-        print_rows(form, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
-    wrong = sum(not proof.is_equal for proof in proofs)
-    if wrong and not form:
+    proofs = list(nights) if output_format else list(_print_each(engine, nights))
+    if output_format:
+        print_rows(output_format, PROOF_COLUMNS, [_row(engine, proof) for proof in proofs])
+    mismatches = sum(not proof.is_equal for proof in proofs)
+    if mismatches and not output_format:
         advice = (
-            "Sum up in SQL (holdings and its twins are exact), or read holdings_by_asset."
+            "Add up in SQL with the exact views (holdings and others), or read holdings_by_asset."
             if in_parts
-            else f"It adds up rightly in parts: nightbook prove --engine {engine} --exact."
+            else f"Its exact method may be correct: nightbook prove --engine {engine} --exact."
         )
         print(
-            f"{engine} is not to be trusted with {count_of(wrong, 'night')} of "
-            f"{len(proofs)}. {advice}",
+            f"{engine} adds up {count_of(mismatches, 'night')} of {len(proofs)} incorrectly. "
+            f"{advice}",
             file=sys.stderr,
         )
-    return FAILED if wrong else DONE
+    return FAILED if mismatches else DONE
 
 
 def _row(engine: str, proof: Proof) -> tuple[object, ...]:
@@ -151,18 +149,20 @@ def _row(engine: str, proof: Proof) -> tuple[object, ...]:
 
 def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
     for proof in proofs:
-        of_rows = count_of(proof.rows, "row")
+        rows = count_of(proof.rows, "row")
         if proof.rows != proof.stated_rows:
-            of_rows += f" of {proof.stated_rows:,}"
+            rows += f" of {proof.stated_rows:,}"
         sums = f"{proof.assets - len(proof.differences):,} of {count_of(proof.assets, 'sum')} equal"
-        texts = f"; {count_of(proof.texts, 'amount')} only text holds, added to it" * bool(
+        texts = f"; {count_of(proof.texts, 'amount')} too large for a number added as text" * bool(
             proof.texts
         )
         head = f"{proof.snapshot.snapshot_date}  {proof.snapshot.snapshot_id}  {engine}"
-        print(f"{mark(is_well=proof.is_equal)} {head}: {of_rows}, {sums}{texts}")
+        print(f"{mark(is_well=proof.is_equal)} {head}: {rows}, {sums}{texts}")
         for difference in proof.differences:
             custom = " (custom)" * difference.is_custom_asset
-            total = difference.engine or "no sum (it refuses)"
+            total = difference.engine or "no sum (it failed)"
             asset = printable(f"{difference.asset_id}{custom}")
-            print(f"    {asset}: {engine} has {total}; stated is {difference.stated}")
+            print(
+                f"    {asset}: {engine} has {total}, but the control total is {difference.stated}"
+            )
         yield proof

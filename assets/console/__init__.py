@@ -1,1 +1,1 @@
-"""What the command line prints and how."""
+"""The console: declaration of commands, output, errors and completion."""

@@ -1,4 +1,4 @@
-"""Names that a shell completes: those in the published book, read when a person presses Tab."""
+"""Shell completion with names from the published book, read when a person presses Tab."""
 
 import importlib
 import re
@@ -7,9 +7,9 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-# Names come from the network. A shell puts them into the command line as they are, so only those
-# that mean nothing else to a shell are offered.
-_PLAIN = re.compile(r"[\w.+/-]+")
+# Names come from the network, and a shell inserts them into the command line unquoted. So only
+# names without special characters are offered.
+_SAFE_NAME = re.compile(r"[\w.+/-]+")
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -32,9 +32,9 @@ VENUES = "select venue_id, display_name from venues"
 
 
 def complete_from_book(query: str) -> Complete:
-    """Return what completes a parameter by the rows of a query: names, and what each is called.
+    """Return a completer for a parameter from a query for names and their descriptions.
 
-    Both the name and what it is called can be typed. Without a book nothing is completed.
+    A person may type the start of either. Without a book, nothing is completed.
     """
 
     def complete(
@@ -42,16 +42,16 @@ def complete_from_book(query: str) -> Complete:
     ) -> list[CompletionItem]:
         del parameter
         try:
-            # Imported only now: commands start as fast as without it.
+            # Imported only if needed, so that commands start faster.
             names = importlib.import_module("assets.commands.book_names")
             home = context.params.get("home") or context.find_root().params.get("home")
             rows = names.starting_with(query, incomplete.lower(), home)
-        except Exception:  # noqa: BLE001 - nobody can read an error while typing
+        except Exception:  # noqa: BLE001 - an error must not appear while a person types
             return []
         return [
             CompletionItem(name, help=" ".join((note or "").split()) or None)
             for name, note in rows
-            if _PLAIN.fullmatch(name)
+            if _SAFE_NAME.fullmatch(name)
         ]
 
     return complete

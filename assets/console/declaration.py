@@ -1,10 +1,11 @@
-"""How commands are declared: their parameters, and the options that all of them share.
+"""Declaration of commands: parameters, help, and the options that all commands share.
 
-Nothing of a command is imported here, so that `nightbook query` starts without Dagster.
+This module imports no command, so `nightbook query` starts without Dagster.
 """
 
 import difflib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import Flag, auto
@@ -12,16 +13,21 @@ from typing import Any
 
 import click
 
-# Exit codes; that of our own error is its `exit_code`.
+from assets.console.completion import Complete, complete_from_book
+
+# The exit codes of commands. An error of this project may have its own `exit_code`.
 DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
+WIDEST_TERM = 36  # of the left column of the help, so that long choices stay on one line
 _OPTION = re.compile(r"--[a-z][a-z-]+")
+
+Run = Callable[..., int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What every command may be told: its home, and how much it says and in which colours."""
+    """The values of the options that all commands share."""
 
     home: str | None
     is_debug: bool
@@ -31,47 +37,51 @@ class Shared:
 
 
 class Trait(Flag):
-    """What is so of a command; one with none reads a home of one organisation, which must exist.
+    """A property of a command.
 
-    `ANSWERS`: nothing is left of it but what it prints, so `--quiet` leaves that.
-    `WITHOUT_HOME`: it begins a home, or looks at none.
-    `WRITES`: into a home, where files of another user would lock its own out.
-    `IN_FIRM`: it is the same in the home of a firm, or looks at none.
-    `OF_FIRM`: it is another one there, of `assets.commands.firm`.
+    A command without traits reads the home of one organisation, and that home must exist.
     """
 
     NONE = 0
-    ANSWERS = auto()
+    PRINTS_RESULT = auto()
+    """The output is the whole result, so `--quiet` does not silence it."""
     WITHOUT_HOME = auto()
+    """The command creates a home or needs none."""
     WRITES = auto()
+    """The command writes to the home, so it must run as the owner of the home."""
     IN_FIRM = auto()
+    """The command does the same in the home of a firm, or needs no home."""
     OF_FIRM = auto()
+    """In the home of a firm, a function of `assets.commands.firm` runs instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """What was typed: the command, its sub-command, the function that does it, and its options."""
+    """A parsed command line. `load` imports the command and returns its function."""
 
     command: str
-    step: str
+    step: str  # the subcommand of `reconcile`, or empty
     traits: Trait
-    module: str
-    function: str
+    load: Callable[[], Run]
     options: dict[str, Any]
     shared: Shared
 
 
 class Day(click.ParamType[date]):
-    """A date, written as 2026-11-20."""
+    """A date, written as YYYY-MM-DD."""
 
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Read a date; a wrong one is wrong usage."""
+        """Parse a date. An invalid date is wrong usage."""
         try:
             return date.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is no date: write it as 2026-11-20.", param, ctx)
+            self.fail(
+                f"{value!r} is not a valid date. Write it as YYYY-MM-DD, for example 2026-11-20.",
+                param,
+                ctx,
+            )
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
@@ -85,31 +95,60 @@ class KeyValue(click.ParamType[tuple[str, str]]):
         """Split at the first equals sign."""
         name, equals, text = value.partition("=")
         if not equals or not name:
-            self.fail(f"{value!r} is not of the form K=V. Nothing was sent.", param, ctx)
+            self.fail(f"{value!r} does not have the form K=V. Nothing was sent.", param, ctx)
         return name, text
 
 
 class Choice(click.Choice[str]):
-    """One of several words; what is nearly one of them is answered with that."""
+    """A choice of keywords. The message for a wrong one suggests the nearest keyword."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """Return what is wrong, and which word may have been meant."""
+        """Return the message of click, with a suggestion if a keyword is similar."""
         message = super().get_invalid_choice_message(value, ctx)
         near = difflib.get_close_matches(str(value), self.choices, n=1)
         return f"{message} Did you mean {near[0]!r}?" if near else message
 
 
-class TypedCommand(click.Command):
-    """A command, and what is so of it."""
+class _HelpInSections(click.Command):
+    """A command whose help starts with its summary and ends with prepared lines."""
+
+    section = ""
+    details = ""
+    notes = ""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write summary, usage, details, parameters and notes."""
+        formatter.write_text(f"{self.help}.")
+        formatter.write_paragraph()
+        self.format_usage(ctx, formatter)
+        if self.details:
+            formatter.write_paragraph()
+            formatter.write_text(self.details)
+        self.format_arguments(ctx, formatter)
+        self.format_options(ctx, formatter)
+        if self.notes:
+            formatter.write(f"\n{self.notes}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, with room for the longest choices."""
+        options = [each for each in self.get_params(ctx) if not isinstance(each, click.Argument)]
+        with formatter.section("Options"):
+            formatter.write_dl(
+                [record for each in options if (record := each.get_help_record(ctx))], WIDEST_TERM
+            )
+
+
+class TypedCommand(_HelpInSections):
+    """A command with its traits."""
 
     traits = Trait.NONE
 
 
 class SqlCommand(TypedCommand):
-    """A command whose argument may begin with `--`, as a comment of SQL does, unlike an option."""
+    """A command whose argument may start with `--`, because SQL comments do."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what can only be a mistyped option: one word, and nothing that SQL knows."""
+        """Reject a mistyped option: one word, in a form that no SQL statement has."""
         known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
         for word in args:
             name = word.partition("=")[0]
@@ -121,95 +160,114 @@ class SqlCommand(TypedCommand):
         except click.UsageError as error:
             if "extra argument" not in error.message:
                 raise
-            words = f"{error.message}. The question is one argument: write it in 'quotes'."
-            raise click.UsageError(words, ctx) from None
+            message = f"{error.message}. The query must be one argument: put it in 'quotes'."
+            raise click.UsageError(message, ctx) from None
 
 
-class InOrder(click.Group):
-    """Commands in the order in which a person meets them, not that of the alphabet."""
+class CommandGroup(_HelpInSections, click.Group):
+    """A group that lists its commands in the order of declaration, by section."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names as they were declared."""
+        """Return the names in the order of declaration."""
         del ctx
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Answer `help` and `version` with the option of that name, not a command like it."""
+        """Suggest `--help` for `help` and `--version` for `version`, not a similar command."""
         meant = f"--{args[0]}"
         known = [name for each in self.get_params(ctx) for name in each.opts]
         if args[0] not in self.commands and meant in known:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section, then the options."""
+        width = max(map(len, self.commands))
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, each in self.commands.items():
+            row = name.ljust(width), each.get_short_help_str()
+            sections.setdefault(getattr(each, "section", ""), []).append(row)
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows)
+        super().format_options(ctx, formatter)
 
-def option(*names: str, **attributes: Any) -> click.Option:
-    """Declare an option."""
-    return click.Option(names, **attributes)
+
+def option(*names: str, complete: str = "", **attributes: Any) -> click.Option:
+    """Declare an option. A shell completes it from the query `complete` on the published book."""
+    return click.Option(names, shell_complete=_completer(complete), **attributes)
+
+
+def flag(*names: str, **attributes: Any) -> click.Option:
+    """Declare an option without a value."""
+    return click.Option(names, is_flag=True, **attributes)
+
+
+def _completer(query: str) -> Complete | None:
+    return complete_from_book(query) if query else None
 
 
 DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
-AS_OF = option("--as-of", help="the newest book up to this date", **DAY)
+AS_OF = option("--as-of", help="Use the newest book on or before this date", **DAY)
 
 
-def argument(name: str, metavar: str, **attributes: Any) -> click.Argument:
-    """Declare an argument."""
-    return click.Argument([name], metavar=metavar, **attributes)
+def argument(
+    name: str, metavar: str, help_text: str, *, complete: str = "", **attributes: Any
+) -> click.Argument:
+    """Declare an argument, completed like an option."""
+    completer = _completer(complete)
+    return click.Argument(
+        [name], metavar=metavar, help=help_text, shell_complete=completer, **attributes
+    )
 
 
-def file_argument(**attributes: Any) -> click.Argument:
-    """Declare the argument FILE, which a shell completes."""
-    return argument("file", "FILE", type=click.Path(), **attributes)
+def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
+    """Declare an argument that is a file, so that a shell completes it."""
+    return argument("file", metavar, help_text, type=click.Path(), **attributes)
 
 
-def format_option(*more: str, note: str = "") -> click.Option:
-    """Declare `--format` of a command that says in words what it can also give as rows."""
-    help_text = f"rows, instead of words{note}"
-    return option("--format", "form", type=Choice((*FORMATS, *more)), help=help_text)
+def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
+    """Declare `--format`, by default for a command that prints text and can print rows instead."""
+    return option("--format", "output_format", type=Choice(formats or FORMATS), help=help_text)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:
-    """Declare `--dry-run` and the format of what it says."""
-    dry_run = option("--dry-run", is_flag=True, help="say what would change; nothing is written")
-    form = option("--format", "form", type=Choice(FORMATS), help="of a dry run, as rows")
-    return dry_run, form
+    """Declare `--dry-run` and the format of its output."""
+    return (
+        flag("--dry-run", help="Show the changes without making them"),
+        format_option(help_text="With --dry-run: print the changes as rows"),
+    )
 
 
 def shared_options(*, hidden: bool) -> list[click.Option]:
-    """Declare the options of every command: shown before its name, understood after it too."""
+    """Declare the options of every command: shown before its name, accepted after it too."""
+
+    def declare(*names: str, **attributes: Any) -> click.Option:
+        return option(*names, hidden=hidden, **attributes)
+
     return [
-        option(
+        declare(
             "--home",
             type=click.Path(file_okay=False),
             metavar="DIR",
-            hidden=hidden,
-            help="instead of NIGHTBOOK_HOME (./data)",
+            help="Data directory  [env: NIGHTBOOK_HOME; default: ./data]",
         ),
-        option(
-            "-q", "--quiet", "is_quiet", is_flag=True, hidden=hidden, help="only answers and errors"
-        ),
-        option(
+        declare("-q", "--quiet", "is_quiet", is_flag=True, help="Print only results and errors"),
+        declare(
             "-v",
             "--verbose",
             "is_verbose",
             is_flag=True,
-            hidden=hidden,
-            help="also which home and version, and what it took",
+            help="Also print version, home, time and memory",
         ),
-        option(
+        declare(
             "--color",
             type=Choice(COLORS),
-            hidden=hidden,
-            help="auto: in a terminal, unless NO_COLOR is set",
+            help="Colour the output  [default: auto; off if NO_COLOR is set]",
         ),
-        option(
-            "--debug",
-            "is_debug",
-            is_flag=True,
-            hidden=hidden,
-            help="show the traceback of an error",
-        ),
+        declare("--debug", "is_debug", is_flag=True, help="Show a traceback on errors"),
     ]
 
 
@@ -217,25 +275,29 @@ def command(
     name: str,
     summary: str,
     *parameters: click.Parameter,
+    run: Callable[[], Run],
+    details: str = "",
+    notes: str = "",
     traits: Trait = Trait.NONE,
-    run: str = "",
+    group: str = "",
     kind: type[TypedCommand] = TypedCommand,
     **settings: Any,
-) -> click.Command:
-    """Declare one command; `run` is `module.function` in `assets.commands`."""
-    # That module is imported when the command is run: Dagster alone takes longer than a query may.
-    module, _, function = (run or f"{name}.run").partition(".")
+) -> TypedCommand:
+    """Declare one command, or a subcommand of `group`.
+
+    `run` returns the function of the command. Write it as a lambda, so that the module is imported
+    only if the command runs: importing Dagster alone takes longer than a query may take.
+    """
     shared = shared_options(hidden=True)
 
     def note(**options: Any) -> Invocation:
         before = click.get_current_context().find_root().params
         after = {str(option_.name): options.pop(str(option_.name)) for option_ in shared}
         return Invocation(
-            command="reconcile" if module == "reconcile" else name,
-            step=name if module == "reconcile" else "",
+            command=group or name,
+            step=name if group else "",
             traits=traits,
-            module=module,
-            function=function,
+            load=run,
             options=options,
             shared=Shared(**{key: value or before[key] for key, value in after.items()}),
         )
@@ -248,5 +310,5 @@ def command(
         callback=note,
         **settings,
     )
-    declared.traits = traits
+    declared.traits, declared.details, declared.notes = traits, details, notes
     return declared

@@ -1,4 +1,4 @@
-"""How an error is shown: our own in its own words, a disk's with what to do about it."""
+"""Messages for errors. Disk errors get advice; errors of this project print their own message."""
 
 import errno
 import os
@@ -21,42 +21,42 @@ from pipelines.settings import SettingsWrong
 from warehouse.query.printable import printable_lines
 
 BUSY = "status"
-"""The command after an error that only says that another run is taking the night."""
-_OF_SETTINGS = (
+"""The suggested command if an error only means that another run is taking the night."""
+_SETTINGS_ERRORS = (
     *(AccessDenied, TimestampRefused, InvalidCredential, AuthenticationFailed, InvalidOrigin),
     *(UnexpectedRedirect, SettingsWrong),
 )
-OURS = {"assets", "pipelines", "warehouse"}
-STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
+OUR_PACKAGES = {"assets", "pipelines", "warehouse"}
+UNCHANGED = "Unfinished work was discarded, and the last published warehouse did not change"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-SHUT = frozenset({errno.EACCES, errno.EPERM})
-DISK_ERRORS = (*FULL, *SHUT, errno.EROFS, errno.EIO, errno.EFBIG)
+NO_ACCESS = frozenset({errno.EACCES, errno.EPERM})
+DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def report_error(error: Exception, nightbook: Nightbook) -> int:
-    """Print an error as one paragraph on standard error; return the exit code."""
+    """Print an error as one paragraph on standard error. Return the exit code."""
     message = str(error) if is_ours(error) else disk_message(error, nightbook.layout.home)
-    # Raised by our own code without a number, with a sentence of its own.
+    # Our own code raises these without a number, with a message for the user.
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
         message = message or str(error)
     if message is None:
         message = (
-            f"nightbook stopped at something it did not expect ({type(error).__name__}: {error}). "
-            "The last published warehouse stands. Run it again with --debug before the command to "
-            "see where."
+            f"nightbook stopped at an unexpected error ({type(error).__name__}: {error}). The last "
+            "published warehouse did not change. To see the traceback, run the command again with "
+            "--debug before its name."
         )
     print(printable_lines(message), file=sys.stderr)
     return getattr(error, "exit_code", FAILED) if is_ours(error) else FAILED
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error is one of this project, so that its text may be shown as it is."""
-    return type(error).__module__.partition(".")[0] in OURS
+    """Return whether this project defines an error, so that its message is for the user."""
+    return type(error).__module__.partition(".")[0] in OUR_PACKAGES
 
 
 def disk_message(error: BaseException, home: Path) -> str | None:
-    """Return what to say of an error of the disk: which file, and what to do; None for others."""
-    # Libraries write what the system said into errors of their own, so texts are searched too.
+    """Return the message for a disk error: the file and what to do. None for other errors."""
+    # Libraries copy the message of the system into their own errors, so messages are searched too.
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
         if number in DISK_ERRORS:
@@ -68,13 +68,13 @@ def disk_message(error: BaseException, home: Path) -> str | None:
 
 
 def helping_command(error: BaseException) -> str:
-    """Return the command that helps after an error: the one that says or mends what is wrong."""
+    """Return the command that shows or fixes the cause of an error."""
     numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
     if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
         return "prune"
     if isinstance(error, PullUnderWay):
         return BUSY
-    return "doctor" if isinstance(error, _OF_SETTINGS) else "run"
+    return "doctor" if isinstance(error, _SETTINGS_ERRORS) else "run"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -87,43 +87,44 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _errno_in(text: str) -> int | None:
-    """Return the disk error that a library's text names in the system's own words."""
+    """Return the number of the disk error whose system message is in a text."""
     return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
 def _disk_message(number: int, name: str) -> str:
     if number in FULL:
         return (
-            f"The disk of {name} is full. {STANDS}. Make room: nightbook prune --keep DAYS lets "
-            "old versions of the warehouse go first and then old nights (--dry-run says which)."
+            f"The disk of {name} is full. {UNCHANGED}. Make room: nightbook prune --keep DAYS "
+            "deletes old versions of the warehouse first and then old nights (--dry-run lists "
+            "them)."
         )
     if number == errno.EROFS:
         return (
-            f"{name} lies on a disk that can only be read. {STANDS}. Disks become so when they "
-            "fail: take a backup to another one (nightbook backup FILE, which writes nothing "
-            "here), then see what the system says of it (dmesg), and mount it to be written."
+            f"{name} is on a read-only disk. {UNCHANGED}. The system makes a disk read-only if it "
+            "fails, so back up to another disk first (nightbook backup FILE, which writes nothing "
+            "here). Then read the system's messages (dmesg), and mount the disk for writing."
         )
     if number == errno.EFBIG:
         return (
-            f"A file in {name} would be larger than files may be here. {STANDS}. Lift the limit of "
-            "this session or service (ulimit -f, LimitFSIZE=), or move the home to a disk whose "
-            "files may be larger, and run it again."
+            f"A file in {name} would be larger than the limit for files. {UNCHANGED}. Raise the "
+            "limit of this session or service (ulimit -f, LimitFSIZE=), or move the home to a "
+            "disk that allows larger files, and run the command again."
         )
-    if number in SHUT:
-        me = name_of(os.geteuid())
+    if number in NO_ACCESS:
+        user = name_of(os.geteuid())
         return (
-            f"{name} may not be read or written by {me}: {os.strerror(number)}{_owner(name)}. "
-            f"{STANDS}. Do it as that user, or have it opened for {me}."
+            f"{user} cannot read or write {name}: {os.strerror(number)}{_owner(name)}. "
+            f"{UNCHANGED}. Run the command as that user, or give {user} access."
         )
     return (
-        f"The disk of {name} failed ({os.strerror(number)}). {STANDS}. See what the system says of "
-        "it (dmesg), take a backup to another one (nightbook backup FILE), and let nightbook "
-        "verify say what is damaged."
+        f"The disk of {name} failed ({os.strerror(number)}). {UNCHANGED}. Read the system's "
+        "messages (dmesg), back up to another disk (nightbook backup FILE), and run nightbook "
+        "verify to list damaged files."
     )
 
 
 def _owner(name: str) -> str:
-    """Say who owns a file, or the nearest folder above it that can be looked at."""
+    """Return who owns a file, or the nearest folder above it that can be read."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"

@@ -1,4 +1,4 @@
-"""How nightbook was called: by which user, under which name, in which version."""
+"""The invocation of nightbook: program name, home, user and version."""
 
 import importlib
 import os
@@ -18,24 +18,27 @@ COMMANDS = (
     *("reconcile", "snapshots", "accept", "reject", "verify", "prove", "shelve", "publish"),
     *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev"),
 )
-"""The names of all commands, so that messages are spelled without loading a command."""
-_FOR_HOME = re.compile(rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)")
-_FOR_ANOTHER = re.compile(r"(?<![\w./-])nightbook (?=--home )")
-# What the next command finds, where `--home` took its place for this one.
+"""All command names, so that commands in messages are found without importing any command."""
+_COMMAND_WITHOUT_HOME = re.compile(
+    rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
+)
+_COMMAND_WITH_HOME = re.compile(r"(?<![\w./-])nightbook (?=--home )")
+# The value of NIGHTBOOK_HOME before `--home` replaced it. A command that is typed next uses this
+# value.
 _overridden: list[str | None] = []
 
 
 def override_home(home: str) -> None:
-    """Let `--home` take the place of the setting, for this process and those it starts."""
+    """Replace the setting with `--home`, for this process and its child processes."""
     _overridden.append(os.environ.get(HOME))
     os.environ[HOME] = home
 
 
 def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
-    """Return a command for this home that works from any folder.
+    """Return a command for this home that works in any folder.
 
-    It changes to the folder of the home's `.env` first, because commands read settings there. That
-    is `folder`, or this folder if it has such a file.
+    It first changes to the folder of the home's `.env`, because commands read settings there. This
+    is `folder`, or the present folder if it has such a file.
     """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
@@ -50,33 +53,33 @@ def command_for(layout: Layout) -> str:
 
     Raises `SettingsWrong`.
     """
-    # Only the usual home goes without saying, and only where no setting leads to another one.
+    # `--home` is left out only for ./data, and only if no setting names another home.
     is_usual = {layout.home, _default_home()} == {Path("data").absolute()}
     return program() if is_usual else f"{program()} --home {shlex.quote(str(layout.home))}"
 
 
 def spell_commands(text: str, start: str) -> str:
-    """Write each `nightbook COMMAND` of a message as it has to be typed, with `start` before it.
+    """Replace `nightbook` in each `nightbook COMMAND` of a message with `start`.
 
-    Most messages come from rooms that do not know how the program was called, or for which home. A
-    command that names its home keeps that home.
+    Most messages come from packages that do not know the name of the program or the home. A command
+    that has its own `--home` keeps it.
     """
-    text = _FOR_ANOTHER.sub(lambda _: f"{program()} ", text)
-    return _FOR_HOME.sub(lambda _: f"{start} ", text)
+    text = _COMMAND_WITH_HOME.sub(lambda _: f"{program()} ", text)
+    return _COMMAND_WITHOUT_HOME.sub(lambda _: f"{start} ", text)
 
 
 def spell_for(layout: Layout, text: str) -> str:
-    """Spell the commands of a message that a person reads in this folder."""
+    """Spell the commands of a message for a person in this folder."""
     return spell_commands(text, command_for(layout))
 
 
 def spell_for_any_folder(layout: Layout, text: str) -> str:
-    """Spell the commands of a message that may be read in any folder: alerts, pages, logs."""
+    """Spell the commands of a message that may be read in any folder: an alert, page or log."""
     return spell_commands(text, full_command(layout))
 
 
 def program() -> str:
-    """Return how this program was called, without a home."""
+    """Return the name by which this program was called, without a home."""
     called = Path(sys.argv[0])
     if called.name != "nightbook":
         return shlex.join([sys.executable, "-m", "assets.cli"])
@@ -89,7 +92,7 @@ def program() -> str:
 
 
 def _default_home() -> Path:
-    """Return the home that a command typed here without `--home` finds."""
+    """Return the home of a command that is typed here without `--home`."""
     variables = dict(os.environ)
     if _overridden:
         variables.pop(HOME, None)
@@ -98,9 +101,9 @@ def _default_home() -> Path:
 
 
 def user_name() -> str:
-    """Return who types, to be stored with what was decided or signed.
+    """Return the user, to be stored with decisions and signatures.
 
-    It is the user of this process: no variable of the environment can make it another one.
+    It is the owner of this process. Environment variables such as USER cannot change it.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -109,6 +112,6 @@ def user_name() -> str:
 
 
 def program_version() -> str:
-    """Return the version of nightbook that runs."""
-    # Imported here: a question on the command line starts without reading such metadata.
+    """Return the installed version of nightbook."""
+    # Imported here, so that a query does not read package metadata.
     return str(importlib.import_module("importlib.metadata").version("nightbook"))

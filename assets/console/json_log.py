@@ -1,7 +1,7 @@
-"""Log lines: words for a person at a terminal, one JSON object a line for everything else.
+"""Log lines for programs: one JSON object for each line.
 
-A line has `time`, `level`, `event` and `words`, and where they are known `night`, `run`, `step` and
-`snapshot`. The words are those that a person reads, so they hold no secret.
+A line has `time`, `level`, `event` and `words`, and `night`, `run`, `step` and `snapshot` if they
+are known. `words` is the message that a person sees at a terminal, so it contains no secret.
 """
 
 import json
@@ -15,9 +15,9 @@ from warehouse.query.printable import printable_json
 
 
 def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping[str, str]) -> str:
-    """Return one line; unknown facts are left out, and nothing in it moves a cursor."""
-    moment = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    content = {"time": moment, "level": level, "event": event, "words": message}
+    """Return one line without unknown facts and without control characters."""
+    time = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    content = {"time": time, "level": level, "event": event, "words": message}
     present = {name: value for name, value in facts.items() if value}
     return printable_json(json.dumps(content | present, ensure_ascii=False))
 
@@ -28,7 +28,7 @@ def _print(line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JsonLog:
-    """Says JSON lines; `facts` are in each of them."""
+    """A log that writes JSON lines. Each line contains `facts`."""
 
     now: Callable[[], datetime]
     facts: Mapping[str, str] = field(default_factory=dict)

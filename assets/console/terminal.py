@@ -1,4 +1,4 @@
-"""The terminal: width, colors, progress, and streams that survive any text."""
+"""The terminal: width, colours, progress, and streams that do not fail."""
 
 import io
 import os
@@ -12,15 +12,15 @@ from assets.nightbook import INFO, STARTED, TOLD, Nightbook, Tell
 from warehouse.progress import Progress, Say, silent
 from warehouse.query.printable import printable_lines
 
-CLEAR = "\r\x1b[K"
-BAR = 24
-WIDEST = 100
+CLEAR_LINE = "\r\x1b[K"
+BAR_WIDTH = 24
+MAX_WIDTH = 100
 
 
 class TerminalProgress:
-    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces."""
+    """Progress lines. In a terminal, the last line may be a bar, which the next line replaces."""
 
-    # Used with `with`, so that no bar is left standing before whatever is said next.
+    # Use it in a `with` statement, which removes the last bar before other output follows.
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal()
@@ -30,88 +30,89 @@ class TerminalProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._wipe()
+        self._remove_bar()
 
     @property
     def watch(self) -> Say | None:
-        """Return what draws a bar; None in a log."""
+        """Return the function that draws the bar, or None if the output is not a terminal."""
         return self._bar if self._is_terminal else None
 
     def __call__(
         self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Print one line, indented under what is being done."""
+        """Print one line. It is indented, unless it starts an operation."""
         del level, snapshot
-        self._wipe()
+        self._remove_bar()
         print(f"{'' if event == STARTED else '  '}{printable_lines(message)}", flush=True)
 
     def _bar(self, progress: Progress) -> None:
-        full = BAR * progress.done // max(progress.known, 1)
-        line = f"[{'#' * full}{'.' * (BAR - full)}] {progress.words}"
+        done = BAR_WIDTH * progress.done // max(progress.known, 1)
+        line = f"[{'#' * done}{'.' * (BAR_WIDTH - done)}] {progress.words}"
         self._is_drawn = True
-        print(f"{CLEAR}  {line[: width() - 3]}", end="", flush=True)
+        print(f"{CLEAR_LINE}  {line[: width() - 3]}", end="", flush=True)
 
-    def _wipe(self) -> None:
+    def _remove_bar(self) -> None:
         if self._is_drawn:
             self._is_drawn = False
-            print(CLEAR, end="", flush=True)
+            print(CLEAR_LINE, end="", flush=True)
 
 
 def is_terminal() -> bool:
-    """Whether a person reads along."""
+    """Return whether a person may be reading the output."""
     return sys.stdout.isatty()
 
 
 def width() -> int:
-    """Return how many columns to write: those of the terminal, between 40 and 100."""
-    return max(40, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
+    """Return the width of the terminal in columns, limited to 40 to 100."""
+    return max(40, min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH))
 
 
 GREEN, YELLOW, RED = 32, 33, 31
-# Of the command that runs.
-_chosen = ["auto"]
+# The value of `--color` for the running command.
+_color_choice = ["auto"]
 
 
 def choose_color(choice: str) -> None:
-    """Let it be as `--color` says, for what this command says from now on."""
-    _chosen[:] = [choice]
+    """Apply `--color` to all further output of this process."""
+    _color_choice[:] = [choice]
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether a stream wants colours."""
-    if _chosen != ["auto"]:
-        return _chosen == ["always"]
+    """Return whether to write colours to a stream."""
+    if _color_choice != ["auto"]:
+        return _color_choice == ["always"]
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
 
 
 def paint(text: str, color: int, stream: TextIO | None = None) -> str:
-    """Return a text in a colour, where the stream wants it."""
+    """Return a text in a colour, if the stream wants colours."""
     return f"\x1b[{color}m{text}\x1b[0m" if wants_color(stream or sys.stdout) else text
 
 
 def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
-    """Return the sign before a line that says whether something is well."""
+    """Return the icon before a line: a check mark or a cross."""
     return paint("✓", GREEN, stream) if is_well else paint("✗", RED, stream)
 
 
 class SafeStream:
-    """A text stream in front of another: once that one fails, what is said is dropped."""
+    """A text stream around `out` that never fails. After an error of `out`, output is dropped.
 
-    # `error` is why. A letter that the other cannot show is shown by its number. `spell` is given
-    # each text first.
+    `error` is the reason. A character that `out` cannot encode is written as an escape sequence.
+    `spell` is applied to each text first.
+    """
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
         self._spell = spell
-        # A process may be started with standard output closed.
+        # Standard output may be closed when a process starts.
         self._out: TextIO = out if out is not None else io.StringIO()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
             self._out.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a text, where that is still possible."""
+        """Write a text, unless an error occurred before."""
         if self.error is None:
             try:
                 self._out.write(self._spell(text))
@@ -120,63 +121,69 @@ class SafeStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written, where that is still possible."""
+        """Flush the output, unless an error occurred before."""
         if self.error is None:
             try:
                 self._out.flush()
             except (OSError, ValueError) as error:
                 self.error = error
         if self.error is not None:
-            self._to_nowhere()
+            self._redirect_to_null()
 
-    def _to_nowhere(self) -> None:
-        """Let the descriptor lead to nothing."""
-        # Python writes once more what was not written when it ends, and would then fail.
+    def _redirect_to_null(self) -> None:
+        """Connect the file descriptor to the null device."""
+        # When Python exits, it flushes unwritten output again, which would fail.
         try:
             descriptor = self._out.fileno()
         except (OSError, ValueError, AttributeError):
             return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._out, name)
 
 
-GLIMPSE = timedelta(seconds=0.1)
-EVERY = timedelta(seconds=10)
+BAR_INTERVAL = timedelta(seconds=0.1)
+LINE_INTERVAL = timedelta(seconds=10)
 
 
 def progress_reporter(
     nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = ""
 ) -> Say:
-    """Return what hears how far work is: a bar if somebody watches, else lines of a log."""
-    # It is called by one thread at a time: a `Tally` sees to that. A bar moves with each thing that
-    # is done, and ten times a second in between; a log has a line every ten seconds.
+    """Return the callback for progress: a bar in a terminal, otherwise lines of a log.
+
+    One thread may call it at a time, which `Tally` ensures. A bar is drawn for each finished item,
+    and at most ten times a second between items. A log gets a line every ten seconds.
+    """
     if nightbook.watch is not None:
-        return _throttle(nightbook, nightbook.watch, GLIMPSE, each=True)
+        return _throttle(nightbook, nightbook.watch, BAR_INTERVAL, is_each_shown=True)
     if tell is None:
         return silent
 
     def line(progress: Progress) -> None:
         tell(progress.words, event=event, snapshot=snapshot)
 
-    return _throttle(nightbook, line, EVERY, each=False)
+    return _throttle(nightbook, line, LINE_INTERVAL, is_each_shown=False)
 
 
 def _throttle(
-    nightbook: Nightbook, show: Callable[[Progress], None], pause: timedelta, *, each: bool
+    nightbook: Nightbook,
+    show: Callable[[Progress], None],
+    interval: timedelta,
+    *,
+    is_each_shown: bool,
 ) -> Say:
-    # Paced by the keeper's clock, not by counts: reports come by the thousand in a second or once
-    # in a minute. With `each` a change of the count is shown at once, bytes only with the pace.
-    last, next_at = (-1, ""), nightbook.now() + pause
+    # Limited by time, not by count, because there may be thousands of reports in a second or one in
+    # a minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
+    last, next_at = (-1, ""), nightbook.now() + interval
 
     def say(progress: Progress) -> None:
         nonlocal last, next_at
-        now, at = nightbook.now(), (progress.done, progress.things)
-        if now >= next_at or (each and at != last):
-            last, next_at = at, now + pause
+        now, count = nightbook.now(), (progress.done, progress.things)
+        if now >= next_at or (is_each_shown and count != last):
+            last, next_at = count, now + interval
             show(progress)
 
     return say

@@ -1,1 +1,1 @@
-"""A home as a whole: demo, backup, restore."""
+"""The home: access, locks, demo, backup, dry runs, and its Dagster instance."""

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from assets.console.invocation import program
 from pipelines.landing import night_folders
@@ -31,39 +31,43 @@ from warehouse.storage.layout import (
     written_aside,
 )
 
-DIGESTS = "digests.json"  # of a backup, its last entry: it lies beside no database
-LANDING, TOLD = "landing", "alerts/told.json"
+DIGESTS = "digests.json"  # the last entry of a backup
+LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
-FILES = (TOLD, "demo.json", FIRM)
-LONGEST_LIST = 512 * 1024 * 1024
+FILES = (SENT_ALERTS, "demo.json", FIRM)
+# The nights are moved last. Without them, a restore that was killed can start over.
+RESTORE_ORDER = (*FILES, *reversed(FOLDERS))
+MAX_LIST_BYTES = 512 * 1024 * 1024
 CHUNK = 1024 * 1024
-NAMED = 3
-UNSUITED = (tarfile.TarError, ValueError, KeyError, AttributeError, TypeError, OSError, EOFError)
+MAX_NAMED = 3
+NOT_A_BACKUP = (
+    *(tarfile.TarError, ValueError, KeyError, AttributeError, TypeError, OSError, EOFError),
+)
 
 
 class NotBackedUp(Exception):
-    """A backup was not written: what is in the way, and what to do."""
+    """A backup was not written. The message has the problem and the remedy."""
 
     def __init__(self, problem: str, advice: str) -> None:
         super().__init__(
-            f"{problem}. No backup was written, and one that was there stays as it was. {advice}"
+            f"{problem}. No backup was written, and an existing backup did not change. {advice}"
         )
 
 
 class NothingToKeep(NotBackedUp):
-    """A home has no night, so it is hardly the one that was meant."""
+    """A home has no nights, so it is probably not the intended one."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"{layout.home} holds no landed night, so there is nothing to keep",
-            "If that is not the home, name it: nightbook --home DIR backup FILE",
+            f"{layout.home} has no landed night, so there is nothing to back up",
+            "If this is the wrong home, name the right one: nightbook --home DIR backup FILE",
         )
 
 
 class NoFile(NotBackedUp):
-    """What was given is no place for a backup."""
+    """The given path cannot be the file of a backup."""
 
     exit_code = 2
 
@@ -72,12 +76,22 @@ class NoFile(NotBackedUp):
 
 
 class NotWhole(Exception):
-    """A file is not a whole backup; the text says why."""
+    """A file is not a complete backup. The message has the reason."""
+
+
+class NotRestored(Exception):
+    """A backup is damaged, or the home is not empty."""
+
+
+class NoBackup(NotRestored):
+    """The given path is not a file."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BackupSummary:
-    """What a backup holds: files and their bytes."""
+    """The size of a backup."""
 
     files: int
     byte_count: int
@@ -85,38 +99,38 @@ class BackupSummary:
 
 @dataclass(frozen=True, slots=True)
 class HashingReader:
-    """A file that is read once: `digest` is of what was read."""
+    """A file that is read once. `digest` is the hash of the bytes that were read."""
 
     file: IO[bytes]
     digest: Any = field(default_factory=hashlib.sha256)
 
     def read(self, size: int = CHUNK, /) -> bytes:
-        """Read on, as files do."""
+        """Read at most `size` bytes."""
         content = self.file.read(size)
         self.digest.update(content)
         return content
 
 
 def place_for(layout: Layout, text: str) -> Path:
-    """Return the file to write; raises `NoFile` where a name is of none."""
+    """Return the path of the backup to write. Raises `NoFile` if it cannot be a file."""
     if not text.strip():
-        raise NoFile(f"A backup is a file, and {text!r} is no name of one")
+        raise NoFile(f"A backup is a file, but {text!r} is not the name of a file")
     target = Path(text).resolve()
     if target.is_dir():
-        raise NoFile(f"{target} is a folder, and a backup is one file")
+        raise NoFile(f"{target} is a folder, but a backup is one file")
     if target.exists() and not target.is_file():
-        raise NoFile(f"{target} is no ordinary file, and a backup is one")
+        raise NoFile(f"{target} is not a regular file")
     above = next(path for path in target.parents if path.exists())
     if not above.is_dir():
-        raise NoFile(f"{above} is a file, so nothing can lie below it")
+        raise NoFile(f"{above} is a file, so it cannot contain another file")
     for name in FOLDERS:
         if target.is_relative_to((layout.home / name).resolve()):
-            raise NoFile(f"{target} lies in {name}/, which is itself backed up")
+            raise NoFile(f"{target} is in {name}/, which is itself backed up")
     return target
 
 
 def require_any(layout: Layout) -> None:
-    """Raise `NothingToKeep` where a home has nothing in it, before it is so much as locked."""
+    """Raise `NothingToKeep` if a home is empty. This is checked before the home is locked."""
     if not any(os.path.lexists(layout.home / name) for name in (*FOLDERS, *FILES)) and not (
         layout.lake.exists() or layout.warehouse.exists()
     ):
@@ -124,12 +138,12 @@ def require_any(layout: Layout) -> None:
 
 
 def back_up(layout: Layout, target: Path) -> BackupSummary:
-    """Write a backup, whole or not at all; the caller is the writer of the home.
+    """Write a complete backup, or none. The caller must hold the writer's lock of the home.
 
-    Raises `NothingToKeep` where no night is landed, `NotBackedUp` where one is missing or cannot be
-    read or written.
+    Raises `NothingToKeep` if no night is landed, and `NotBackedUp` if a night is missing or a file
+    cannot be read or written.
     """
-    # It is read back before it takes the place of an older one.
+    # The backup is read back before it replaces an older one.
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
@@ -141,14 +155,13 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
             check_backup(file)
     except NotWhole as error:
         raise NotBackedUp(
-            f"What was written for {target} was read back, and it is not what it should be: "
-            f"{error}",
+            f"The backup {target} was read back after writing and is damaged: {error}",
             "That disk or its connection may be failing: write the backup to another one.",
         ) from None
     except OSError as error:
         raise NotBackedUp(
-            f"The backup {target} came to a stop ({error})",
-            "See that every file of the home can be read, and that there is room for it.",
+            f"The backup {target} failed ({error})",
+            "Check that every file of the home can be read and that the disk has room.",
         ) from None
     return BackupSummary(len(digests), size)
 
@@ -163,23 +176,23 @@ def _open_record(layout: Layout) -> None:
 
 
 def _require_nights(layout: Layout) -> None:
-    """See every night landed of which lake or warehouse tell, with its bodies, and one at least."""
-    if away := without_bodies(layout):
-        raise verify.BodiesAway(away, "No backup was written")
+    """Check that all nights of lake and warehouse are landed, at least one, with their bodies."""
+    if nights := without_bodies(layout):
+        raise verify.BodiesAway(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(
-            f"Lake or warehouse tell of nights that {layout.landing} does not hold: "
-            f"{and_more(missing, NAMED)}",
-            "See that the disk of that folder is there. If it is, restore what is gone from an "
-            "older backup: the API keeps no history.",
+            f"Lake or warehouse contain nights that {layout.landing} does not contain: "
+            f"{and_more(missing, MAX_NAMED)}",
+            "Check that the disk of that folder is mounted. If it is, restore the missing nights "
+            "from an older backup, because the API keeps no history.",
         )
     if next(night_folders.folders(layout), None) is None:
         raise NothingToKeep(layout)
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Yield the files to keep in fixed order, without what a dead run left half written."""
+    """Yield the files to back up in a fixed order, without unfinished files of a killed run."""
     if not os.path.lexists(place):
         return
     if not place.is_dir():
@@ -190,20 +203,18 @@ def _files(place: Path) -> Iterator[Path]:
         for name in below:
             if Path(folder, name).is_symlink():
                 raise NotBackedUp(
-                    f"{Path(folder, name)} is a link to a folder, and what lies behind it would "
-                    "not be in the backup",
-                    "Move that folder to where the link is, or mount it there.",
+                    f"{Path(folder, name)} is a link to a folder, whose files would not be in the "
+                    "backup",
+                    "Move that folder to the path of the link, or mount it there.",
                 )
-        yield from (
-            _file(Path(folder, name_)) for name_ in sorted(names) if not name_.startswith(".")
-        )
+        yield from (_file(Path(folder, name)) for name in sorted(names) if name[0] != ".")
 
 
 def _file(path: Path) -> Path:
-    """Return a file that can be kept: itself, or what a link to a file shows."""
+    """Return a path that can be backed up: a regular file, or a link to one."""
     if not path.is_file():
         raise NotBackedUp(
-            f"{path} is no file that can be kept: perhaps a link that leads nowhere",
+            f"{path} is not a file that can be backed up, but perhaps a broken link",
             "Look at it, and move it away.",
         )
     return path
@@ -214,7 +225,7 @@ def _raise(error: OSError) -> None:
 
 
 def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
-    """Write files and the list of their digests; the digests are of what went in."""
+    """Write the files and the list of their digests. The digests are of the written bytes."""
     digests: dict[str, str] = {}
     size = 0
     with tarfile.open(fileobj=file, mode="w") as tar:
@@ -235,41 +246,39 @@ def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[
 
 
 def check_backup(file: IO[bytes]) -> dict[str, str]:
-    """Return the digests of an open backup, each of them checked; raises `NotWhole`."""
+    """Check every digest of an open backup and return the digests. Raises `NotWhole`."""
     try:
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
             members = {member.name: member for member in tar.getmembers()}
             digests: dict[str, str] = json.loads(
-                open_entry(tar, members[DIGESTS]).read(LONGEST_LIST)
+                open_entry(tar, members[DIGESTS]).read(MAX_LIST_BYTES)
             )
             if members.keys() != {*digests, DIGESTS}:
                 raise NotWhole("its list and its files differ")
-            # Each file is read to its end and hashed, so that a cut, a changed byte, an added file
-            # and a name that leads out of the home are all refused before anything is unpacked.
+            # Every file is hashed before anything is unpacked. This rejects a cut file, a changed
+            # byte, an added file, and a path that leads out of the home.
             for name, digest in digests.items():
-                if not _is_ours(name) or not members[name].isreg():
-                    raise NotWhole(f"{name[:80]!r} is no file that a backup has")
-                hashed = HashingReader(open_entry(tar, members[name]))
-                while hashed.read():
-                    pass
-                if hashed.digest.hexdigest() != digest:
+                if not _is_backup_path(name) or not members[name].isreg():
+                    raise NotWhole(f"{name[:80]!r} is not a file of a backup")
+                body = cast("Any", open_entry(tar, members[name]))
+                if hashlib.file_digest(body, "sha256").hexdigest() != digest:
                     raise NotWhole(f"{name} has changed")
-    except UNSUITED as error:
+    except NOT_A_BACKUP as error:
         raise NotWhole(f"it cannot be read ({error})") from None
     return digests
 
 
 def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    """Return what an entry holds; raises `KeyError` where it is no file."""
+    """Open an entry of a backup. Raises `KeyError` if it is not a file."""
     body = tar.extractfile(entry)
     if body is None:
         raise KeyError(entry.name)
     return body
 
 
-def _is_ours(name: str) -> bool:
-    """Whether a name is one of the kept files, or stays below a kept folder."""
+def _is_backup_path(name: str) -> bool:
+    """Return whether a name is one of the kept files or inside a kept folder."""
     path = PurePosixPath(name)
     is_below = any(
         path != PurePosixPath(folder) and path.is_relative_to(folder) for folder in FOLDERS
@@ -277,35 +286,21 @@ def _is_ours(name: str) -> bool:
     return (name in FILES or is_below) and ".." not in path.parts
 
 
-# The nights come last: as long as they are not there, a restore that died can begin again.
-ORDER = (*FILES, *reversed(FOLDERS))
-
-
-class NotRestored(Exception):
-    """A backup is not as it was written, or its place is taken."""
-
-
-class NoBackup(NotRestored):
-    """What was named is no file."""
-
-    exit_code = 2
-
-
 def require_file(source: Path) -> None:
-    """Raise `NoBackup` where no ordinary file is, before a home is made or a pipe waited for."""
+    """Raise `NoBackup` if a path is not a regular file, before a home is created."""
     if source.is_file():
         return
-    problem = "is no ordinary file" if source.exists() else "is not there"
+    problem = "is not a regular file" if source.exists() else "does not exist"
     problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
-        f"{source} {problem}, and a backup is one file, which `nightbook backup FILE` wrote. "
-        "Nothing was restored, and nothing was made. Name that file: "
+        f"{source} {problem}, but a backup is one file, which `nightbook backup FILE` wrote. "
+        "Nothing was restored or created. Name that file: "
         f"{program()} --home NEW restore FILE"
     )
 
 
 def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
-    """Return the digests of a backup that could be put into a home, by file; nothing is written.
+    """Return the digests by file of a backup that could be restored. Nothing is written.
 
     Raises `NotRestored`.
     """
@@ -314,11 +309,10 @@ def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
 
 
 def restore(layout: Layout, source: Path) -> BackupSummary:
-    """Put a backup into a home without nights; everything is checked before anything appears.
+    """Restore a backup into a home without nights. Everything is checked before any file appears.
 
-    Raises `NotRestored`.
+    The caller must hold the writer's lock of the home. Raises `NotRestored`.
     """
-    # The caller is the writer of the home.
     aside = layout.work / "restore"
     with _reading(layout, source) as file:
         digests = _require_all(layout, source, file)
@@ -328,7 +322,7 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
-    for name in ORDER:
+    for name in RESTORE_ORDER:
         _move(aside / name, layout.home / name)
     shutil.rmtree(aside, ignore_errors=True)
     return BackupSummary(len(digests), size)
@@ -336,51 +330,43 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
 
 @contextlib.contextmanager
 def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
-    """Open a backup; what is wrong with it or its place is `NotRestored`."""
+    """Open a backup. Errors in it or in its home become `NotRestored`."""
     try:
         with source.open("rb") as file:
             yield file
     except NotWhole as error:
         raise NotRestored(
-            f"{source} is not a whole backup of nightbook: {error}. Nothing was restored. Take an "
-            "older backup, or copy this one again from where it is kept."
+            f"{source} is not a complete backup of nightbook: {error}. Nothing was restored. Use "
+            "an older backup, or copy this one again from its original."
         ) from None
     except OSError as error:
         raise NotRestored(
-            f"{source} could not be read, or not be unpacked in {layout.home} ({error}). Nothing "
-            "was restored. See that both can be used and have room, and restore it again."
+            f"{source} could not be read or unpacked in {layout.home} ({error}). Nothing was "
+            "restored. Check that both can be used and have room, and run the command again."
         ) from None
 
 
 def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, str]:
-    """Return the digests of a whole backup that fits into a home. Raises as `restore`."""
+    """Return the digests of a complete backup that fits a home. Raises the errors of `restore`."""
     digests = check_backup(file)
-    _restore_require_nights(digests)
-    _require_free(layout, source, digests)
+    if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
+        raise NotWhole("it contains no night")
+    for name in reversed(RESTORE_ORDER):
+        if not _is_free(layout, name, digests):
+            raise NotRestored(
+                f"{layout.home} already has {name}, which differs from the backup, and a backup is "
+                "not mixed with another home. Nothing was changed. Use an empty folder: "
+                f"{program()} --home NEW restore {shlex.quote(str(source))}"
+            )
     return digests
 
 
-def _restore_require_nights(digests: Mapping[str, str]) -> None:
-    if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
-        raise NotWhole("no night is in it")
-
-
-def _require_free(layout: Layout, source: Path, digests: Mapping[str, str]) -> None:
-    for name in reversed(ORDER):
-        if not _is_free(layout, name, digests):
-            raise NotRestored(
-                f"{layout.home} already holds {name}, which differs from the backup, and a backup "
-                "is not mixed with another home. Nothing was changed. Use an empty folder: "
-                f"{program()} --home NEW restore {shlex.quote(str(source))}"
-            )
-
-
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Whether nothing is lost if `name` of a backup is put into a home."""
-    # Empty folders hold nothing, and alerts from before the first night are sent again. If the
-    # files are the same, an interrupted restore put them there, and this one continues it.
+    """Return whether restoring `name` of a backup overwrites no data of a home."""
+    # Empty folders contain no data, and alerts from before the first night are sent again. If the
+    # files are the same, an interrupted restore wrote them, and this one continues it.
     place = layout.home / name
-    if name == TOLD or not os.path.lexists(place):
+    if name == SENT_ALERTS or not os.path.lexists(place):
         return True
     if place.is_symlink() or place.is_mount():
         return False
@@ -389,18 +375,21 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
         return True
     if not all(path.is_file() for path in paths):
         return False
-    expected = {
-        name_: digests[name_] for name_ in digests if name_ == name or name_.startswith(f"{name}/")
-    }
     names = {path.relative_to(layout.home): path for path in paths}
-    visible = {
-        at: path for at, path in names.items() if not any(p.startswith(".") for p in at.parts)
+    existing = {
+        below.as_posix(): digest_of(path)
+        for below, path in names.items()
+        if not any(part.startswith(".") for part in below.parts)
     }
-    return {at.as_posix(): digest_of(path) for at, path in visible.items()} == expected
+    return existing == {
+        file: digest
+        for file, digest in digests.items()
+        if file == name or file.startswith(f"{name}/")
+    }
 
 
 def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
-    """Write the files of a checked backup aside; how many bytes they are."""
+    """Write the files of a checked backup to another folder. Return the number of bytes."""
     size = 0
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
@@ -416,12 +405,12 @@ def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Put one kept place where it belongs, unless an earlier restore already did."""
+    """Move one file or folder into the home, unless an earlier restore has moved it."""
     if not source.exists():
         return
     make_directory(target.parent)
-    # A folder with a file in it was moved here by an earlier restore that died; empty folders are
-    # in the way of the rename, and hold nothing.
+    # If the target folder contains a file, an earlier restore that was killed moved it here. Empty
+    # folders contain no data, but they would block the rename.
     if target.is_dir():
         if any(not path.is_dir() for path in target.rglob("*")):
             return

@@ -1,4 +1,4 @@
-"""A demo's home is marked, so that invented nights and real ones never meet in one book."""
+"""The home of a demo. It is marked, so that simulated and real nights are never in one book."""
 
 import contextlib
 import os
@@ -14,81 +14,81 @@ from warehouse.storage.layout import Layout, json_bytes, write_json
 
 MARK = "demo.json"
 LOCK = ".demo"
-LEAST = 3  # nights that a demo begins with
-WHAT = {"what": "invented nights of nightbook demo"}
+FIRST_NIGHTS = 3
+MARK_CONTENT = {"what": "invented nights of nightbook demo"}
 
 
 class OnlyADemo(Exception):
-    """A real night was to be written over a demo's."""
+    """A command would write a real night into the home of a demo."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"{layout.home} holds the demo's invented nights, and a real night does not belong "
-            "among them. Nothing was read or written. Remove that folder, or choose another: "
-            "set NIGHTBOOK_HOME, or nightbook --home DIR run"
+            f"{layout.home} contains the simulated nights of a demo, and real nights are not mixed "
+            "with them. Nothing was read or written. Remove that folder, or choose another: set "
+            "NIGHTBOOK_HOME, or nightbook --home DIR run"
         )
 
 
 class RealNights(Exception):
-    """A demo was to be written over real nights."""
+    """A demo would be written into a home with real nights."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, nights: int) -> None:
         super().__init__(
-            f"{layout.home} holds {count_of(nights, 'real snapshot')}, and the demo's "
-            "invented nights do not belong among them. Nothing was written. Choose another place: "
+            f"{layout.home} contains {count_of(nights, 'real snapshot')}, and the simulated nights "
+            "of a demo are not mixed with them. Nothing was written. Choose another home: "
             "nightbook --home DIR demo"
         )
 
 
 class NoDemo(Exception):
-    """A next night was asked for where no demo is."""
+    """The next night was requested, but there is no demo."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"{layout.home} holds no demo, so there is no next night of one. Nothing was written. "
-            "Take its first nights: nightbook demo"
+            f"{layout.home} does not contain a demo, so it has no next night. Nothing was written. "
+            "Simulate the first nights: nightbook demo"
         )
 
 
 class NotADemo(Exception):
-    """A demo was to be made where something else lies."""
+    """A demo would delete folders that it did not create."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, names: Sequence[str]) -> None:
         super().__init__(
-            f"{layout.home} holds {', '.join(names)}, and nothing there says that an earlier demo "
-            f"made it ({MARK} would); a demo begins by removing such folders. Nothing was removed "
-            "or written. Choose a place of its own: nightbook --home DIR demo"
+            f"{layout.home} contains {', '.join(names)}, but no {MARK} of an earlier demo. A demo "
+            "starts by deleting such folders. Nothing was deleted or written. Choose an empty "
+            "folder: nightbook --home DIR demo"
         )
 
 
 def is_demo(layout: Layout) -> bool:
-    """Whether a home holds a demo."""
+    """Return whether a home contains a demo."""
     return (layout.home / MARK).is_file()
 
 
 def require_real(layout: Layout) -> None:
-    """Raise `OnlyADemo` where a home holds a demo."""
+    """Raise `OnlyADemo` if a home contains a demo."""
     if is_demo(layout):
         raise OnlyADemo(layout)
 
 
 @contextlib.contextmanager
 def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
-    """Be the only demo of a home, which is empty and marked when the `with` begins.
+    """Lock a home for a demo. It is empty and marked when the `with` statement starts.
 
-    Raises `RealNights` and `NotADemo` where a demo may not be, `WriterBusy` where another demo or
-    a writer is at work.
+    Raises `RealNights` or `NotADemo` if the home contains something else, and `WriterBusy` if
+    another demo or writer is active.
     """
-    _require_place(layout)  # before the locks: they are files, and this may be a foreign folder
-    # Its nights take the writer's lock one after another: between them only this one is held.
+    _require_place(layout)  # before the locks are created, because the folder may not be ours
+    # Each night takes the writer's lock. Between the nights, only this lock is held.
     with only_one(layout, layout.home / LOCK, "the demo", now):
         with the_writer(layout, "beginning the demo", now):
             make_demo(layout)
@@ -97,31 +97,34 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
 
 @contextlib.contextmanager
 def next_of_demo(layout: Layout, now: datetime) -> Iterator[list[date]]:
-    """Be the only demo of a home that has one, and yield the dates of its nights.
+    """Lock a home with a demo, and yield the dates of its nights.
 
-    Raises `NoDemo` where there is none.
+    Raises `NoDemo` if there is no demo.
     """
     days = night_folders.dates(layout)
-    if not is_demo(layout) or len(days) < LEAST:
+    if not is_demo(layout) or len(days) < FIRST_NIGHTS:
         raise NoDemo(layout)
     with only_one(layout, layout.home / LOCK, "the demo", now):
         yield days
 
 
 def make_demo(layout: Layout) -> None:
-    """Make an empty, marked home; the caller is the writer. Raises `RealNights`, `NotADemo`."""
-    # The mark is written first, so that a demo that was killed can begin again.
+    """Empty and mark a home. The caller must hold the writer's lock.
+
+    Raises `RealNights`, `NotADemo`.
+    """
+    # The mark is written first, so that a demo that was killed can start over.
     _require_place(layout)
-    write_json(layout.home / MARK, WHAT)
+    write_json(layout.home / MARK, MARK_CONTENT)
     for path in _places(layout):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _require_place(layout: Layout) -> None:
-    """Let a demo be only where an earlier one was, or where nothing of a home is."""
+    """Raise an error unless the home is empty or contains an earlier demo."""
     mark = layout.home / MARK
-    # By its content: a folder of somebody else's may have a file of that name.
-    if mark.is_file() and mark.read_bytes() == json_bytes(WHAT):
+    # Compare the content, because a different program may have a file of this name.
+    if mark.is_file() and mark.read_bytes() == json_bytes(MARK_CONTENT):
         return
     if nights := len(list(night_folders.folders(layout))):
         raise RealNights(layout, nights)
@@ -131,7 +134,7 @@ def _require_place(layout: Layout) -> None:
 
 
 def _places(layout: Layout) -> tuple[Path, ...]:
-    """Return what a demo makes, and removes before it begins."""
+    """Return the folders that a demo creates, and deletes before it starts."""
     return (
         layout.landing,
         layout.lake,

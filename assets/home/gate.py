@@ -1,4 +1,4 @@
-"""Whether there is a home where a command looks, and whether it may be read, before it looks."""
+"""Checks of the home before a command runs: it exists, can be read, and fits the command."""
 
 import errno
 import os
@@ -11,37 +11,37 @@ from warehouse.contract.model import and_more
 from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 
-SHOWN = 3
+MAX_NAMED = 3
 
 
 class NoHome(Exception):
-    """There is no home where one was looked for."""
+    """The directory is not a home of nightbook."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, problem: str, command: str) -> None:
         super().__init__(
             f"There is no home of nightbook at {layout.home}: {problem}. Nothing was done. Name "
-            f"the one that is meant (nightbook --home DIR {command}, or NIGHTBOOK_HOME); nightbook "
-            "run begins a home with its first night, and nightbook demo shows how one looks."
+            f"the right one (nightbook --home DIR {command}, or NIGHTBOOK_HOME). The first "
+            "nightbook run creates a home, and nightbook demo creates an example."
         )
 
 
 class OfOneOrganisation(Exception):
-    """A command about the nights of one organisation was given the home of a firm."""
+    """A command for one organisation was called with the home of a firm."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, command: str) -> None:
         super().__init__(
-            f"{layout.home} is the home of a firm ({FIRM}), and `{command}` is about the "
-            "nights of one organisation. Nothing was done. Give it the home of that organisation: "
+            f"{layout.home} is the home of a firm ({FIRM}), but `{command}` works on the nights "
+            "of one organisation. Nothing was done. Name the home of that organisation: "
             f"nightbook --home DIR {command}"
         )
 
 
 def misplaced_firm(layout: Layout) -> str:
-    """Say that this folder has a firm.toml, which is not in the home and so not read."""
+    """Return a message if this folder has a firm.toml but is not the home. Then it is not read."""
     if is_firm(layout.home) or not is_firm(Path.cwd()):
         return ""
     return (
@@ -51,48 +51,51 @@ def misplaced_firm(layout: Layout) -> str:
     )
 
 
-def require_firm_command(layout: Layout, typed: Invocation) -> bool:
-    """Return whether a command is a firm's own; raises where a firm has none of that name."""
-    if Trait.IN_FIRM in typed.traits or not is_firm(layout.home):
+def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
+    """Return whether the firm's version of a command must run.
+
+    Raises `OfOneOrganisation` if the command does not work for a firm.
+    """
+    if Trait.IN_FIRM in invocation.traits or not is_firm(layout.home):
         return False
-    if Trait.OF_FIRM not in typed.traits:
-        raise OfOneOrganisation(layout, typed.command)
+    if Trait.OF_FIRM not in invocation.traits:
+        raise OfOneOrganisation(layout, invocation.command)
     return True
 
 
-def require_place(layout: Layout, typed: Invocation) -> None:
-    """See the home that a command needs, and that it is ours where the command writes.
+def require_place(layout: Layout, invocation: Invocation) -> None:
+    """Check that the home exists if a command needs it, and belongs to us if it writes.
 
-    Raises as `require_home` and `require_owner` do.
+    Raises the errors of `require_home` and `require_owner`.
     """
-    if Trait.WITHOUT_HOME not in typed.traits:
-        require_home(layout, typed.command)
-    if Trait.WRITES in typed.traits:
-        require_owner(layout, f"nightbook {typed.command}")
+    if Trait.WITHOUT_HOME not in invocation.traits:
+        require_home(layout, invocation.command)
+    if Trait.WRITES in invocation.traits:
+        require_owner(layout, f"nightbook {invocation.command}")
 
 
 def require_home(layout: Layout, command: str) -> None:
-    """Raise `NoHome` where nothing of nightbook lies, and `PermissionError` where it is shut."""
+    """Raise `NoHome` if a directory is not a home, and `PermissionError` if it cannot be read."""
     home = layout.home
     if not os.path.lexists(home):
-        raise NoHome(layout, "there is no such folder", command)
+        raise NoHome(layout, "that folder does not exist", command)
     if not home.is_dir():
-        raise NoHome(layout, "that is no folder", command)
-    _require_open(home)
+        raise NoHome(layout, "that is not a folder", command)
+    _require_readable(home)
     if is_firm(home):
         return
-    places = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
-    if not any(os.path.lexists(place) for place in places):
+    folders = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
+    if not any(os.path.lexists(folder) for folder in folders):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
-        listed = f"it holds {and_more(names, SHOWN)}, and nothing that nightbook made"
+        listed = f"it contains {and_more(names, MAX_NAMED)}, but no files of nightbook"
         raise NoHome(layout, listed if names else "that folder is empty", command)
-    for place in (*places[:3], layout.manifests, layout.database.parent):
-        if place.is_dir():
-            _require_open(place)
+    for folder in (*folders[:3], layout.manifests, layout.database.parent):
+        if folder.is_dir():
+            _require_readable(folder)
 
 
-def _require_open(folder: Path) -> None:
-    """Raise `PermissionError` for a shut folder, which looks like a home without nights."""
+def _require_readable(folder: Path) -> None:
+    """Raise `PermissionError` for an unreadable folder, which would look like an empty home."""
     if not os.access(
         folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
     ):

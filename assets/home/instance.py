@@ -1,7 +1,7 @@
-"""The Dagster instance of a home, and which of its runs are alive.
+"""The Dagster instance of a home, and the detection of dead runs.
 
-A run of the command line holds a lock while it lasts, and a run of a daemon lasts no longer than
-the daemon: so a run that nothing holds is dead, whatever Dagster's record says of it.
+A run of the command line holds a lock until it ends, and a run of a daemon ends with the daemon. So
+a run without a lock is dead, even if Dagster's records say that it is running.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ from assets.home.dagster_internals import InstanceRef, shared_engines
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_files
 
 PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
-"""The tag that names the lock of a run's process, hidden in the UI; older runs have the second."""
+"""The tag with the lock file of a run's process, hidden in the UI. Older runs have the second."""
 DAEMON_LOCK = "daemon.lock"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-DIED = "The process of this run is gone: it was stopped, or the machine was."
+DIED = "The process of this run has ended: it was killed, or the machine was stopped."
 
 
 def make_instance(layout: Layout) -> Path:
-    """Return `DAGSTER_HOME` of a home, with a configuration if there is none yet."""
+    """Return the `DAGSTER_HOME` of a home. Create its configuration if it is missing."""
     make_directory(layout.dagster)
     configuration = layout.dagster / "dagster.yaml"
     if not configuration.exists():
@@ -46,16 +46,10 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """Open the instance of a home in silence; `settings` go before those of its file."""
-    # Dagster makes its files as the umask has it, and they say what a night was made of.
-    with private_files(), _open(layout, settings) as instance:
-        yield instance
-
-
-@contextlib.contextmanager
-def _open(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
-    home = make_instance(layout)
-    with quiet():
+    """Open the instance of a home without its log. `settings` override those of its file."""
+    # Dagster creates its files with the present umask, and they contain details of nights.
+    with private_files(), quiet():
+        home = make_instance(layout)
         reference = InstanceRef.from_dir(str(home), overrides=settings)
         with dg.DagsterInstance.from_ref(reference) as instance, shared_engines():
             yield instance
@@ -63,7 +57,7 @@ def _open(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Dagster from chatting."""
+    """Silence the log and the warnings of Dagster."""
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,12 +66,12 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """Yield the name of a lock that this process holds: the tag of its runs."""
-    # A process number would not do: another process gets it, and another container has its own.
-    place = layout.dagster / "alive"
-    make_directory(place)
-    # `filelock` would not do: whoever looks must not create the file of a run that is gone.
-    descriptor, name = tempfile.mkstemp(dir=place)
+    """Hold a lock file and yield its name, which is the tag of this process's runs."""
+    # A process ID would not work, because the system reuses it and each container has its own IDs.
+    folder = layout.dagster / "alive"
+    make_directory(folder)
+    # `filelock` would not work, because a check must not recreate the file of a run that has ended.
+    descriptor, name = tempfile.mkstemp(dir=folder)
     os.fchmod(descriptor, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -90,32 +84,31 @@ def alive(layout: Layout) -> Iterator[str]:
 def close_dead_runs(
     layout: Layout, instance: dg.DagsterInstance, *, launched: bool
 ) -> list[dg.DagsterRun]:
-    """Let dead runs be failed runs, and return them: Dagster leaves them running for ever."""
-    # With `launched` also those that a daemon started; then no daemon may be up.
-    # A run of the command line carries the name of a lock file that its process holds: a lock that
-    # is free means that the process is gone, whatever became of its number. A run of the daemon
-    # has no such tag: it is dead if no daemon is up, which is what `launched` says.
+    """Mark dead runs as failed and return them. Dagster would show them as running forever."""
+    # A run of the command line has a tag with the lock file of its process. If the lock is free,
+    # the process has ended. A run of the daemon has no such tag. It is dead if no daemon is
+    # running, which the caller states with `launched`.
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
-        if (launched if (name := _process_of(run)) is None else not _is_held(layout, name))
+        if (launched if (name := _lock_name(run)) is None else not _is_held(layout, name))
     ]
     for run in dead:
         instance.report_run_failed(run, DIED)
-        if name := _process_of(run):
+        if name := _lock_name(run):
             _lock(layout, name).unlink(missing_ok=True)
     return dead
 
 
-def _process_of(run: dg.DagsterRun) -> str | None:
+def _lock_name(run: dg.DagsterRun) -> str | None:
     return run.tags.get(PROCESS) or run.tags.get(OLD_PROCESS)
 
 
 def is_daemon_locked(layout: Layout) -> bool | None:
-    """Return whether a process holds the lock of the daemon; None if no daemon ever took it."""
+    """Return whether a daemon is running, or None if there is no lock file of a daemon."""
     try:
         return _is_locked(layout.dagster / DAEMON_LOCK)
-    except OSError:  # no daemon ever took it, or it is not for this user to see
+    except OSError:  # no daemon ever ran, or this user may not read the file
         return None
 
 
@@ -124,7 +117,7 @@ def _lock(layout: Layout, name: str) -> Path:
 
 
 def _is_held(layout: Layout, name: str) -> bool:
-    """Whether a process holds the lock of that name."""
+    """Return whether a process holds the lock of this name."""
     try:
         return _is_locked(_lock(layout, name))
     except OSError:
@@ -132,7 +125,7 @@ def _is_held(layout: Layout, name: str) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    # A shared lock meets an exclusive one, and a colleague who may only read can take it.
+    # A shared lock conflicts with an exclusive one, and needs only permission to read.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""A dry run: the command itself, on a copy of the home that is gone afterwards, and what differs.
+"""Dry runs: run a command on a temporary copy of the home, and compare the two.
 
-The copy is made of links in the folder for temporary files (TMPDIR), which holds what the command
-would make: files of a home are replaced and never written in place, so that none is touched.
+The copy consists of links, in the folder for temporary files (TMPDIR). The original is safe,
+because commands replace the files of a home and never write into them.
 """
 
-# ruff: noqa: S608 - names are ours, and a date is a literal
+# ruff: noqa: S608 - table names are constants, and a date is a literal
 
 import contextlib
 import os
@@ -28,9 +28,9 @@ AMOUNTS = "balances"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What would change on a date: a table's rows, an asset's exact total, a snapshot's state.
+    """A change on a date: the rows of a table, the total of an asset, or the state of a snapshot.
 
-    `before` and `after` are None where there is nothing; where they are equal, the content differs.
+    `before` or `after` is None if there is no value. If they are equal, only the content differs.
     """
 
     date: str
@@ -43,30 +43,30 @@ class Change:
 
 @contextlib.contextmanager
 def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nightbook]:
-    """Keep a copy of the home, or an empty one, as long as a command is rehearsed on it."""
+    """Yield a copy of the home, or an empty home, that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="nightbook-dry-run-") as scratch:
         home = Path(scratch) / "home"
         if not is_empty:
-            _link(nightbook.layout, home)
-        # What is rehearsed is not shelved: others would see it.
+            _link_home(nightbook.layout, home)
+        # Without a shelf, because other machines would see the result.
         variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: ""}
         try:
             yield replace(nightbook, variables=lambda: variables)
         except Exception as error:
-            # What is wrong with a file is wrong with that of the home.
-            places = (str(home), str(nightbook.layout.home))
+            # Error messages should name the file of the original home.
+            paths = (str(home), str(nightbook.layout.home))
             error.args = tuple(
-                part.replace(*places) if isinstance(part, str) else part for part in error.args
+                part.replace(*paths) if isinstance(part, str) else part for part in error.args
             )
             raise
 
 
-def _link(layout: Layout, home: Path) -> None:
-    """Make folders as those of a home, with links to its files."""
-    # What the home keeps for its own work (locks, scratch, Dagster's records) is left out, and of
-    # the versions of the warehouse all but the one that people see.
-    for place in (layout.landing, layout.lake, layout.home / "reconcile"):
-        _link_files(place, home / place.name)
+def _link_home(layout: Layout, home: Path) -> None:
+    """Create the folders of a home, with links to its files."""
+    # Without working files (locks, temporary files, Dagster's records), and with only the current
+    # version of the warehouse.
+    for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
+        _link_files(folder, home / folder.name)
     current = layout.warehouse / "current"
     if current.is_symlink():
         version = current.readlink()
@@ -86,37 +86,43 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def state_changes(before: Layout, after: Layout) -> list[Change]:
-    """Return the snapshots whose state would change."""
-    now = {snapshot.snapshot_id: snapshot.state for snapshot in snapshots.landed_snapshots(before)}
+    """Return the snapshots whose state changes."""
+    states = {
+        snapshot.snapshot_id: snapshot.state for snapshot in snapshots.landed_snapshots(before)
+    }
     return [
         Change(
             date=snapshot.snapshot_date.isoformat(),
             what=STATE,
             name=snapshot.snapshot_id,
-            before=now.get(snapshot.snapshot_id),
+            before=states.get(snapshot.snapshot_id),
             after=snapshot.state,
         )
         for snapshot in snapshots.landed_snapshots(after)
-        if now.get(snapshot.snapshot_id) != snapshot.state
+        if states.get(snapshot.snapshot_id) != snapshot.state
     ]
 
 
 def changes(before: Layout, after: Layout) -> list[Change]:
-    """Return what differs between what two homes have published, by date."""
+    """Return the differences of the published rows and totals of two homes, by date."""
     old, new = (_counts(layout) for layout in (before, after))
     differences = []
     days = set()
     for day, table in sorted(old.keys() | new.keys()):
         if old.get((day, table)) == new.get((day, table)):
             continue
-        (was, _), (will_be, _) = (side.get((day, table), (None, None)) for side in (old, new))
-        differences.append(Change(date=day, what=ROWS, name=table, before=was, after=will_be))
+        (old_count, _), (new_count, _) = (
+            side.get((day, table), (None, None)) for side in (old, new)
+        )
+        differences.append(
+            Change(date=day, what=ROWS, name=table, before=old_count, after=new_count)
+        )
         days |= {day} if table == AMOUNTS else set()
     return [*differences, *_total_changes(before, after, sorted(days))]
 
 
 def _counts(layout: Layout) -> dict[tuple[str, str], tuple[str | None, str | None]]:
-    """Return the rows of each date and table, with a mark that another content does not have."""
+    """Return the number of rows and a hash of the content for each date and table."""
     if not layout.database.exists():
         return {}
     counts: dict[tuple[str, str], tuple[str | None, str | None]] = {}
@@ -125,8 +131,8 @@ def _counts(layout: Layout) -> dict[tuple[str, str], tuple[str | None, str | Non
             "select snapshot_date::varchar, count(*)::varchar, sum(hash(row_))::varchar "
             f"from history.{table.name} as row_ group by all"
         )
-        for day, count, mark in ask(layout.database, sql).rows:
-            counts[day, table.name] = (count, mark)
+        for day, count, digest in ask(layout.database, sql).rows:
+            counts[day, table.name] = (count, digest)
     return counts
 
 

@@ -1,6 +1,6 @@
-"""The nights of a firm's organisations: each is taken by a process of its own, with its own key.
+"""The nights of a firm's organisations. Each is taken in a separate process with its own key.
 
-Nothing of one organisation's settings is known to the process of another, nor to the firm's.
+No process gets the settings of a different organisation or of the firm.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ from warehouse.query.printable import printable
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-LONGEST_REASON = 500
-SHOWN = 3
-# Of the firm's own process: what an organisation is to go by stands in its own `.env`.
+MAX_MESSAGE = 500
+MAX_NAMED = 3
+# Settings of the firm's process. An organisation has its own settings in its `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
 LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRun:
-    """How the night of one organisation ended: its exit code, and its last words."""
+    """The result of one organisation's night: its exit code and last message."""
 
     source: str
     code: int
@@ -41,19 +41,19 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return the part of a firm, from 1, that an organisation is in whatever others there are."""
+    """Return the shard (from 1) of an organisation, which does not depend on the others."""
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
 
 def sources_of(firm: Firm, shard: int | None) -> tuple[Source, ...]:
-    """Return the organisations of a part of a firm, or all of them."""
+    """Return the organisations of one shard of a firm, or all of them."""
     if shard is None:
         return firm.sources
     return tuple(source for source in firm.sources if shard_of(source, firm.shards) == shard)
 
 
 def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
-    """Find each organisation whose home is not the one that the firm's book knows, and why."""
+    """Find the organisations whose home differs from the firm's book, with the reason."""
     known: KnownSources | None = KnownSources({}, {})
     if layout.database.exists():
         try:
@@ -69,7 +69,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
     if source.problem:
         return source.problem
     if not source.folder.is_dir():
-        return f"its folder {source.folder} is not there"
+        return f"its folder {source.folder} does not exist"
     try:
         if known and (nights := known.nights.get(source.name)):
             return lost_nights(source.layout, nights)
@@ -79,18 +79,18 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
     if has_nights or not (doubt := _doubt(source, known, names)):
         return ""
     return (
-        f"{source.layout.home} has no nights, and {doubt}. Is its disk mounted? Nothing was "
-        "started there. If this organisation is new, take its first night: "
+        f"{source.layout.home} has no nights, and {doubt}. Is its disk mounted? Its run was not "
+        "started. If this organisation is new, take its first night: "
         f"{full_command(source.layout, 'run', folder=source.folder)}"
     )
 
 
 def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
-    """Say why a home without nights may be one that had some; empty if there is no reason."""
+    """Return a reason why a home without nights may have lost them, or an empty string."""
     if known is None:
-        return "the firm's book, which knows whether it had some, cannot be read"
+        return "the firm's book, which would show earlier nights, cannot be read"
     if left := known.left_since(source.name, names):
-        return f"{FIRM} no longer names {and_more(left, SHOWN)}, which may be its older name"
+        return f"{FIRM} no longer has {and_more(left, MAX_NAMED)}, which may be its earlier name"
     return ""
 
 
@@ -104,37 +104,37 @@ def take_nights(
     problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:
-    """Take the night of each, so many side by side; one that fails costs no other its night.
+    """Take the night of each organisation, `at_once` in parallel. A failure does not stop others.
 
-    An organisation of which `problems` tell is not started: its home would begin anew.
+    An organisation with a problem is not started, because it would create a new home.
     """
     options = [*(("--date", day.isoformat()) if day else ()), *(["--unless-taken"] * unless_taken)]
 
     def take(source: Source) -> SourceRun:
         if problem := (problems or {}).get(source.name):
-            ended = SourceRun(source.name, FAILED, problem)
+            run = SourceRun(source.name, FAILED, problem)
         else:
-            ended = _take([*command, *options], source)
+            run = _take([*command, *options], source)
         tell(
-            printable(f"{source.name}: {ended.words}"),
+            printable(f"{source.name}: {run.words}"),
             event="source",
-            level=LEVELS.get(ended.code, ERROR),
+            level=LEVELS.get(run.code, ERROR),
         )
-        return ended
+        return run
 
     with ThreadPoolExecutor(at_once, "source") as pool:
         return list(pool.map(take, sources))
 
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
-    """Run one night where its `.env` lies; its last line of the log says how it ended."""
+    """Run one night in the folder of its `.env`. The last line of its log has the result."""
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    # Nothing in that folder, such as the `warehouse` of its home, is taken for a module.
+    # Python imports no modules from that folder, such as the `warehouse` of its home.
     variables["PYTHONSAFEPATH"] = "1"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=source.folder,
             env=variables,
@@ -144,16 +144,16 @@ def _take(command: Sequence[str], source: Source) -> SourceRun:
         )
     except OSError as error:
         return SourceRun(source.name, 1, f"its run could not be started: {error}")
-    complaint = done.stderr.decode(errors="replace").strip()
-    lines = done.stdout.decode(errors="replace").strip().splitlines()
-    words = complaint if done.returncode and complaint else _words(lines[-1] if lines else "")
-    if done.returncode not in (DONE, A_PERSON_MUST_DECIDE):
-        words = f"its run ended with exit code {done.returncode}: {words or 'it said nothing'}"
-    return SourceRun(source.name, done.returncode, words[:LONGEST_REASON])
+    errors = process.stderr.decode(errors="replace").strip()
+    lines = process.stdout.decode(errors="replace").strip().splitlines()
+    message = errors if process.returncode and errors else _message(lines[-1] if lines else "")
+    if process.returncode not in (DONE, A_PERSON_MUST_DECIDE):
+        message = f"its run ended with exit code {process.returncode}: {message or 'no message'}"
+    return SourceRun(source.name, process.returncode, message[:MAX_MESSAGE])
 
 
-def _words(line: str) -> str:
-    """Return what a line of the log says, or the line itself."""
+def _message(line: str) -> str:
+    """Return the message of a log line, or the line itself if it is not JSON."""
     try:
         content = json.loads(line)
     except ValueError:

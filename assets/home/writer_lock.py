@@ -1,4 +1,4 @@
-"""The writer's lock of a home: a command waits ten seconds for it, a night its deadline."""
+"""The writer's lock of a home. A command waits ten seconds for it, a night until its deadline."""
 
 import contextlib
 import sys
@@ -12,42 +12,42 @@ from pipelines.landing.lock import HomeLock, Patience, the_writer
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
-A_LITTLE = 10.0
+WAIT_SECONDS = 10.0
 
 
 @contextlib.contextmanager
 def writing(
-    nightbook: Nightbook, doing: str, say: Callable[[str], object] | None = None
+    nightbook: Nightbook, operation: str, say: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Be the only writer for one command, which waits some seconds and says for whom.
+    """Hold the writer's lock for one command. If it is taken, wait some seconds and say for whom.
 
-    Raises `WriterBusy` then, having changed nothing.
+    Raises `WriterBusy` after that time. Nothing was changed.
     """
-    patience = Patience(A_LITTLE, nightbook.pause, say or _on_errors)
-    with the_writer(nightbook.layout, doing, nightbook.now(), patience):
+    patience = Patience(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
+    with the_writer(nightbook.layout, operation, nightbook.now(), patience):
         yield
 
 
 @contextlib.contextmanager
-def writing_aloud(nightbook: Nightbook, doing: str) -> Iterator[Nightbook]:
-    """Be the only writer for a long command, and yield who says in the terminal how far it is.
+def writing_with_progress(nightbook: Nightbook, operation: str) -> Iterator[Nightbook]:
+    """Hold the writer's lock for a long command, and yield a context that shows its progress.
 
-    Raises as `writing`.
+    Raises the errors of `writing`.
     """
-    with TerminalProgress() as teller, writing(nightbook, doing, teller):
-        yield replace(nightbook, tell=teller, watch=teller.watch)
+    with TerminalProgress() as progress, writing(nightbook, operation, progress):
+        yield replace(nightbook, tell=progress, watch=progress.watch)
 
 
-def _on_errors(message: str) -> None:
+def _print_to_stderr(message: str) -> None:
     print(printable_lines(message), file=sys.stderr, flush=True)
 
 
 class RunLock:
-    """The writer's lock of one run: taken by its first step that writes, held until it ends."""
+    """The writer's lock of one run: taken by the first step that writes, released by the run."""
 
-    # Between two steps nobody else gets it, so that no night is landed and flattened and then left
-    # because a backup began. A run whose steps are processes of their own (no shipped one is) can
-    # hold it for a step at a time only: each then waits for itself.
+    # It is not released between two steps, so that no other command can stop a half-finished night.
+    # If steps run in separate processes, which no shipped configuration does, each step takes and
+    # releases the lock.
     _living: ClassVar[set["RunLock"]] = set()
 
     def __init__(self) -> None:
@@ -61,31 +61,31 @@ class RunLock:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def acquire(self, nightbook: Nightbook, doing: str, tell: Tell) -> None:
-        """Be the only writer from now on; waits for others as long as a pull may take.
+    def acquire(self, nightbook: Nightbook, operation: str, tell: Tell) -> None:
+        """Take the lock. Wait for other writers as long as a pull may take.
 
-        Raises `WriterBusy` when that time is over.
+        Raises `WriterBusy` after that time.
         """
         layout = nightbook.layout
         if layout in self._held:
-            self._held[layout].note(doing)
+            self._held[layout].note(operation)
             return
         patience = Patience(
             nightbook.settings().deadline,
             nightbook.pause,
             lambda words: tell(words, event="waiting"),
         )
-        lock = the_writer(layout, doing, nightbook.now(), patience)
+        lock = the_writer(layout, operation, nightbook.now(), patience)
         self._held[layout] = self._stack.enter_context(lock)
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         self._living.discard(self)
         self._held.clear()
         self._stack.close()
 
     @classmethod
     def release_all(cls) -> None:
-        """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
+        """Release the locks of interrupted runs that Dagster has not ended yet."""
         for living in list(cls._living):
             living.release()

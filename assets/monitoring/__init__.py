@@ -1,1 +1,1 @@
-"""What an operator must hear of: conditions, alerts, metrics."""
+"""Monitoring: conditions, alerts, metrics and the heartbeat."""

@@ -1,7 +1,7 @@
-"""Alerts: how an operator hears of something, once for its cause, by the first channel that lives.
+"""Alerts: each cause is sent once, through the first channel that works.
 
-What there is to tell is found in `assets.monitoring.conditions`. Addresses hold tokens: they are
-shown nowhere, a channel is named by its place and its scheme.
+`assets.monitoring.conditions` finds the causes. Addresses contain tokens, so they are never shown:
+messages name a channel by its number and scheme.
 """
 
 import contextlib
@@ -21,98 +21,100 @@ from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
 from warehouse.storage.layout import Layout, make_directory, private_files, read_json, write_json
 
-REMEMBERED = 2000
-LONGEST = 1500
-OF_INTEREST = timedelta(days=7)
-MOST_KEPT = 100
-# How loud an alert is, in Apprise's words: channels show or route them apart.
+MAX_CAUSES = 2000
+MAX_CHARACTERS = 1500
+RETRY_PERIOD = timedelta(days=7)
+MAX_UNSENT = 100
+# The severity of an alert, as Apprise names it. Channels may show or route these differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-A_DAY = timedelta(hours=23)  # less than 24: looks are some minutes apart, and hours of day drift
-# Address, title, body and kind; whether the channel took it.
+A_DAY = timedelta(hours=23)  # less than 24, because the times of the checks vary by some minutes
+# Takes address, title, body and kind. Returns whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
-# Names come from the wire: they must not call a room together or be read as markup.
-_TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
+# Names come from the API. They must not mention users (@) or be read as markup.
+_WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
-# Apprise writes tokens to its log; `disabled` would not do, for Dagster enables every logger.
+# Apprise logs tokens. Setting `disabled` would not help, because Dagster enables every logger.
 logging.getLogger("apprise").addFilter(lambda _: False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One message: its cause (sent once), its facts, where to look, what to type."""
-
-    # What `happened` (a run failed, say) is not found again by the next look: it is kept until a
-    # channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
+    """One alert. Alerts with the same cause are sent once."""
 
     cause: str
     title: str
     words: str
     see: str
+    """The file or folder to look at, or a command."""
     command: str
+    """The command to type next."""
     happened: bool = False
+    """An event, such as a failed run. The next check cannot find it, so it is stored until sent."""
     kind: str = WARNING
     waits: bool = False
+    """The alert waits for a person, so it is in a daily reminder while it is found."""
 
     @property
     def body(self) -> str:
-        """Return the message with where to look and what to type."""
+        """The text of the message, with the file to look at and the command to type."""
         return f"{plain_text(self.words)}\n\nSee: {self.see}\nType: {self.command}"
 
 
 @dataclass(frozen=True, slots=True)
 class SentAlerts:
-    """What went out, what did not because no channel took it, and which channels failed."""
-
-    # `dropped` was kept for a week, in which no channel took it, and is told no more.
+    """The result of sending alerts."""
 
     sent: tuple[Alert, ...] = ()
     unsent: tuple[Alert, ...] = ()
+    """Alerts that no channel accepted."""
     dead: tuple[str, ...] = ()
+    """Names of the channels that failed."""
     dropped: tuple[Alert, ...] = ()
+    """Events that no channel accepted for a week. They are discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
-    """An alert that waits for a channel, and since when."""
+    """An unsent alert with the time at which it was found."""
 
     since: str
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return the alert with the time at which it was found."""
+        """Return the alert with that time in its text."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
 
-Waiting = dict[str, StoredAlert]  # by the cause
+Unsent = dict[str, StoredAlert]  # by cause
 
 
 def plain_text(text: str) -> str:
-    """Return text that may hold names from the wire as short plain text."""
+    """Return a text that may contain names from the API as short plain text."""
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
-    return plain.translate(_TAME)[:LONGEST]
+    return plain.translate(_WITHOUT_MARKUP)[:MAX_CHARACTERS]
 
 
 def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
-    """Send by one channel; whether it was taken. Nothing is raised: another channel may live."""
+    """Send a message through one channel. Return whether it was accepted, and never raise."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its plugins import what Python will drop
+            warnings.simplefilter("ignore")  # its plugins import deprecated modules
             channel = Apprise()
             is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
             return bool(is_sent)
-    except Exception:  # noqa: BLE001 - a plugin may raise anything, with its address in the words
+    except Exception:  # noqa: BLE001 - a plugin may raise any error, with the address in its message
         return False
 
 
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send what was not sent before; what no channel takes is tried again at the next look."""
-    # What happened is on disk before it is sent, for nobody would find it again.
+    """Send the alerts that were not sent before. The next check retries those that fail."""
+    # Events are stored before they are sent, because no later check would find them.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return SentAlerts()
@@ -135,7 +137,7 @@ def send_alerts(
 
 
 def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
-    """Return alerts whose commands can be typed in any folder."""
+    """Return the alerts with commands that work in any folder."""
     return [
         replace(
             alert,
@@ -150,7 +152,7 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
 def _reminder(
     alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """Return one quiet message a day of what was sent a day ago or more and still waits."""
+    """Return a daily message about the alerts that were sent a day ago or more and still wait."""
     due = [
         alert
         for alert in alerts
@@ -173,7 +175,7 @@ def _reminder(
 
 
 def _is_a_day_old(when: str | None, now: datetime) -> bool:
-    """Whether something was sent, and that a day ago or more."""
+    """Return whether a time is known and a day or more ago."""
     try:
         return when is not None and now - datetime.fromisoformat(when) >= A_DAY
     except (ValueError, TypeError):
@@ -181,7 +183,7 @@ def _is_a_day_old(when: str | None, now: datetime) -> bool:
 
 
 def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
-    """Keep what happened for the next look, which tells it also if this process dies before."""
+    """Store events, so that the next check sends them even if this process is killed."""
     layout, now = nightbook.layout, nightbook.now()
     if not alerts or not nightbook.settings().alerts or is_demo(layout):
         return
@@ -195,20 +197,21 @@ def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
 def deliver(
     addresses: Sequence[str], alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Send each alert by the first channel that takes it; one that failed is not asked again."""
-    living, sent = list(enumerate(addresses, 1)), list[Alert]()
+    """Send each alert through the first channel that works. A failed channel is not retried."""
+    working, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
-    # The first channel is the wanted one, the others stand in for it. One that failed is not asked
-    # again for the next alert: a dead mail server would cost its time-out for each.
+    # The first channel is preferred, and the others replace it if it fails. A failed channel is not
+    # retried for the next alert, because each attempt at a dead mail server takes its whole
+    # timeout.
     for alert in alerts:
-        while living:
-            _, address = living[0]
+        while working:
+            _, address = working[0]
             unreached = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
             title = f"nightbook: {plain_text(alert.title)}"
             if send(address, title, alert.body + unreached, alert.kind):
                 sent.append(alert)
                 break
-            dead.append(_channel_name(*living.pop(0)))
+            dead.append(_channel_name(*working.pop(0)))
     return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
 
 
@@ -217,7 +220,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Do something once for its cause: None where it was done before, else whether it went well."""
+    """Call a function once for its cause. Return its result, or None if it succeeded before."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None
@@ -228,21 +231,21 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """Yield when each cause was sent, locked, and write it when the `with` ends."""
+    """Lock the times at which causes were sent, yield them, and write changes at the end."""
     folder = layout.home / "alerts"
     make_directory(folder)
-    # The command line, three sensors and the daemon's start may all look at the same moment.
+    # The command line, three sensors and the start of the daemon may check at the same time.
     with private_files(), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")
         before = dict(sent_causes)
         yield sent_causes
         if sent_causes != before:
-            newest = sorted(sent_causes.items(), key=lambda item: item[1])[-REMEMBERED:]
+            newest = sorted(sent_causes.items(), key=lambda item: item[1])[-MAX_CAUSES:]
             write_json(folder / "told.json", dict(newest))
 
 
-def _events(alerts: Iterable[Alert], now: datetime) -> Waiting:
+def _events(alerts: Iterable[Alert], now: datetime) -> Unsent:
     since = now.isoformat()
     return {alert.cause: StoredAlert(since, alert) for alert in alerts if alert.happened}
 
@@ -253,19 +256,19 @@ def _unsent(layout: Layout) -> Path:
 
 def _stored_events(
     layout: Layout, sent_causes: Mapping[str, str], now: datetime
-) -> tuple[Waiting, tuple[Alert, ...]]:
-    """Return what waits to be sent, and what is older than anybody wants to hear of."""
-    # A file that cannot be read holds nothing: it must not stop what is found today.
+) -> tuple[Unsent, tuple[Alert, ...]]:
+    """Return the stored events that are still to be sent, and those that are too old."""
+    # An unreadable file counts as empty, because it must not stop today's alerts.
     try:
         entries = [
             StoredAlert(str(entry.pop("since")), Alert(**entry))
             for entry in read_json(_unsent(layout))
         ]
-        oldest = now - OF_INTEREST
+        oldest = now - RETRY_PERIOD
         is_young = [datetime.fromisoformat(entry.since) > oldest for entry in entries]
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}, ()
-    waiting, dropped = Waiting(), list[Alert]()
+    waiting, dropped = Unsent(), list[Alert]()
     for entry, is_waiting in zip(entries, is_young, strict=True):
         if entry.alert.cause in sent_causes:
             continue
@@ -276,11 +279,11 @@ def _stored_events(
     return waiting, tuple(dropped)
 
 
-def _write_events(layout: Layout, waiting: Waiting) -> None:
-    """Write what waits, whole or not at all; the file is there only while something does."""
+def _write_events(layout: Layout, waiting: Unsent) -> None:
+    """Write the unsent events atomically. Without any, there is no file."""
     path = _unsent(layout)
-    newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MOST_KEPT:]
-    with contextlib.suppress(OSError):  # a full disk must not keep an alert from going out
+    newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MAX_UNSENT:]
+    with contextlib.suppress(OSError):  # a full disk must not stop an alert
         if newest:
             write_json(path, [{"since": entry.since, **asdict(entry.alert)} for entry in newest])
         else:
@@ -288,7 +291,7 @@ def _write_events(layout: Layout, waiting: Waiting) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the memory; one that cannot be read is empty: twice is better than never."""
+    """Return the times by cause. An unreadable file counts as empty: twice beats never."""
     try:
         content = json.loads(path.read_bytes())
         return {str(cause): str(when) for cause, when in content.items()}

@@ -1,4 +1,4 @@
-"""The conditions that a person must know about: of a home and of a night."""
+"""The conditions that need an alert, for a home and for each night."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -28,16 +28,36 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout
 
 LOOK_BACK = timedelta(days=7)
+OLD_BREAK_AGE = timedelta(days=7)
+MAX_SHOWN = 5
+
+
+def find_alerts(
+    nightbook: Nightbook, *, patience: timedelta = GRACE, dagster: Switches | None = None
+) -> list[Alert]:
+    """Return the alerts for all nights and for the newest book.
+
+    A run has `patience` to publish an accepted night. `dagster` is read if it is None.
+    """
+    layout, now = nightbook.layout, nightbook.now()
+    today = now.astimezone(nightbook.settings().timezone).date()
+    nights = snapshots.landed_snapshots(layout)
+    alerts = [*switch_alerts(nightbook, dagster), *night_alerts(nightbook, nights, today, patience)]
+    if layout.database.exists():
+        with keep_open(layout.database):
+            alerts += [*_stale_alerts(layout), *_drift_alerts(layout), *_check_alerts(layout)]
+            alerts += [*_clock_alerts(layout), *_round_count_alerts(layout)]
+    return [*alerts, *_reconciliation_alerts(layout)]
 
 
 def night_alerts(
     nightbook: Nightbook, nights: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
-    """Yield what is wrong with nights until it is settled; dates not read, for a week."""
+    """Yield the alerts for nights until they are settled, and for unread dates for a week."""
     layout, now = nightbook.layout, nightbook.now()
     yield from _held_alerts(layout, nights)
-    yield from _taken_back(layout, nights, now - LOOK_BACK)
-    yield from _gaps(nightbook, nights, today)
+    yield from _rejected_book_alerts(layout, nights, now - LOOK_BACK)
+    yield from _gap_alerts(nightbook, nights, today)
     yield from _killed_alerts(layout, nights)
     yield from _unjudged_alerts(nightbook, nights, today)
     yield from _unpublished_alerts(layout, nights, now - patience)
@@ -45,20 +65,8 @@ def night_alerts(
     yield from _missing_alerts(layout)
 
 
-def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
-    """Return a line that says whether a date has a book; nothing if `day` is not a date."""
-    try:
-        wanted = date.fromisoformat(str(day))
-    except ValueError:
-        return []
-    book = snapshots.books(snapshots.landed_snapshots(nightbook.layout)).get(wanted)
-    if book is None:
-        return [f"{wanted} has no book yet."]
-    return [f"{wanted} has a book: snapshot {book.snapshot_id}."]
-
-
 def late_alert(nightbook: Nightbook) -> Alert | None:
-    """Return an alert for today's night if it is long past its tick and nothing was landed."""
+    """Return an alert if today's night is overdue and nothing was landed."""
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     today = now.astimezone(settings.timezone).date()
     tick = tick_of(settings, today)
@@ -70,27 +78,39 @@ def late_alert(nightbook: Nightbook) -> Alert | None:
     return Alert(
         cause=f"late:{today}",
         title=f"no book of {today} yet",
-        words=f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: "
-        "no run has begun, or none got so far. Until midnight it can still be read.",
+        words=f"It was due at {tick:%H:%M} ({settings.timezone}), but nothing was landed since: no "
+        "run has started, or none has read everything. It can still be read until midnight.",
         see=str(layout.home),
         command=full_command(layout, "run"),
         kind=FAILURE,
     )
 
 
+def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
+    """Return a line that says whether a date has a book. Empty if `day` is not a date."""
+    try:
+        wanted = date.fromisoformat(str(day))
+    except ValueError:
+        return []
+    book = snapshots.books(snapshots.landed_snapshots(nightbook.layout)).get(wanted)
+    if book is None:
+        return [f"{wanted} has no book yet."]
+    return [f"{wanted} has a book: snapshot {book.snapshot_id}."]
+
+
 def published_books(
     layout: Layout, nights: list[Snapshot]
 ) -> tuple[list[Snapshot], list[Snapshot]]:
-    """Return the books that the warehouse shows, and those accepted and never published."""
-    untold = lost_decisions.unpublished_snapshots(layout, nights)
+    """Return the books in the warehouse, and the accepted books that were never published."""
+    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     books = list(snapshots.books(nights).values())
-    missing = [snapshot for snapshot in books if snapshot.snapshot_id in untold]
-    published = [snapshot for snapshot in nights if snapshot.snapshot_id not in untold]
+    missing = [snapshot for snapshot in books if snapshot.snapshot_id in unpublished]
+    published = [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
     return list(snapshots.books(published).values()), missing
 
 
 def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:
-    """Return planned dates after the first night that are over and were not read."""
+    """Return the past scheduled dates after the first night that were not read."""
     landed, settings = {snapshot.snapshot_date for snapshot in nights}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
@@ -98,7 +118,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield held nights; those of a date that has a newer book in one message."""
+    """Yield held nights. Those of a date with a newer book share one alert."""
     books = snapshots.books(nights)
     superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:
@@ -113,9 +133,9 @@ def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
         names = [snapshot.snapshot_id for snapshot in held]
         yield Alert(
             cause=f"held:{names[-1]}",
-            title=f"{count_of(len(held), 'snapshot')} of {day} held, and a newer one is its book",
-            words=f"The book of {day} is {books[day].snapshot_id} and stays. Reject what nobody "
-            f"needs, or leave it: {', '.join(names[-SHOWN:])}{left_out(names, SHOWN)}.",
+            title=f"{count_of(len(held), 'snapshot')} of {day} held, but a newer one is its book",
+            words=f"The book of {day} is still {books[day].snapshot_id}. You may reject these "
+            f"snapshots: {', '.join(names[-MAX_SHOWN:])}{left_out(names, MAX_SHOWN)}.",
             see=str(held[-1].folder),
             command=full_command(layout, "snapshots"),
             waits=True,
@@ -123,13 +143,13 @@ def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 
 def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapshot]) -> Alert:
-    before = [day for day in books if day <= snapshot.snapshot_date]
-    stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
-    if before and before[-1] == snapshot.snapshot_date:
-        stays = f"That date has a book, which stays: {books[before[-1]].snapshot_id}."
+    earlier = [day for day in books if day <= snapshot.snapshot_date]
+    book = f"The book of {earlier[-1]} did not change." if earlier else "There is no book yet."
+    if earlier and earlier[-1] == snapshot.snapshot_date:
+        book = f"The book of that date did not change: {books[earlier[-1]].snapshot_id}."
     lines = (
-        f"Snapshot {snapshot.snapshot_id} waits for your decision. {stays}",
-        "The command below shows what accepting it would change, and changes nothing.",
+        f"Snapshot {snapshot.snapshot_id} waits for your decision. {book}",
+        "The command below shows the changes of accepting it, without making them.",
         "Then accept or reject it. If access may have been lost, give the reason: --why '...'",
         *(snapshot.decision.reasons if snapshot.decision else ()),
     )
@@ -143,58 +163,60 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
     )
 
 
-def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iterator[Alert]:
-    """Yield nights that were books and are none any more: somebody may have used one."""
+def _rejected_book_alerts(
+    layout: Layout, nights: list[Snapshot], since: datetime
+) -> Iterator[Alert]:
+    """Yield nights that were books and were then rejected, because somebody may have used them."""
     books = snapshots.books(nights)
     for snapshot in nights:
         states = [decision.state for decision in snapshot.decisions]
         was_accepted = states[-2:] == [ACCEPTED, REJECTED]
-        if snapshot.decision is None or not was_accepted or _at(snapshot.decision.at) < since:
+        if snapshot.decision is None or not was_accepted or _time(snapshot.decision.at) < since:
             continue
         if not _was_book(snapshot, nights):
             continue
         book = books.get(snapshot.snapshot_date)
-        is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
+        state = f"the book is {book.snapshot_id} again" if book else "there is no book: a gap"
         files = "\n".join(snapshot.decision.withdrawn)
         yield Alert(
             cause=f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
-            title=f"the book of {snapshot.snapshot_date} was taken back",
-            words=f"Snapshot {snapshot.snapshot_id} was accepted, and was rejected by "
+            title=f"the book of {snapshot.snapshot_date} was rejected",
+            words=f"Snapshot {snapshot.snapshot_id} was accepted and then rejected by "
             f"{snapshot.decision.by}: {'; '.join(snapshot.decision.reasons)}. "
-            f"Of that date, {is_now}. Made of it:\n{files or 'no file'}",
+            f"For that date, {state}. Files made from it:\n{files or 'none'}",
             see=str(snapshot.folder),
             command=full_command(layout, "snapshots"),
         )
 
 
 def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a snapshot that was accepted and then rejected was the book in between."""
+    """Return whether a snapshot that was accepted and then rejected was a book in between."""
     accepted, rejected = snapshot.decisions[-2:]
     newer = [
-        other
-        for other in nights
-        if other.snapshot_date == snapshot.snapshot_date
-        and other.snapshot_id > snapshot.snapshot_id
+        night
+        for night in nights
+        if night.snapshot_date == snapshot.snapshot_date
+        and night.snapshot_id > snapshot.snapshot_id
     ]
     # The newest accepted snapshot of a date is its book, so only decisions on newer ones matter.
-    moments = [accepted.at, *(decision.at for other in newer for decision in other.decisions)]
+    times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
-        not any(other.state_at(_at(moment)) == ACCEPTED for other in newer)
-        for moment in moments
-        if _at(accepted.at) <= _at(moment) < _at(rejected.at)
+        not any(night.state_at(time) == ACCEPTED for night in newer)
+        for time in map(_time, times)
+        if _time(accepted.at) <= time < _time(rejected.at)
     )
 
 
-def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield planned dates of the last week that are over and were not read."""
+def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Yield the past scheduled dates of the last week that were not read."""
     layout = nightbook.layout
     for day in unread_dates(nightbook, nights, today):
         if day >= today - LOOK_BACK:
             yield Alert(
                 cause=f"gap:{day}",
                 title=f"{day} was not read",
-                words=f"No snapshot of {day} was landed, and the API tells only what is held now: "
-                "that date stays a gap (ops.gaps).",
+                words=f"No snapshot of {day} was landed. The API has only the present holdings, so "
+                "that date will stay a gap (ops.gaps).",
                 see=str(layout.landing),
                 command=full_command(layout, "status"),
                 kind=FAILURE,
@@ -202,7 +224,7 @@ def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator
 
 
 def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield dates of which a dead pull left its unfinished folder, and that have no snapshot."""
+    """Yield dates without a snapshot that have the unfinished folder of a killed run."""
     with unheld(layout.pull_lock) as is_nobody_pulling:
         folders = list(layout.landing.glob("*/.*.pulling")) if is_nobody_pulling else []
     landed = {str(snapshot.snapshot_date) for snapshot in nights}
@@ -210,8 +232,8 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
         yield Alert(
             cause=f"killed:{day}",
             title=f"the run that read {day} was killed",
-            words=f"It landed no snapshot, so {day} has no book. The API tells only what is held "
-            "now: until midnight the date can still be read.",
+            words=f"It landed no snapshot, so {day} has no book. The API has only the present "
+            "holdings, so the date can still be read until midnight.",
             see=str(layout.landing / day),
             command=full_command(layout, "run"),
             kind=FAILURE,
@@ -219,22 +241,22 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield landed nights that nobody judged, when the run that landed them must be over."""
+    """Yield landed nights that were not judged, after the deadline of the run that landed them."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:
         if snapshot.state != COMPLETE or now < snapshot_time(snapshot.snapshot_id) + patience:
             continue
         day = snapshot.snapshot_date
-        of = () if day == today else ("--date", str(day))
+        date_option = () if day == today else ("--date", str(day))
         yield Alert(
             cause=f"unfinished:{snapshot.snapshot_id}",
-            title=f"the night of {day} is landed and not judged",
-            words=f"Snapshot {snapshot.snapshot_id} is no book: the run that landed it came to no "
-            "end, or what was decided is lost. Its bytes are here; the next run judges and "
-            "publishes it.",
+            title=f"the night of {day} is landed but not judged",
+            words=f"Snapshot {snapshot.snapshot_id} is not a book, because the run that landed it "
+            "did not finish, or its decision is lost. Its data is complete, and the next run "
+            "judges and publishes it.",
             see=str(snapshot.folder),
-            command=full_command(layout, "run", *of),
+            command=full_command(layout, "run", *date_option),
             waits=True,
         )
 
@@ -242,21 +264,21 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
 def _unpublished_alerts(
     layout: Layout, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield in one message the books accepted before a moment and not published."""
+    """Yield one alert about the books that were accepted before a time and not published."""
     _, missing = published_books(layout, nights)
     old = [
         snapshot
         for snapshot in missing
-        if snapshot.decision and _at(snapshot.decision.at) <= before
+        if snapshot.decision and _time(snapshot.decision.at) <= before
     ]
     if old:
         yield Alert(
             cause=f"unpublished:{old[-1].snapshot_id}:{len(old)}",
-            title=f"{_days(snapshot.snapshot_date for snapshot in old)} accepted and "
+            title=f"{_days(snapshot.snapshot_date for snapshot in old)} accepted but "
             "not in the warehouse",
-            words="Whoever opens the warehouse sees an older book. The run that accepted "
-            f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
-            "of.",
+            words="The warehouse shows an older book, because the run that accepted "
+            f"{old[-1].snapshot_id} did not publish it. All data is complete, so it can be "
+            "rebuilt.",
             see=str(layout.database),
             command=full_command(layout, "rebuild"),
             kind=FAILURE,
@@ -267,18 +289,18 @@ def _unpublished_alerts(
 def _unshelved_alerts(
     nightbook: Nightbook, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield in one message the nights decided before a moment that are not on the shelf so."""
+    """Yield one alert about the nights decided before a time whose decision is not on the shelf."""
     old = [
         snapshot
         for snapshot in shelf.waiting_nights(nightbook, nights)
-        if snapshot.decision and _at(snapshot.decision.at) <= before
+        if snapshot.decision and _time(snapshot.decision.at) <= before
     ]
     if old:
         yield Alert(
             cause=f"unshelved:{old[-1].snapshot_id}:{len(old)}",
             title=f"{_days(snapshot.snapshot_id for snapshot in old)} not on the shelf",
-            words="Other machines do not see them, or not as they were decided. Here they are "
-            "whole and published; the next run shelves them, and says why where it cannot.",
+            words="Other machines do not see these nights or their decisions. In this home they "
+            "are complete and published. The next run uploads them, or reports why it cannot.",
             see=str(nightbook.layout.home),
             command=full_command(nightbook.layout, "shelve"),
             kind=FAILURE,
@@ -287,14 +309,15 @@ def _unshelved_alerts(
 
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield in one message the nights of lake or warehouse that landing does not hold."""
+    """Yield one alert about the nights in lake or warehouse that are missing in landing."""
     nights = [damage.night or "" for damage in missing_landings(layout)]
     if nights:
         yield Alert(
             cause=f"gone:{nights[-1]}:{len(nights)}",
-            title=f"{_days(nights)} gone from the landing zone",
-            words="Lake or warehouse tell of them, and what was landed of them is not there. The "
-            "API keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
+            title=f"{_days(nights)} missing in the landing folder",
+            words="They are in the lake or the warehouse, but their API responses are missing. The "
+            "API keeps no history, so restore them from a backup (nightbook --home NEW restore "
+            "FILE).",
             see=str(layout.landing),
             command=full_command(layout, "verify"),
             kind=FAILURE,
@@ -302,40 +325,19 @@ def _missing_alerts(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _at(moment: str) -> datetime:
-    return datetime.fromisoformat(moment).astimezone(UTC)
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _days(nights: Iterable[object]) -> str:
-    """Return nights by name, the newest of many, with the verb."""
+    """Return the names of nights with a verb. Of many, only the newest are named."""
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"
-    return f"{len(names)} nights ({', '.join(names[-SHOWN:])}{left_out(names, SHOWN)}) are"
+    return f"{len(names)} nights ({', '.join(names[-MAX_SHOWN:])}{left_out(names, MAX_SHOWN)}) are"
 
 
-AGED = timedelta(days=7)
-SHOWN = 5
-
-
-def find_alerts(
-    nightbook: Nightbook, *, patience: timedelta = GRACE, dagster: Switches | None = None
-) -> list[Alert]:
-    """Return everything that is not as it should be, of all nights and of the newest book."""
-    # A run has `patience` to publish what it accepted; `dagster` is given where it was read
-    # already.
-    layout, now = nightbook.layout, nightbook.now()
-    today = now.astimezone(nightbook.settings().timezone).date()
-    nights = snapshots.landed_snapshots(layout)
-    alerts = [*switch_alerts(nightbook, dagster), *night_alerts(nightbook, nights, today, patience)]
-    if layout.database.exists():
-        with keep_open(layout.database):
-            alerts += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
-            alerts += _round_counts(layout)
-    return [*alerts, *_reconciliation_alerts(layout)]
-
-
-def _stale(layout: Layout) -> Iterator[Alert]:
+def _stale_alerts(layout: Layout) -> Iterator[Alert]:
     rows = _rows(
         layout,
         "select venue_id, stale_since, count(*), any_value(why.error) from instruments "
@@ -345,13 +347,13 @@ def _stale(layout: Layout) -> Iterator[Alert]:
         "where is_book) group by all) as why using (venue_id) "
         "where stale_since is not null group by all order by all",
     )
-    empty = "Its lists came empty, without an error: gone, or our access is."
+    empty = "Its lists are empty, without an error: the venue or our access may have ended."
     for venue, since, count, why in rows:
         yield Alert(
             cause=f"stale:{venue}:{since}",
             title=f"venue {venue} {'could not be read' if why else 'lists no instruments'}",
-            words=f"Its {count_of(count, 'instrument')} {'is that' if count == 1 else 'are those'} "
-            f"of {since}, carried over since. {why or empty}",
+            words=f"Its {count_of(count, 'instrument')} {'is' if count == 1 else 'are'} from "
+            f"{since} and carried over since then. {why or empty}",
             see=str(layout.database),
             command=full_command(
                 layout, "query", "select * from findings where kind = 'instruments_stale'"
@@ -359,8 +361,8 @@ def _stale(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _drift(layout: Layout) -> Iterator[Alert]:
-    """Yield in one message what the newest night was the first to have, held or not."""
+def _drift_alerts(layout: Layout) -> Iterator[Alert]:
+    """Yield one alert about deviations that the newest night is the first to have."""
     rows = _rows(
         layout,
         "select first_seen, kind, path, word, example, seen from ops.drift where first_seen = "
@@ -376,7 +378,10 @@ def _drift(layout: Layout) -> Iterator[Alert]:
             title=f"the API sent {count_of(len(rows), 'thing')} that "
             f"{'is' if len(rows) == 1 else 'are'} not as documented",
             words="\n".join(
-                (f"First seen {rows[0][0]}; every body is kept.", *first_lines(lines, SHOWN))
+                (
+                    f"First seen {rows[0][0]}. All responses are stored.",
+                    *first_lines(lines, MAX_SHOWN),
+                )
             ),
             see=str(layout.database),
             command=full_command(
@@ -386,7 +391,7 @@ def _drift(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _checks(layout: Layout) -> Iterator[Alert]:
+def _check_alerts(layout: Layout) -> Iterator[Alert]:
     rows = _rows(
         layout,
         "select snapshot_date, check_name, meaning, wrong_rows, example from ops.checks "
@@ -401,15 +406,15 @@ def _checks(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"check:{name}:{day}",
             title=f"check {name} failed",
-            words=f"{meaning} Wrong of {day}: {count_of(wrong, 'row')}, first: {example}",
+            words=f"{meaning} Wrong on {day}: {count_of(wrong, 'row')}. The first: {example}",
             see=str(layout.database),
             command=full_command(layout, "query", "select * from ops.checks where not passed"),
             kind=FAILURE,
         )
 
 
-def _round_counts(layout: Layout) -> Iterator[Alert]:
-    """Yield lists that look like one page of several; once for each list and count."""
+def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
+    """Yield lists that may be one page of several, once for each list and count."""
     query = "select venue_id, words from findings where kind = 'round_count' order by all"
     for venue, description in _rows(layout, query):
         yield Alert(
@@ -424,43 +429,43 @@ def _round_counts(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _clock(layout: Layout) -> Iterator[Alert]:
-    """Yield that the newest nights had to correct this clock; once until one needs it no more."""
-    spell: list[tuple[str, int]] = []
+def _clock_alerts(layout: Layout) -> Iterator[Alert]:
+    """Yield one alert while the newest nights had to correct this machine's clock."""
+    corrected: list[tuple[str, int]] = []
     query = "select snapshot_id, clock_skew_ms from ops.snapshots order by snapshot_id desc"
     for snapshot_id, skew in _rows(layout, query):
         if skew is None:
             break
-        spell.append((snapshot_id, int(skew)))
-    if spell:
-        first = snapshot_time(spell[-1][0])
-        side = "behind" if spell[0][1] > 0 else "ahead of"
+        corrected.append((snapshot_id, int(skew)))
+    if corrected:
+        first = snapshot_time(corrected[-1][0])
+        side = "behind" if corrected[0][1] > 0 else "ahead of"
         yield Alert(
-            cause=f"clock:{spell[-1][0]}",
+            cause=f"clock:{corrected[-1][0]}",
             title="this machine's clock is off",
-            words=f"It is {abs(spell[0][1])} ms {side} the API's since {first:%Y-%m-%d %H:%M} "
-            "UTC. Each run signs and dates by the API's; a night that has another date here is "
-            "held.",
+            words=f"It is {abs(corrected[0][1])} ms {side} the clock of the API since "
+            f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the clock of the API, and a night whose "
+            "date differs on this machine is held.",
             see=full_command(layout, "doctor"),
             command="timedatectl set-ntp true",
         )
 
 
 def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield what of the newest reconciliation a person must settle."""
+    """Yield the alerts about the newest reconciliation."""
     folder = layout.home / "reconcile"
     try:
         result = service.status(folder).run
     except NotReconciled:
         return
-    yield from _breaks(layout, result, folder)
-    yield from _unread(layout, result, folder)
+    yield from _break_alerts(layout, result, folder)
+    yield from _unread_alerts(layout, result, folder)
     if not sum(result.counts.values()):
         yield Alert(
             cause=f"nothing-compared:{result.day}",
             title="the ledger was compared with nothing",
-            words=f"Book against ledger, {result.day}: {result.extent}. What its files cover "
-            "has no position in the book. Correct [file] in recon.toml, then run again.",
+            words=f"Book against ledger, {result.day}: {result.extent}. The book has no "
+            "positions in the scope of the files. Correct [file] in recon.toml, then run again.",
             see=str(folder / "recon.toml"),
             command=full_command(layout, "reconcile", "run"),
         )
@@ -471,28 +476,28 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
             title="a part of the ledger could not be compared",
             words=f"Book against ledger, {result.day}: rows that cannot be read: "
             f"{result.rejected}; keys of portfolios that the API did not deliver: "
-            f"{undelivered}. The others were compared.",
+            f"{undelivered}. The other rows were compared.",
             see=str(folder / "out" / result.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
 
 
-def _unread(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Tell of files of the inbox that were not used and that nobody decided about."""
+def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
+    """Yield one alert about files in the inbox that were not used and not marked as ignored."""
     if result.unread:
         yield Alert(
             cause=f"unread:{result.day}",
             title="not everything in the inbox was read",
             words="\n".join(
-                (f"Book against ledger, {result.day}:", *first_lines(result.unread, SHOWN))
+                (f"Book against ledger, {result.day}:", *first_lines(result.unread, MAX_SHOWN))
             ),
             see=str(folder / "inbox"),
             command=full_command(layout, "reconcile", "status"),
         )
 
 
-def _breaks(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield open breaks: when new ones came, and once more when those of a day are old."""
+def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
+    """Yield an alert about all open breaks, and one for each day with old breaks."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:
@@ -500,15 +505,18 @@ def _breaks(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
     if not by_day:
         return
     groups = [(max(by_day), "breaks", [break_ for day in sorted(by_day) for break_ in by_day[day]])]
-    old = (result.day - AGED).isoformat()
-    groups += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= old]
+    oldest = (result.day - OLD_BREAK_AGE).isoformat()
+    groups += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= oldest]
     for day, kind, breaks in groups:
         since = "" if kind == "breaks" else f" since {day}"
+        verb = "is" if len(breaks) == 1 else "are"
         lines = list(map(_break_line, breaks))
         yield Alert(
             cause=f"{kind}:{day}",
-            title=f"{_count_are(len(breaks), 'break')} open{since}",
-            words="\n".join((f"Book against ledger, {result.day}:", *first_lines(lines, SHOWN))),
+            title=f"{count_of(len(breaks), 'break')} {verb} open{since}",
+            words="\n".join(
+                (f"Book against ledger, {result.day}:", *first_lines(lines, MAX_SHOWN))
+            ),
             see=str(folder / "out" / result.day.isoformat()),
             command=full_command(layout, "reconcile", "status"),
         )
@@ -516,10 +524,6 @@ def _breaks(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
 
 def _break_line(break_: Break) -> str:
     return f"{break_.id}: {break_.result_words}, {break_.place}, {break_.difference_words}"
-
-
-def _count_are(number: int, noun: str) -> str:
-    return f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
 
 
 def _rows(layout: Layout, query: str) -> tuple[tuple[Any, ...], ...]:

@@ -1,4 +1,4 @@
-"""When nights are due by `NIGHTBOOK_SCHEDULE`, and whether that of a date is taken."""
+"""The schedule of nights (`NIGHTBOOK_SCHEDULE`), and the nights that dates already have."""
 
 from datetime import date, datetime, time, timedelta
 
@@ -13,8 +13,8 @@ from warehouse.contract import states
 
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
-    """Return the first tick after a moment, in the operator's zone."""
-    # Dagster's own iterator, so that the daemon does the same, also on days when clocks change.
+    """Return the first tick after a time, in the operator's time zone."""
+    # Uses the iterator of Dagster's daemon, so that both agree when clocks change.
     ticks = schedule_execution_time_iterator(
         after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
     )
@@ -22,41 +22,41 @@ def next_tick(settings: Settings, after: datetime) -> datetime:
 
 
 def tick_of(settings: Settings, day: date) -> datetime | None:
-    """Return the first tick on a date, or None where the schedule leaves that date out."""
+    """Return the first tick on a date, or None if the schedule has none on that date."""
     midnight = datetime.combine(day, time(), settings.timezone)
     tick = next_tick(settings, midnight - timedelta(seconds=1))
     return tick if tick.astimezone(settings.timezone).date() == day else None
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night that a date has, so that a later tick has nothing to do."""
-    # A held one is one: it waits for a person, and reading again would not decide it. One that was
-    # accepted and that nobody can open, for it was never published, is none.
+    """Return the night that a date already has, so that a later tick does nothing."""
+    # A held night counts, because it waits for a person, and reading the API again would not help.
+    # An accepted night that was never published does not count.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
-    # By a clock that is off, this date's run may have taken the night of another.
+    # If the clock is wrong, the run of this date may have taken the night of a different date.
     if (manifest := night.taken_on(layout, day)) is not None:
         candidates += [
             snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id
         ]
     for snapshot in sorted(candidates, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
-        is_open = snapshot.snapshot_id not in unpublished
-        if snapshot.state == states.HELD or (snapshot.state == states.ACCEPTED and is_open):
+        is_published = snapshot.snapshot_id not in unpublished
+        if snapshot.state == states.HELD or (snapshot.state == states.ACCEPTED and is_published):
             return snapshot
     return None
 
 
 def next_try(nightbook: Nightbook, day: date) -> datetime | None:
-    """Return the next tick on which a date can still be taken; None where there is no more."""
+    """Return the next tick on a date, or None if there are no more ticks on it."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     return tick if tick.astimezone(settings.timezone).date() == day else None
 
 
 def next_night(nightbook: Nightbook) -> datetime:
-    """Return the next tick that takes a night: on a date that has its own it does nothing."""
+    """Return the next tick that takes a night. Ticks on a date that has a night do nothing."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()

@@ -20,18 +20,22 @@ from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout, written_aside
 
+TIMEOUT = 10.0
+MAX_HEARTBEAT_AGE = timedelta(hours=20)
 COUNTS = ("portfolio", "account", "balance", "venue", "instrument", "reject", "inexact", "drift")
-# One figure each of the published warehouse.
+# Metrics that are counts in the published warehouse.
 QUERIES = (
     ("gaps", "Dates without a book.", "from ops.gaps where reason <> 'pruned'"),
     ("checks_failed", "Failed checks of the newest book.", "from ops.checks where not passed"),
     ("findings", "Findings in the newest book.", "from findings"),
 )
 
+Get = Callable[[str], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One sample of a metric; `label` tells it from the others of its name: what="venue"."""
+    """One sample of a metric. `label` distinguishes samples with the same name: what="venue"."""
 
     name: str
     description: str
@@ -39,13 +43,13 @@ class Metric:
     label: tuple[str, str] | None = None
 
     def __str__(self) -> str:
-        """Return the line of the sample."""
+        """Return the sample as a line of the file."""
         label = f'{{{self.label[0]}="{self.label[1]}"}}' if self.label else ""
         return f"nightbook_{self.name}{label} {self.value}"
 
 
 def write(nightbook: Nightbook) -> Path:
-    """Write the file anew; return its path."""
+    """Write the file and return its path."""
     path = nightbook.layout.home / "metrics" / "nightbook.prom"
     with written_aside(path) as file:
         file.write(render(nightbook).encode())
@@ -70,7 +74,7 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     yield Metric("written_timestamp_seconds", "When this file was written.", now)
     yield Metric("next_night_timestamp_seconds", "When the next night is due.", due)
     free = shutil.disk_usage(layout.home).free
-    yield Metric("free_bytes", "Room left where the home is.", free)
+    yield Metric("free_bytes", "Free space on the disk of the home.", free)
     for state in (states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED):
         count = sum(night.state == state for night in nights)
         yield Metric(f"snapshots_{state}", f"Landed snapshots that are {state}.", count)
@@ -84,25 +88,25 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
 
 
 def _newest(layout: Layout) -> Iterator[Metric]:
-    """Say of the newest book when and how long it was read, how much, and how far the clock was."""
+    """Yield the time, duration, size and clock skew of the newest book."""
     query = "from ops.snapshots where is_book order by snapshot_id desc limit 1"
     answer = ask(layout.database, query)
     for row in answer.rows:
         book: dict[str, Any] = dict(zip(answer.columns, row, strict=True))
         started, finished = book["started_at"].timestamp(), book["finished_at"].timestamp()
         seconds, skew = round(finished - started, 6), (book["clock_skew_ms"] or 0) / 1000
-        yield Metric("book_timestamp_seconds", "When the newest book was read.", started)
-        yield Metric("pull_seconds", "How long its reading took.", seconds)
-        yield Metric("requests", "Requests it took.", book["request_count"])
-        yield Metric("requests_failed", "Requests given up.", book["failed_request_count"])
+        yield Metric("book_timestamp_seconds", "Start of the newest book's run.", started)
+        yield Metric("pull_seconds", "Duration of its run.", seconds)
+        yield Metric("requests", "Requests of its run.", book["request_count"])
+        yield Metric("requests_failed", "Requests that failed.", book["failed_request_count"])
         yield Metric("received_bytes", "Bytes received for it, decoded.", book["byte_count"])
-        yield Metric("clock_skew_seconds", "How far this clock was behind the API's.", skew)
+        yield Metric("clock_skew_seconds", "Lag of this clock behind the clock of the API.", skew)
         for count in COUNTS:
             records = book[f"{count}_count"] or 0
-            description = "Records of the newest book, by what they are."
+            description = "Records of the newest book by kind."
             yield Metric("records", description, records, ("what", count))
         stale = "select count(distinct venue_id) from instruments where stale_since is not null"
-        description = "Venues whose instruments are carried over."
+        description = "Venues whose instruments are carried over from an earlier night."
         yield Metric("stale_venues", description, _count(layout, stale))
 
 
@@ -110,24 +114,19 @@ def _count(layout: Layout, query: str) -> int:
     return int(ask(layout.database, query).rows[0][0])
 
 
-TIMEOUT = 10.0
-YOUNG = timedelta(hours=20)
-Get = Callable[[str], bool]
-
-
 def plain_get(url: str) -> bool:
-    """Whether a GET was answered well; never raises, for the night is published all the same."""
+    """Return whether a GET succeeded. Never raises, because the night is published anyway."""
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - settings: http(s)
-            return bool(answer.status < 300)  # noqa: PLR2004 - all of 2xx is well
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
+            return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success
     except (OSError, ValueError):
         return False
 
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Send a sign of life for a newly published book; None where there is none, or once it was."""
-    # Only the newest book counts, as the warehouse that people open shows it, and only within hours
-    # of its taking: a rebuild of old nights is no sign of life.
+    """Send a heartbeat for a new book. Return None if there is none, or if it was sent before."""
+    # Only the newest published book counts, and only for some hours, because a rebuild of old
+    # nights is not a sign that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None
@@ -135,8 +134,7 @@ def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     snapshot_id = newest.rows[0][0]
     if snapshot_id is None:
         return None
-    started = snapshot_time(snapshot_id)
     now = nightbook.now()
-    if now - started > YOUNG:
+    if now - snapshot_time(snapshot_id) > MAX_HEARTBEAT_AGE:
         return None
     return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))

@@ -1,6 +1,6 @@
-"""What to say beside an answer from a book that is not of the last night that was due.
+"""The note next to a result if the newest book is not from the last night that was due.
 
-Read by what must answer in well under a second: nothing of Dagster is imported here.
+Quick commands import this module, so it imports nothing from Dagster.
 """
 
 from collections.abc import Sequence
@@ -18,27 +18,27 @@ from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.printable import printable
 from warehouse.storage.firm import is_firm
 
-# A run may take its deadline and has an hour to publish, as for the alert of a late night.
+# After its deadline, a run has an hour to publish. The alert for a late night uses the same time.
 GRACE = timedelta(hours=1)
-# An organisation that left a firm is in no sum; after a month everybody knows, or status says so.
-TOLD_FOR = timedelta(days=31)
-SHOWN = 10
+# A removed organisation is in no total. The note mentions it for a month, and status always does.
+REMOVAL_NOTE_PERIOD = timedelta(days=31)
+MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 
 def staleness_note(nightbook: Nightbook) -> str:
-    """Say of which date the newest book is and what became of later nights; empty if current."""
-    # A night that has no published book waits (it is landed, and not decided or not shown), or has
-    # none (it was due and not read, or it was rejected).
+    """Return a note on the newest book and the later nights. Empty if the book is current."""
+    # A later night either waits (it is landed, but not decided or not published) or has no book (it
+    # was due but not read, or it was rejected).
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
     if is_firm(layout.home):
         return _firm_note(read_state(layout.database), settings, nightbook.now())
     nights = snapshots.landed_snapshots(layout)
-    untold = lost_decisions.unpublished_snapshots(layout, nights)
+    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     published = snapshots.books(
-        [snapshot for snapshot in nights if snapshot.snapshot_id not in untold]
+        [snapshot for snapshot in nights if snapshot.snapshot_id not in unpublished]
     )
     if not published:
         return ""
@@ -54,41 +54,47 @@ def staleness_note(nightbook: Nightbook) -> str:
     if not waiting and not missing:
         return ""
     parts = [
-        _days_words(sorted(waiting), "waits for you", "wait for you"),
-        _days_words(sorted(missing), "has no book", "have no book"),
+        _describe_nights(sorted(waiting), "waits for you", "wait for you"),
+        _describe_nights(sorted(missing), "has no book", "have no book"),
     ]
-    since = "; ".join(filter(None, parts))
-    return f"The newest book is of {newest}: since then {since}. See: nightbook status"
+    later_nights = "; ".join(filter(None, parts))
+    return f"The newest book is of {newest}: since then {later_nights}. See: nightbook status"
 
 
 def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
-    """Say in one line what the sums of a firm's book lack; empty if they lack nothing."""
+    """Return a line about data that a firm's book lacks. Empty if the book is complete."""
     parts = []
-    tried = state.nights[0].snapshot_date if state.nights else None
+    last_tried = state.nights[0].snapshot_date if state.nights else None
     if state.book:
-        late = {*_due_since(settings, state.book, now), *([tried] if tried else [])} - {state.book}
-        words = _days_words(sorted(late), "has no book", "have no book")
-        parts += [f"The newest book is of {state.book}: since then {words}."] * bool(late)
+        late = {*_due_since(settings, state.book, now), *([last_tried] if last_tried else [])} - {
+            state.book
+        }
+        nights = _describe_nights(sorted(late), "has no book", "have no book")
+        parts += [f"The newest book is of {state.book}: since then {nights}."] * bool(late)
     if state.lacking:
         parts.append(f"The book of {state.book} lacks {_names(state.lacking)}.")
-    if tried != state.book:
-        parts.append(f"The night of {tried} lacks {_names(state.nights)}.")
-    away = [
+    if last_tried != state.book:
+        parts.append(f"The night of {last_tried} lacks {_names(state.nights)}.")
+    unreadable = [
         name for name in state.problems if name not in {night.source for night in state.lacking}
     ]
-    if away:
-        parts.append(f"The homes of some organisations could not be read: {and_more(away, SHOWN)}.")
+    if unreadable:
+        parts.append(
+            f"The homes of some organisations could not be read: {and_more(unreadable, MAX_SHOWN)}."
+        )
     if state.unsettled_portfolios:
         shared = [
             f"{item.portfolio_id} ({', '.join(item.sources)})"
             for item in state.unsettled_portfolios
         ]
         parts.append(
-            "Portfolios that several organisations see count once, and nobody said for which: "
-            f"{and_more(shared, SHOWN)}."
+            "Portfolios of several organisations count once, and firm.toml does not say for which: "
+            f"{and_more(shared, MAX_SHOWN)}."
         )
-    if left := [name for name, since in state.removed.items() if now - since < TOLD_FOR]:
-        parts.append(f"No longer in firm.toml, and in no table: {and_more(sorted(left), SHOWN)}.")
+    if left := [name for name, since in state.removed.items() if now - since < REMOVAL_NOTE_PERIOD]:
+        parts.append(
+            f"No longer in firm.toml or in any table: {and_more(sorted(left), MAX_SHOWN)}."
+        )
     return printable(" ".join((*parts, "See: nightbook status"))) if parts else ""
 
 
@@ -99,22 +105,21 @@ def _names(nights: Sequence[FirmNight]) -> str:
         for night in nights
         if not night.is_in_book
     ]
-    return and_more(lacking, SHOWN)
+    return and_more(lacking, MAX_SHOWN)
 
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
-    """Return dates after the newest book whose night should be published by now."""
-    # Today counts once its last tick, the longest pull and an hour for publishing are over; before
-    # that only yesterday can be missing.
+    """Return the dates after the newest book whose night should be published by now."""
+    # Today counts after its last tick, the longest pull and an hour for publishing.
     local = now.astimezone(settings.timezone)
-    over = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
-    is_over = local >= over + timedelta(seconds=settings.deadline) + GRACE
+    last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
+    is_over = local >= last_run + timedelta(seconds=settings.deadline) + GRACE
     last = local.date() if is_over else local.date() - timedelta(days=1)
     days = (newest + timedelta(days=number + 1) for number in range((last - newest).days))
     return [day for day in days if is_due(settings.schedule, day)]
 
 
-def _days_words(days: list[date], singular: str, plural: str) -> str:
+def _describe_nights(days: list[date], singular: str, plural: str) -> str:
     if not days:
         return ""
     if len(days) == 1:

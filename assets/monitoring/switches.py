@@ -1,6 +1,6 @@
-"""Whether the schedule and the sensors are on: in Dagster anybody may turn them off with a click.
+"""The state of the schedule and the sensors, which anybody can turn off in Dagster with a click.
 
-Then no night begins and nobody is told, while everything that is there is as good as it was.
+If they are off, no night starts and no alert is sent, although everything looks well.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,57 +19,56 @@ from warehouse.storage.layout import Layout
 
 SCHEDULE = "nightly_schedule"
 MEANING = {
-    SCHEDULE: "no night is taken by itself",
-    "night_failed": "a run that fails is told late, or never",
-    "night_succeeded": "after a good night the sign of life and the metrics come late, or never",
-    "watch": "a night that never began is told by nobody",
+    SCHEDULE: "no night is taken automatically",
+    "night_failed": "alerts about failed runs are late or missing",
+    "night_succeeded": "heartbeat and metrics after a good night are late or missing",
+    "watch": "there is no alert if a night does not start",
 }
 LOCATION = "assets.definitions"
 DAEMON = "SCHEDULER"
-FRESH = timedelta(minutes=5)
+MAX_HEARTBEAT_AGE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The state of schedule, sensors and daemon.
-
-    `off` names what somebody turned off. `is_on` says whether the schedule was turned on, or is
-    None if nobody ever did either. `seen` is the daemon's last heartbeat (UTC). `is_locked` says
-    whether a process holds the daemon's lock, or is None if none ever took it, as in a cluster.
-    `error` is the reason why Dagster's record could not be read.
-    """
+    """The state of schedule, sensors and daemon."""
 
     off: tuple[str, ...] = ()
+    """The schedule and sensors that somebody turned off."""
     seen: datetime | None = None
+    """The last heartbeat of the daemon (UTC)."""
     error: str = ""
+    """The reason why Dagster's records could not be read."""
     is_on: bool | None = None
+    """Whether the schedule is on, or None if nobody ever turned it on or off."""
     is_locked: bool | None = None
+    """Whether a process holds the daemon's lock. None if there is no lock, as in a cluster."""
 
     def daemon(self, now: datetime) -> str:
-        """Return in words whether a daemon is up that starts a night."""
+        """Return a phrase that says whether a daemon is up to start a night."""
         if self.seen is None and not self.is_locked:
             return "if the daemon is up"
-        # The lock goes with the process that holds it, but a heartbeat lasts for minutes after it.
-        # A process that holds the lock without a heartbeat hangs.
-        is_fresh = self.seen is None or now - self.seen <= FRESH
+        # The lock ends with its process, but the last heartbeat stays fresh for minutes after that.
+        # A process that holds the lock without a fresh heartbeat hangs.
+        is_fresh = self.seen is None or now - self.seen <= MAX_HEARTBEAT_AGE
         if is_fresh and self.is_locked is not False:
             return "the daemon is up"
         return f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC" if self.seen else "no daemon is up"
 
 
 def read_switches(layout: Layout) -> Switches:
-    """Read the record of a home. If Dagster never ran in it, the result is empty."""
+    """Read Dagster's records of a home. If Dagster never ran in it, the result is empty."""
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
         with open_instance(layout) as instance:
             return switches_of(instance, layout)
-    except Exception as error:  # noqa: BLE001 - a database may fail in many ways
+    except Exception as error:  # noqa: BLE001 - a database may raise any error
         return Switches(error=f"{type(error).__name__}: {error}".partition("\n")[0])
 
 
 def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
-    """Read a record that is open. Opening one costs a tenth of a second."""
+    """Read from an open instance. Opening one takes 0.1 s."""
     states = _ours(instance.all_instigator_state())
     beat = instance.get_daemon_heartbeats().get(DAEMON)
     return Switches(
@@ -83,7 +82,7 @@ def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
 def turn_on(layout: Layout) -> tuple[str, ...]:
     """Turn on the schedule and the sensors that somebody turned off, and return their names.
 
-    The daemon reads these states at its next tick, so it can be up meanwhile.
+    The daemon may be running, because it reads these states at its next tick.
     """
     turned_on = []
     with open_instance(layout) as instance:
@@ -95,10 +94,10 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Whether each is on; of a home that was loaded under two names, as nightbook loads it."""
+    """Return whether each is on. A home may have two names for its code location."""
     is_on: dict[str, bool] = {}
-    # The shipped units load the definitions as `assets.definitions`; that location decides, so it
-    # is sorted to the end, where it overwrites what another name says.
+    # The shipped units use the location `assets.definitions`. It is sorted last, so that it
+    # overrides other locations.
     for state in sorted(states, key=_is_of_units):
         is_on[state.name] = state.is_running
     return is_on
@@ -109,7 +108,7 @@ def _is_of_units(state: InstigatorState) -> bool:
 
 
 def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
-    """Yield an alert for each that is off, every day until it is on."""
+    """Yield an alert for each schedule or sensor that is off, every day until it is on."""
     layout = nightbook.layout
     if is_demo(layout):
         return
@@ -121,7 +120,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
             cause=f"off:{name}:{today}",
             title=f"the {subject} is off",
             words=f"Somebody turned {name} off in Dagster, so {MEANING[name]}. This command turns "
-            "it on again, also while the daemon is up.",
+            "it on, even while the daemon is running.",
             see=str(layout.dagster),
             command=full_command(layout, "doctor", "--turn-on"),
             kind=FAILURE,
@@ -129,8 +128,8 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
     if switches.error:
         yield Alert(
             cause=f"switches:{today}",
-            title="Dagster's record of this home cannot be read",
-            words=f"So nobody knows whether the schedule is on: {switches.error}",
+            title="Dagster's records of this home cannot be read",
+            words=f"So it is unknown whether the schedule is on: {switches.error}",
             see=str(layout.dagster),
             command=full_command(layout, "doctor"),
         )

@@ -101,7 +101,8 @@ def _options() -> Iterator[str]:
     """Return the options that each command has."""
     for command in sorted({path.stem.partition("-")[0] for path in HELP.glob("*.txt")}):
         texts = [path.read_text("utf-8") for path in HELP.glob(f"{command}*.txt")]
-        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(texts)))
+        lines = re.findall(r"^  -.*", "\n".join(texts), re.MULTILINE)  # not of an example
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(lines)))
         yield f"{command} {' '.join(sorted(options - {'--help'}))}".rstrip()
 
 

@@ -106,7 +106,7 @@ def test_nights_are_as_on_one_machine(
     for machine in (first, second):
         assert machine("verify").code == 0
         assert machine("verify", "--shelf").code == 0
-        assert "keeps its word; 2 nights" in machine("doctor").out
+        assert "passed its test; 2 nights" in machine("doctor").out
     kept = files(first.home)
     shutil.rmtree(first.home)
     assert first("publish", "--with-landing").code == 0

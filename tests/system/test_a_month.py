@@ -195,7 +195,10 @@ def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: 
     [taken] = snapshots.landed_snapshots(keeper.layout)
     again = keeper.run(day, "--unless-taken", hour=4)
     assert again.code == 0
-    assert f"{day} is taken: {taken.snapshot_id} is accepted. Nothing was read." in again.out
+    assert (
+        f"{day} already has a night: {taken.snapshot_id} is accepted. Nothing was read."
+        in again.out
+    )
     assert snapshots.landed_snapshots(keeper.layout) == [taken]
 
 

@@ -297,7 +297,7 @@ def retention_keeps_what_it_says(year: Year, capsys: pytest.CaptureFixture[str])
     announced = capsys.readouterr().out
     assert disk(layout) == before
     assert year.command("prune", "--keep", str(KEEP)) == 0
-    assert capsys.readouterr().out == announced.replace("would go", "went")
+    assert capsys.readouterr().out == announced.replace("to delete", "deleted")
     rejected = {span.held[1]} & young
     assert kept(year) == ((books & young) | ends | rejected)
     reasons = dict(year.ask("select reason, count(*) from ops.gaps group by all"))

@@ -545,7 +545,7 @@ def test_units_are_not_written_for_settings_that_they_would_not_have(
     monkeypatch.chdir(tmp_path)
     said = watched().keeper("install", "--into", str(tmp_path / "units"))
     assert (said.code, said.out) == (2, "")
-    assert f"read their settings from {tmp_path / '.env'}" in said.err
+    assert f"read their settings only from {tmp_path / '.env'}" in said.err
     assert "NIGHTBOOK_API_KEY is not set" in said.err
     assert not (tmp_path / "units").exists()
 

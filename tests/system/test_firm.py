@@ -156,7 +156,7 @@ def test_status_and_report_are_loud(home: FirmHome) -> None:
     assert "<b>gamma</b>" not in page
     code, said = _run(home, "snapshots")
     assert code == 2
-    assert "about the nights of one organisation" in said
+    assert "works on the nights of one organisation" in said
 
 
 ERRORS = 4

@@ -301,7 +301,7 @@ def require_words(firm: Firm, missing: Iterable[str]) -> None:
     names = {*missing, *firm.removed}
     for text, expected in ((status, names | undecided), (page, names | undecided), (note, names)):
         assert not [name for name in expected if name not in text], text
-    assert ("Portfolios that several organisations see" in note) == bool(undecided)
+    assert ("Portfolios of several organisations" in note) == bool(undecided)
     is_held = any(one.state == "held" for name in firm.listed for one in firm.of(name).nights)
     if undecided or is_held:
         assert code == 3, status
@@ -410,7 +410,7 @@ def test_an_empty_home_is_an_error_starts_nothing_and_keeps_its_history(firm: Fi
     assert firm.publish("rebuild")[0] == 1
     firm.of("beta").come_back()
     code, status, _ = firm.command("status")
-    assert (code, "beta: when this book was made, " in status) == (1, True)
+    assert (code, "beta: when this book was built, " in status) == (1, True)
     firm.of("beta").vanish(is_empty=True)
     firm.day += timedelta(days=1)
     firm.of("alpha").take(firm.day, ALPHA)
@@ -449,7 +449,7 @@ def test_an_organisation_renamed_while_its_home_is_away_is_not_started_anew(firm
         firm.day = FIRST + timedelta(days=number)
         code, said = firm.publish("run")
         assert (code, (away.layout.home / "started").exists()) == (1, False)
-        assert "data has no nights, and firm.toml no longer names" in said
+        assert "data has no nights, and firm.toml no longer has" in said
     require_words(firm, [name])
     away.come_back()
     away.take(firm.day, BETA)
@@ -505,7 +505,7 @@ def test_verify_says_that_it_checks_the_file_of_the_firm(firm: Firm) -> None:
     firm.publish("run")
     code, said, _ = firm.command("verify")
     assert (code, "0 nights" in said) == (0, False)
-    assert "1 version of the firm's file: every byte is as it was published" in said
+    assert "1 version of the firm's file, all of them unchanged" in said
     assert said.splitlines()[-1].endswith("/alpha/data verify")
     file = firm.layout.database.resolve()
     file.chmod(0o640)

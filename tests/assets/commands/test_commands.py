@@ -1,7 +1,6 @@
 """Every command: its help, its exit codes, and what it writes where."""
 
 import fcntl
-import importlib
 import inspect
 import io
 import json
@@ -18,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from assets import commands
 from assets.cli import main
 from assets.commands import api
 from assets.commands.command_line import COMMANDS, RECONCILE, command_line
@@ -58,11 +58,11 @@ def test_an_entry_and_its_function_have_the_same_options(entry: click.Command) -
     with root, click.Context(entry, parent=root):
         typed = entry.callback and entry.callback(**{str(p.name): None for p in entry.params})
     assert isinstance(typed, Invocation)
-    places = [(typed.module, typed.function)]
-    places += [("firm", typed.command)] * (Trait.OF_FIRM in entry.traits)
-    for module, function in places:
-        run = getattr(importlib.import_module(f"assets.commands.{module}"), function)
-        inspect.signature(run).bind(None, **typed.options)
+    functions = [typed.load()]
+    if Trait.OF_FIRM in entry.traits:
+        functions.append(getattr(commands.firm, typed.command))
+    for function in functions:
+        inspect.signature(function).bind(None, **typed.options)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
         assert answer.out.splitlines()[2].strip() in said.out
     assert keeper("snapshots").out.count("book") == 3
     assert keeper("tables").code == 0
-    assert keeper("doctor").out.count("all invented: this is the demo") == 1
+    assert keeper("doctor").out.count("all simulated (this is the demo)") == 1
     assert keeper("run").code == 2
 
 
@@ -303,13 +303,13 @@ def test_what_is_printed_to_type_finds_the_same_home(
 
 def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
     """One file is one file, also in words; nights are counted the same way."""
-    assert copied("verify").out.startswith("✓ 3 nights: every byte of ")
+    assert copied("verify").out.startswith("✓ 3 nights: every file of ")
     manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
     manifest.write_bytes(manifest.read_bytes() + b"\n")
     said = copied("verify")
-    assert said.err.endswith("\n1 file is not as it was written.\n")
+    assert said.err.endswith("\n1 file is damaged or missing.\n")
     shutil.rmtree(manifest.parent.parent)
-    assert " files are not as they were written.\n" in copied("verify").err
+    assert " files are damaged or missing.\n" in copied("verify").err
 
 
 def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
@@ -348,12 +348,12 @@ def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> Non
     """A demo refuses a home with real nights, and a real night refuses a demo's home."""
     said = nights("demo")
     assert (said.code, said.out) == (2, "")
-    assert "holds 3 real snapshots" in said.err
+    assert "contains 3 real snapshots" in said.err
     keeper = Keeper(tmp_path, nights.sandbox)
     (tmp_path / "demo.json").write_text("{}")
     said = keeper("run")
     assert (said.code, said.out) == (2, "")
-    assert "invented nights" in said.err
+    assert "simulated nights" in said.err
 
 
 def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:

@@ -71,7 +71,7 @@ def test_doctor_names_a_clock_that_is_off(
     assert said.code == 1
     [line] = [line for line in said.out.splitlines() if "clock" in line[:8]]
     assert line.startswith("✗ clock")
-    measured = re.search(rf"(\d+) ms {side} the API's", line)
+    measured = re.search(rf"(\d+) ms {side} the clock of the API", line)
     assert measured
     assert 44_000 <= int(measured[1]) <= 46_000
 
@@ -116,7 +116,7 @@ def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..
             assert "cannot be written" in said.err
             assert "did not begin, and nothing was changed" in said.err
         else:
-            assert "that is no folder. Nothing was done." in said.err
+            assert "that is not a folder. Nothing was done." in said.err
 
 
 @pytest.mark.torture
@@ -160,7 +160,7 @@ def test_doctor_looks_at_each_organisation_of_a_firm(api: Sandbox, tmp_path: Pat
     said = keeper("doctor")
     assert (said.code, said.err) == (2, "")
     lines = said.out.splitlines()
-    assert lines[0] == "✓ settings   all there: this is the home of a firm"
+    assert lines[0] == "✓ settings   complete (this is the home of a firm)"
     first, second = firm.names
     assert f"✓ {first} key  accepted" in lines
     assert any(

@@ -93,7 +93,7 @@ def test_a_decision_renews_the_report_that_asked_for_it(watched: Make) -> None:
     latest = home.keeper.nightbook.layout.reports / "latest.html"
     assert "a person must decide" in latest.read_text("utf-8")
     said = home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z", "--why", "the desk was closed")
-    assert (said.code, "The report says so too: " in said.out) == (0, True)
+    assert (said.code, "The report was updated: " in said.out) == (0, True)
     assert "a person must decide" not in latest.read_text("utf-8")
 
 
@@ -129,7 +129,7 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
     assert lines(keeper)[1]["wrong"] == f"no book of {THIRD} yet"
     told = late_alert(keeper.nightbook)
     assert told is not None
-    assert "nothing was landed since: no run has begun, or none got so far" in told.words
+    assert "nothing was landed since: no run has started, or none has read everything" in told.words
 
 
 def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
     keeper.layout.landing.mkdir(parents=True)
     code, said = lines(keeper)
     assert code == 0
-    assert "run takes the first" in said["last night"]
+    assert "none yet. Take the first: " in said["last night"]
 
 
 def as_of(keeper: Keeper) -> dict[str, Any]:
@@ -300,9 +300,9 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
     [
         ((), "Neither --keep nor --max-gb"),
         (("--max-gb", "many"), "'many'"),
-        (("--max-gb", "0"), "'0' GB is no limit"),
-        (("--max-gb", "1e999999"), "'1e999999' GB is no limit"),
-        (("--max-gb", "1e30"), "'1e30' GB is no limit"),
+        (("--max-gb", "0"), "'0' GB is not a valid limit"),
+        (("--max-gb", "1e999999"), "'1e999999' GB is not a valid limit"),
+        (("--max-gb", "1e30"), "'1e30' GB is not a valid limit"),
         (("--keep", "0"), "0 days is no limit"),
         (("--keep", "99999999999"), "99999999999 days is no limit"),
     ],
@@ -325,10 +325,10 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
     keeper = watched().keeper
     said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
     assert said.code == 3
-    assert said.out.startswith("1 night would go: ")
+    assert said.out.startswith("1 night to delete: ")
     assert f"{FIRST:%Y%m%d}T021500Z" in said.out
-    assert "Kept for ever, whatever the limits: manifests and decisions of every night" in said.out
-    assert "none of them may go" in said.out
+    assert "Always kept, whatever the limits: manifests and decisions of every night" in said.out
+    assert "no more nights can be deleted" in said.out
 
 
 def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(

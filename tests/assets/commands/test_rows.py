@@ -128,7 +128,7 @@ def test_a_question_comes_from_a_file_or_from_standard_input(
     for words in (("-f", str(tmp_path / "none")), ("select 1", "-f", str(file)), ()):
         said = nights("query", *words)
         assert (said.code, said.out) == (2, "")
-        assert "Nothing was asked" in said.err
+        assert "Nothing was run" in said.err
     file.write_bytes(b"select '\xff'")
     assert nights("query", "-f", str(file)).code == 2
 
@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -
     said = nights("query", "select 1", "-o", str(tmp_path / f"{250 * 'x'}.csv"))
     assert (said.code, said.out) == (1, "")
     assert "File name too long" in said.err
-    assert "another place with -o" in said.err
+    assert "another file with -o" in said.err
     assert not list(tmp_path.iterdir())
 
 

@@ -44,7 +44,7 @@ def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> N
     assert (refused.code, "Shelve them first: nightbook shelve" in refused.err) == (1, True)
     assert "4 nights shelved" in first("shelve").out
     assert "not on the shelf" not in first("status").out
-    assert "keeps its word; 4 nights" in first("doctor").out
+    assert "passed its test; 4 nights" in first("doctor").out
     assert "4 nights, 4 of them new or changed" in second("publish").out
     assert second("query", COUNTED).out == first("query", COUNTED).out
     assert second("verify").code == first("verify", "--shelf").code == 0
@@ -52,7 +52,7 @@ def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> N
     assert first("reject", night, "--why", "empty").code == 0
     assert "4 nights, 1 of them new or changed" in second("publish").out
     assert second("snapshots").out.splitlines()[2:] == first("snapshots").out.splitlines()[2:]
-    assert "all of them here already" in second("publish").out
+    assert "all of them already in this home" in second("publish").out
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_doctor_knows_a_reader_of_the_shelf(first: Keeper, tmp_path: Path) -> No
         said = reader("doctor")
         subjects = [line.split()[1] for line in said.out.splitlines()]
         assert subjects == ["settings", "disk", "warehouse", "shelf"]
-        assert "reads the nights of the shelf and takes none itself" in said.out
+        assert "only downloads the nights of the shelf" in said.out
         assert "can be read; 4 nights" in said.out
         assert said.code == int(bring)  # the newest night is held and waits for a decision
     assert sorted((tmp_path / "shelf").rglob("*")) == before
@@ -168,7 +168,7 @@ def test_what_a_rehearsed_prune_promises_is_so(first: Keeper) -> None:
     """If a prune would refuse, `--dry-run` says so with its reason and what to type."""
     rehearsed, refused = first("prune", "--keep", "1", "--dry-run"), first("prune", "--keep", "1")
     assert refused.code == 1
-    assert f"A real prune would refuse now: {refused.err}" in rehearsed.out
+    assert f"Without --dry-run, this would fail: {refused.err}" in rehearsed.out
     assert first("shelve").code == 0
     assert "refuse" not in first("prune", "--keep", "1", "--dry-run").out
 
@@ -185,7 +185,7 @@ def test_a_trace_names_the_command_that_brings_its_bytes(first: Keeper, tmp_path
         assert said.code == 1
         assert "backup" not in said.out
         [command] = re.findall(
-            r"Bring them from the shelf: .* --home \S+ (.*)$", said.out, re.MULTILINE
+            r"Download them from the shelf: .* --home \S+ (.*)$", said.out, re.MULTILINE
         )
         assert second(*shlex.split(command)).code == 0
         assert second(*asked).code == 0

@@ -136,13 +136,13 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
     for minute in (45, 50):
         keeper.sandbox.clock.night(THIRD + later, hour=3, minute=minute)
         watching(keeper)
-    told = [words for title, words in receiver.alerts if "landed and not judged" in title]
+    told = [words for title, words in receiver.alerts if "landed but not judged" in title]
     assert len(told) == 1
     of = f" --date {THIRD}" if later else ""
     assert f"--home {keeper.home} run{of}\n" in told[0]
     receiver.alerts.clear()
     assert keeper("run", *of.split()).code == 0
-    assert "landed and not judged" not in keeper("status").out
+    assert "landed but not judged" not in keeper("status").out
     if later:
         assert keeper.ask("select max(snapshot_date) from balances") == [(THIRD,)]
 

@@ -72,7 +72,7 @@ def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
     before = backup.read_bytes()
     said = keeper("backup", str(backup))
     assert (said.code, said.out) == (code, "")
-    assert "No backup was written, and one that was there stays as it was" in said.err
+    assert "No backup was written, and an existing backup did not change" in said.err
     assert "unexpected error" not in said.err
     assert "restored" not in said.err
     assert backup.read_bytes() == before
@@ -106,7 +106,7 @@ def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path:
 def test_a_link_that_leads_nowhere_is_named(keeper: Keeper, backup: Path) -> None:
     """What cannot be kept, because it is not there, stops the backup."""
     (keeper.home / "reconcile" / "inbox" / "late.csv").symlink_to("nowhere")
-    assert "late.csv is no file that can be kept" in refused(keeper, backup).err
+    assert "late.csv is not a file that can be backed up" in refused(keeper, backup).err
 
 
 def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_the
     if is_there:
         keeper.layout.landing.mkdir()
     said = refused(keeper, backup)
-    assert f"does not hold: {FIRST:%Y%m%d}T021500Z" in said.err
-    assert "See that the disk of that folder is there" in said.err
+    assert f"does not contain: {FIRST:%Y%m%d}T021500Z" in said.err
+    assert "Check that the disk of that folder is mounted" in said.err
 
 
 def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
     assert "no home of nightbook at" in keeper("backup", str(backup)).err
     assert not keeper.home.exists()
     (keeper.home / "landing").mkdir(parents=True)
-    assert "mistyped holds no landed night" in refused(keeper, backup, 2).err
+    assert "mistyped has no landed night" in refused(keeper, backup, 2).err
 
 
 @pytest.mark.torture
@@ -151,7 +151,7 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
         (".", "is a folder"),
         ("landing/book.tar", "lies in landing/"),
         ("alerts/told.json/book.tar", "told.json is a file"),
-        ("pipe", "is no ordinary file"),
+        ("pipe", "is not a regular file"),
     ],
 )
 def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> None:
@@ -175,7 +175,7 @@ def test_a_backup_that_is_not_whole_replaces_none(
         ADD(tar, entry, io.BytesIO(body.read(entry.size)[:-1] + b"?"))
 
     monkeypatch.setattr("tarfile.TarFile.addfile", harmed)
-    assert "was read back, and it is not what it should be" in refused(keeper, backup).err
+    assert "was read back after writing and is damaged" in refused(keeper, backup).err
 
 
 def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
@@ -310,7 +310,7 @@ def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> N
     before = kept(keeper.home)
     said = keeper("restore", str(backup))
     assert (said.code, said.out) == (1, "")
-    assert "already holds reconcile" in said.err
+    assert "already has reconcile" in said.err
     assert kept(keeper.home) == before
 
 
@@ -323,4 +323,4 @@ def test_a_backup_without_nights_restores_nothing(shown: Sandbox, tmp_path: Path
         tar.addfile(entry, io.BytesIO(b"{}"))
     said = keeper("restore", str(tmp_path / "empty.tar"))
     assert (said.code, said.out) == (1, "")
-    assert "no night is in it. Nothing was restored" in said.err
+    assert "it contains no night. Nothing was restored" in said.err

@@ -29,8 +29,8 @@ def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, plac
     before = tree(keeper.home)
     said = keeper("demo")
     assert (said.code, said.out) == (2, "")
-    assert f"clone holds {place}, " in said.err
-    assert "Nothing was removed or written" in said.err
+    assert f"clone contains {place}, " in said.err
+    assert "Nothing was deleted or written" in said.err
     assert tree(keeper.home) == before
 
 
@@ -53,7 +53,7 @@ def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> 
     before = tree(tmp_path)
     said = keeper("demo")
     assert (said.code, said.out) == (2, "")
-    assert "holds reports, demo.json, " in said.err
+    assert "contains reports, demo.json, " in said.err
     assert tree(tmp_path) == before
 
 
@@ -99,5 +99,5 @@ def test_a_next_night_is_of_a_demo_only(copied: Keeper) -> None:
     before = tree(copied.home)
     said = copied("demo", "--next")
     assert (said.code, said.out) == (2, "")
-    assert "holds no demo" in said.err
+    assert "does not contain a demo" in said.err
     assert tree(copied.home) == before

@@ -236,12 +236,12 @@ def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -
         keeper = Keeper(home, api)
         dry = keeper("prune", "--keep", "1", "--no-month-ends", "--dry-run")
         assert dry.code == 0, dry.err
-        assert "of the warehouse would go" in dry.out
+        assert "of the warehouse to delete" in dry.out
         assert len(versions.older(keeper.layout)) == 2
         said = keeper("prune", "--keep", "1", "--no-month-ends")
         assert said.code == 0, said.err
-        assert "2 old versions of the warehouse went" in said.out
-        assert "2 nights went" in said.out
+        assert "2 old versions of the warehouse deleted" in said.out
+        assert "2 nights deleted" in said.out
         assert keeper.ask("select distinct snapshot_date from history.balances") == [(THIRD,)]
         assert keeper("verify").code == 0
 
@@ -257,7 +257,7 @@ def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_pa
     keeper = Keeper(tmp_path / "home", api)
     said = keeper("restore", str(place))
     assert said.code == 2
-    assert f"{place} is " in said.err
+    assert f"{place} {'does not exist' if kind == 'missing' else 'is '}" in said.err
     assert "Nothing was restored" in said.err
     assert not keeper.home.exists()
 
@@ -289,5 +289,5 @@ def test_what_a_firm_cannot_do_is_refused_and_not_passed_over(
     (tmp_path / FIRM).write_text('[sources]\nalpha = "alpha"\n', encoding="utf-8")
     monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
     assert main(["rebuild", option]) == 2
-    assert f"`rebuild {option}` is about the nights of one organisation" in capsys.readouterr().err
+    assert f"`rebuild {option}` works on the nights of one organisation" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [FIRM]

@@ -45,7 +45,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the night of {THIRD} is held"
     assert "the portfolio list is empty and had " in words
-    assert f"The book of {SECOND} stays." in words
+    assert f"The book of {SECOND} did not change." in words
     held = f"{THIRD:%Y%m%d}T021500Z"
     assert f"accept {held} --dry-run" in words  # first see, then decide
     assert "--why" in words
@@ -65,7 +65,7 @@ def test_attempts_that_a_newer_book_replaced_are_one_message(
     assert take(home.keeper, THIRD, 5) == ACCEPTED
     home.look()
     [title] = receiver.titles
-    assert title == f"3 snapshots of {THIRD} held, and a newer one is its book"
+    assert title == f"3 snapshots of {THIRD} held, but a newer one is its book"
 
 
 def test_a_first_night_that_was_killed_is_told(shown: Sandbox, tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiv
     assert home.keeper("reject", taken, "--why", "another firm's book").code == 0
     home.look()
     home.look()
-    [(title, words)] = [one for one in receiver.alerts if "taken back" in one[0]]
-    assert title == f"nightbook: the book of {THIRD} was taken back"
+    [(title, words)] = [one for one in receiver.alerts if "was rejected" in one[0]]
+    assert title == f"nightbook: the book of {THIRD} was rejected"
     assert "another firm's book" in words
     assert f"exports/positions-{THIRD}.xlsx" in words
 
@@ -186,7 +186,7 @@ def test_a_book_that_was_never_published_is_told_once(
         patched.setattr("assets.publishing.publish.publish", full)
         with pytest.raises(OSError, match="No space"):
             take(home.keeper, THIRD)
-    title = f"the night {THIRD} is accepted and not in the warehouse"
+    title = f"the night {THIRD} is accepted but not in the warehouse"
     said = home.keeper("status")
     assert said.code == 1
     assert f"book        {SECOND}, " in said.out
@@ -210,7 +210,9 @@ def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -
     home.keeper.sandbox.clock.night(SECOND, hour=9)
     shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
     home.look()
-    assert receiver.titles == [f"the night {SECOND:%Y%m%d}T021500Z is gone from the landing zone"]
+    assert receiver.titles == [
+        f"the night {SECOND:%Y%m%d}T021500Z is missing in the landing folder"
+    ]
     shutil.rmtree(home.keeper.layout.landing)
     home.look()
     home.look()
@@ -219,7 +221,7 @@ def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -
     assert "restore them from a backup" in words
     said = home.keeper("status")
     assert said.code == 1
-    assert "last night  none is landed any more\n" in said.out
+    assert "last night  the landing folder is empty\n" in said.out
 
 
 def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
@@ -243,7 +245,7 @@ def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert home.night(THIRD, down) == ACCEPTED
     [(title, words)] = receiver.alerts
     assert title == "nightbook: venue meridian could not be read"
-    assert f"are those of {SECOND}" in words
+    assert f"are from {SECOND}" in words
     assert receiver.fetched == ["/alive"]
     receiver.alerts.clear()
     assert home.night(FOURTH, down) == ACCEPTED
@@ -269,12 +271,12 @@ def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
     told = {title.removeprefix("nightbook: "): words for title, words in receiver.alerts}
     assert len(told) == len(receiver.alerts) == 3
     emptied = told["venue meridian lists no instruments"]
-    assert f"Its {before} instruments are those of {SECOND}" in emptied
-    assert "came empty, without an error" in emptied
+    assert f"Its {before} instruments are from {SECOND}" in emptied
+    assert "are empty, without an error" in emptied
     finding = "select words from findings where kind = 'instruments_stale'"
     [(said,)] = home.keeper.ask(finding)
     assert said.endswith(f"any more, without an error: the {before} of {SECOND} are shown.")
-    assert "ms behind the API's" in told["this machine's clock is off"]
+    assert "ms behind the clock of the API" in told["this machine's clock is off"]
     [drift] = [words for title, words in told.items() if "that are not as documented" in title]
     assert "unknown field: " in drift
     receiver.alerts.clear()

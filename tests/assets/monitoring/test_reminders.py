@@ -59,7 +59,7 @@ def test_a_schedule_that_is_off_is_told(
     turned(layout, SCHEDULE, InstigatorStatus.STOPPED)
     said = keeper("status")
     assert said.code == 1
-    assert "by hand only: the schedule is off" in said.out
+    assert "only by hand, because the schedule is off" in said.out
     assert "the schedule is off: " in said.out
     [line] = [line for line in keeper("doctor").out.splitlines() if " schedule " in line]
     assert line.startswith("✗")
@@ -92,7 +92,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
         path.write_bytes(b"no database at all" * 400)
     said = keeper("status")
     assert said.code == 1
-    assert "Dagster's record of this home cannot be read" in said.out
+    assert "Dagster's records of this home cannot be read" in said.out
 
 
 def held(here: Watched) -> str:

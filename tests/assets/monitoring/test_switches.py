@@ -59,5 +59,5 @@ def test_a_demo_is_not_said_to_run_by_itself(watched: Make) -> None:
     days_later(keeper, 0, hour=9)
     beat(keeper)
     (keeper.home / MARK).write_text("{}", encoding="utf-8")
-    assert "by hand only: the schedule is off" in keeper("status").out
+    assert "only by hand, because the schedule is off" in keeper("status").out
     assert "the schedule of a demo is off" in keeper("doctor").out

@@ -233,14 +233,14 @@ C = "ledger.column_questions."
 A = "ledger.header."
 V = "ledger.conventions."
 CASES: dict[str, list[Case]] = {
-    "match.rounding._require_few": [
+    "match.rounding.require_few": [
         Case(
             lambda t: ledger(["Amount"], each(t, lambda one: one.quantize(CUT, ROUND_DOWN))),
             settings="[settings]\nmost_breaks = 2\n",
             book=LONG,
         )
     ],
-    "match.rounding._require_few#2": [
+    "match.rounding.require_few#2": [
         Case(
             lambda t: ledger(["Amount"], ["7", "8", *t[2:]]),
             (BREAKS,),
@@ -583,7 +583,7 @@ NEVER_RIGHT = {
 }
 # Kinds whose line leaves the ledger out, or shows breaks that are there.
 AS_IT_IS = {
-    "match.rounding._require_few#2",
+    "match.rounding.require_few#2",
     f"{A}_question_of_months",
     "ledger.tabs.unknown_header",
     "ledger.tabs._question_of_starts",

@@ -32,7 +32,7 @@ def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk)
     """Before the answer there is a question with lines, after it what each column is, and sums."""
     name = "pivot-venues-2026-11-20.xlsx"
     asked = lines(home, name)
-    assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row says")
+    assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row has titles")
     assert asked[-2].strip() == 'columns_are = "venue"'
     service.settle(home.folder.root, "\n".join(line.strip() for line in asked[-3:]))
     answered = lines(home, name)
