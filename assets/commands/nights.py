@@ -27,7 +27,7 @@ from warehouse.contract import states
 from warehouse.contract.model import count_of, first_lines
 from warehouse.database.publish import Published
 from warehouse.query.printable import printable
-from warehouse.report.build import LATEST, ReportFailed, report
+from warehouse.report.build import LATEST, ReportFailed, write_report
 from warehouse.storage.layout import Layout
 
 
@@ -169,7 +169,7 @@ def _renew_report(nightbook: Nightbook) -> None:
     if not (layout.reports / LATEST).exists():
         return
     try:
-        file = report(
+        file = write_report(
             layout.database,
             layout.reports,
             now=nightbook.now().astimezone(settings.timezone),

@@ -5,14 +5,14 @@ import sys
 from assets.console.invocation import full_command, program_version
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
-from warehouse.report.build import report
+from warehouse.report.build import write_report
 
 
 def run(nightbook: Nightbook) -> int:
     """Write the report of this morning and name the file."""
     settings, layout = nightbook.settings(), nightbook.layout
     now = nightbook.now().astimezone(settings.timezone)
-    file = report(
+    file = write_report(
         layout.database,
         layout.reports,
         now=now,

@@ -43,7 +43,7 @@ shown as (
             portfolio_id,
             venue_id,
             words
-    ) <= $most
+    ) <= 25
 ),
 
 held as (
