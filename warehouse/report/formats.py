@@ -119,6 +119,11 @@ def figure(text: object) -> Markup:
     return escape(text)
 
 
+def join(*texts: object) -> Markup:
+    """Return some texts with blanks between them."""
+    return Markup(" ").join(map(escape, texts))
+
+
 def held(assets: Sequence[Record] | None, count: int) -> Markup:
     """Return the first assets with their amounts, and how many more of `count` there are."""
     if not assets:

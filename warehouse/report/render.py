@@ -9,7 +9,6 @@ policy forbids both, so even a value that slipped through could not run, load or
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from datetime import UTC
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from warehouse.contract.model import count_of
-from warehouse.report import charts, formats
+from warehouse.report import charts, columns, formats
+from warehouse.report.columns import Column
 from warehouse.report.data import ReportData
 from warehouse.report.figures import Record, split_by_asset
 
@@ -34,14 +34,12 @@ _BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
 _FUNCTIONS = (
     count_of,
     split_by_asset,
-    formats.amount,
     formats.asset,
     formats.day,
     formats.delta,
     formats.digits,
     formats.duration,
-    formats.figure,
-    formats.held,
+    formats.join,
     formats.light,
     formats.moment,
     formats.name,
@@ -110,16 +108,22 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        optimized=False,
     )
     templates.filters["markdown"] = _markdown
     templates.filters["thousands"] = "{:,}".format
     templates.globals |= {function.__name__: function for function in _FUNCTIONS}
-    templates.globals |= {"cell": _cell, "NUMBERS": formats.NUMBERS}
-    templates.globals |= {"AGES": charts.AGES, "MARKS": charts.MARKS}
+    templates.globals |= {
+        "AGES": charts.AGES,
+        "MARKS": charts.MARKS,
+        "NUMBERS": formats.NUMBERS,
+        "cell": _cell,
+        "columns": columns,
+    }
     return templates
 
 
-def _cell(row: Record, column: Sequence[Any]) -> Markup:
+def _cell(row: Record, column: Column) -> Markup:
     """Return a cell of a table: the values of some keys of a row in the format of the column."""
     _, show, *keys = column
     return escape(show(*(row[key] for key in keys)))
