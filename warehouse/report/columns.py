@@ -1,7 +1,8 @@
 """Columns of the tables of a report.
 
 A column is a header, the format of its cells, and the keys of the values that the format takes.
-The tables whose columns depend on the night have them in their template.
+If the columns of a table depend on the night, they are in its template. All others are here,
+because Jinja compiles its templates at each start.
 """
 
 from collections.abc import Callable
@@ -83,11 +84,11 @@ CHANGED_ACCOUNTS: Columns = (
     _PORTFOLIO,
     _VENUE,
     ("Account", name, "account_name"),
-    ("Of assets", name, "assets"),
+    ("Assets", name, "assets"),
 )
 CHANGED_NAMES: Columns = (
-    ("What", join, "kind", "what"),
-    ("Id", name, "id"),
+    ("Field", join, "kind", "what"),
+    ("ID", name, "id"),
     ("Change", name, "change"),
     ("Before", name, "before"),
     ("Now", name, "now"),
@@ -111,45 +112,45 @@ BREAKS: Columns = (
 )
 FRESHNESS: Columns = (
     ("Light", light, "light"),
-    ("What", name, "kind"),
+    ("Type", name, "kind"),
     ("Name", name, "name", "id"),
     ("Days", digits, "days_unchanged"),
     ("Changed", moment, "updated_at"),
-    ("Read last", day, "stale_since"),
+    ("Last read", day, "stale_since"),
 )
 GAPS: Columns = (
     ("Night", day, "snapshot_date"),
-    ("Why", name, "reason"),
+    ("Reason", name, "reason"),
     ("Book before", day, "book_before"),
     ("Book after", day, "book_after"),
 )
 REJECTS: Columns = (
-    ("Where", name, "path"),
+    ("Path", name, "path"),
     ("Expected", name, "reason"),
-    ("Came", name, "value"),
+    ("Received", name, "value"),
     ("Money", _yes_or_no, "carries_money"),
     ("Request", digits, "request_no"),
 )
 INEXACT: Columns = (
     ("Column", "{}.{}".format, "table_name", "column_name"),
-    ("Where", name, "path"),
+    ("Path", name, "path"),
     ("Text", name, "value"),
 )
-FACTS: Columns = (("What", join, "title"), ("Last night", join, "value"))
+FACTS: Columns = (("Fact", join, "title"), ("Last night", join, "value"))
 FAILED_REQUESTS: Columns = (
     ("Operation", name, "operation"),
     ("Venue", name, "venue_id"),
     ("Query", name, "query"),
     ("Status", digits, "status"),
     ("Attempts", digits, "attempts"),
-    ("Why", name, "error"),
+    ("Reason", name, "error"),
 )
 FAILED_CHECKS: Columns = (
     ("Check", name, "check_name"),
     ("Severity", name, "severity"),
     ("Rows", digits, "wrong_rows"),
-    ("What it holds", _meaning, "meaning"),
-    ("First", name, "example"),
+    ("Meaning", _meaning, "meaning"),
+    ("First example", name, "example"),
 )
 FIRM_SOURCES: Columns = (
     _SOURCE,
@@ -163,7 +164,7 @@ FIRM_SOURCES: Columns = (
 )
 FIRM_SHARED: Columns = (
     ("Portfolio", name, "portfolio_name"),
-    ("Id", name, "portfolio_id"),
+    ("ID", name, "portfolio_id"),
     ("Seen by", name, "sources"),
     ("Counts for", name, "counted_for"),
     ("Settled", _yes_or_no, "is_settled"),

@@ -175,8 +175,8 @@ def run_query(
             count += len(more)
     except duckdb.Error as error:
         raise ReportFailed(
-            f"The warehouse did not answer a query of the report: {error}. No report was written. "
-            "Look with `nightbook doctor`, or make the warehouse anew: `nightbook rebuild`."
+            f"A query of the report failed: {error}. No report was written. Check the home with "
+            "`nightbook doctor`, or rebuild the warehouse with `nightbook rebuild`."
         ) from error
     return QueryRows(query, rows, count)
 

@@ -375,8 +375,11 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
         warehouse(tmp_path, [first, held], reason=reason, decided_by=None, decided_at=None)
     ).text
     head = text.partition("Last night")[0]
-    assert "is held: a person must decide. The book below is still that of 2026-11-19." in head
-    assert f"Reason: {reason} (decided by nobody yet)" in head
+    sentence = (
+        "is held, and a person must decide. The figures below are from the book of 2026-11-19."
+    )
+    assert sentence in head
+    assert f"Reason: {reason} (not decided yet)" in head
     assert "nightbook accept 20261120T021500Z" in head
     assert "The book of 2026-11-19 is the first" in text
     assert "1 night in the book, 1 held." in text
@@ -394,7 +397,7 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
             [replace(two_nights()[0], state="rejected", is_book=False)],
             ["was rejected. There is no book yet."],
         ),
-        (two_nights()[:1], ["is the first: there is nothing to compare", "3 assets"]),
+        (two_nights()[:1], ["is the first, so there is nothing to compare", "3 assets"]),
         ([night("20261120T021500Z", [])], ["0 assets in the book", "is complete"]),
     ],
     ids=["nothing", "held only", "rejected only", "one night", "empty book"],
@@ -447,11 +450,11 @@ def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_pat
         for day, moved in ((19, 0), (20, 1))
     ]
     text = shown(warehouse(tmp_path, nights)).text
-    panel = text.partition("What moved 4 assets")[2]
+    panel = text.partition("Totals that moved 4 assets")[2]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:8] == [*MOVED, *MOVED]
     database = Layout(tmp_path).database
     pinned = page(database, now=NOW, program_version="0", pinned=["LP-GLM-USDC", "ETH"])
-    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("What moved") :])
+    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("Totals that moved") :])
     order = ["LP-GLM-USDC", "ETH", "BTC", "AAA"]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:4] == order
     assert "Assets by accounts BTC" in text
@@ -463,9 +466,9 @@ MOVED = ["BTC", "AAA", "ETH", "LP-GLM-USDC"]
 
 def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
     """A page made long after the last night says so; a page of the same morning does not."""
-    assert "a night is missing since" not in shown(small).text
+    assert "a night is missing" not in shown(small).text
     late = shown(small, NOW + timedelta(hours=24)).text
-    assert "The last night was taken 27 h 45 min before this page was made" in late
+    assert "The last night was read 27 h 45 min before this page was made" in late
     assert "This book is not tonight's." in late
 
 
@@ -475,9 +478,9 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     more = [replace(amount, text=f"{amount.text}.5") for amount in amounts]
     nights = [night("20261119T021500Z", amounts), night("20261120T021500Z", more)]
     text = shown(warehouse(tmp_path, nights)).text
-    assert text.count("25 more rows not shown here: the query gives all.") == 3
-    assert "15 more rows not shown here: the query gives all." in text
-    assert "Each asset of the table against its own total before" in text
+    assert text.count("25 more rows not shown here. The query returns all rows.") == 3
+    assert "15 more rows not shown here. The query returns all rows." in text
+    assert "The change of each asset in percent of its total before" in text
 
 
 def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
@@ -506,7 +509,7 @@ def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
     )
     second = replace(second, ops={**second.ops, "requests": [failed]})
     text = shown(warehouse(tmp_path, [first, second], failed_request_count=1)).text
-    assert "26, 1 of them given up" in text
+    assert "26, 1 of them failed" in text
     assert 'list_instruments | v2 | "" | \u2013 | 5 | the connection was reset' in text
 
 
