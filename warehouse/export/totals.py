@@ -81,14 +81,14 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
         else:
             sums[name, is_custom] = (*places,)
     not_stated = (None,) * len(_SOURCES)
-    for name, is_custom in sorted({*sums, *(asset for one in expected for asset in one.sums)}):
+    for name, is_custom in sorted(set(sums).union(*(exhibit.sums for exhibit in expected))):
         lines.append(
             TotalLine(
                 kind="total",
                 of=f"{name}{OF_ALL}" if source.is_firm and is_custom else name,
                 is_custom=is_custom,
                 places=sums.get((name, is_custom), not_stated),
-                sheets=tuple(one.sums.get((name, is_custom), "0") for one in expected),
+                sheets=tuple(exhibit.sums.get((name, is_custom), "0") for exhibit in expected),
             )
         )
     return lines

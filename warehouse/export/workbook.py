@@ -190,9 +190,9 @@ def _verify(
 ) -> None:
     """Compare each table of the finished file with the warehouse."""
     sheets = [(number, plan.sheet) for number, plan in enumerate(planned, FIRST)]
-    for one in expected:
-        own = [(number, sheet) for number, sheet in sheets if sheet.table == one.exhibit.title]
-        verify_sheets(file, one, own, shortened)
+    for totals in expected:
+        own = [(number, sheet) for number, sheet in sheets if sheet.table == totals.exhibit.title]
+        verify_sheets(file, totals, own, shortened)
 
 
 def _save(

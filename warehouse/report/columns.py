@@ -11,11 +11,11 @@ from typing import Any
 from warehouse.report.formats import (
     amount,
     asset,
+    asset_amounts,
     day,
     delta,
     digits,
     figure,
-    held,
     join,
     light,
     moment,
@@ -67,7 +67,7 @@ MOVED: Columns = (
 )
 NEW_FINDINGS: Columns = (
     *_FINDING,
-    ("Asset and amount", held, "assets", "asset_count"),
+    ("Asset and amount", asset_amounts, "assets", "asset_count"),
     _MESSAGE,
 )
 FINDINGS: Columns = (("Since", join, "since"), *NEW_FINDINGS)

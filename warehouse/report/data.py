@@ -116,7 +116,7 @@ class Nights:
         return None if self.before is None else self.before["snapshot_date"]
 
     @property
-    def compared(self) -> Record | None:
+    def other_book(self) -> Record | None:
         """The newest book that is not the last snapshot."""
         return self.before if self.last is not None and self.last["is_book"] else self.book
 
@@ -202,7 +202,7 @@ def _load_book(
         "before": f"date {literal(before.isoformat())}" if before else "null::date",
         "last": literal(last["snapshot_id"]) if last else "null",
         "compared": ", ".join(
-            literal(row["snapshot_id"]) for row in (last, nights.compared) if row is not None
+            literal(row["snapshot_id"]) for row in (last, nights.other_book) if row is not None
         ),
         "pinned_first": _pinned_first(pinned),
     }
@@ -219,7 +219,7 @@ def _load_book(
     states = states_by_day(nights.snapshots.rows, gaps.rows)
     values: dict[str, Any] = {"gaps": gaps, "states": states, "counted": Counter(states.values())}
     if last:
-        counts = compare_counts(last, nights.compared)
+        counts = compare_counts(last, nights.other_book)
         values["night_counts"] = answers["night_counts"].with_rows(counts)
         values["age"] = now - last["started_at"]
         values["is_late"] = values["age"] > LATE

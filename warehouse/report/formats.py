@@ -124,7 +124,7 @@ def join(*texts: object) -> Markup:
     return Markup(" ").join(map(escape, texts))
 
 
-def held(assets: Sequence[Record] | None, count: int) -> Markup:
+def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
     """Return the first assets with their amounts, and how many more of `count` there are."""
     if not assets:
         return MISSING
@@ -142,7 +142,7 @@ def held(assets: Sequence[Record] | None, count: int) -> Markup:
     )
 
 
-NUMBERS = (digits, amount, delta, figure, held)
+NUMBERS = (digits, amount, delta, figure, asset_amounts)
 
 
 def _round(value: Decimal) -> str:
