@@ -168,7 +168,7 @@ def run_query(
     try:
         result = connection.execute(query)
         names = [str(column[0]) for column in result.description or ()]
-        fetched = result.fetchall() if most is None else result.fetchmany(most + 1)
+        fetched = result.fetchall() if most is None else result.fetchmany(most)
         rows = tuple(dict(zip(names, row, strict=True)) for row in fetched[:most])
         count = len(fetched)
         while most is not None and (more := result.fetchmany(BATCH)):
