@@ -6,7 +6,7 @@ from pathlib import Path
 from assets.console.invocation import full_command, program_version
 from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
-from warehouse.report.build import report
+from warehouse.report import build
 
 
 def run(nightbook: Nightbook) -> int:
@@ -21,7 +21,7 @@ def run(nightbook: Nightbook) -> int:
 def write_report(nightbook: Nightbook) -> Path:
     """Write the report of this morning and return its file."""
     settings, layout = nightbook.settings(), nightbook.layout
-    return report(
+    return build.write_report(
         layout.database,
         layout.reports,
         now=nightbook.now().astimezone(settings.timezone),

@@ -21,7 +21,8 @@ from warehouse.reconcile import service
 from warehouse.reconcile.model import TIED
 from warehouse.reconcile.run import RunFiles
 from warehouse.reconcile.terms import Ambiguous, DayClosed, Late, NotReconciled
-from warehouse.report.build import ask_all, write
+from warehouse.report.build import load_report, write_page
+from warehouse.report.render import render_markdown
 
 REPORT = dg.AssetKey("report")
 RECONCILIATION = dg.AssetKey("reconciliation")
@@ -47,14 +48,14 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
             settings = nightbook.settings()
             now = nightbook.now().astimezone(settings.timezone)
             step.manifest()  # a night that was never landed has no report
-            morning = ask_all(step.layout.database, now, settings.pinned_assets)
+            morning = load_report(step.layout.database, now, settings.pinned_assets)
             command = full_command(step.layout)
-            file = write(
+            file = write_page(
                 morning, step.layout.reports, program_version=program_version(), command=command
             )
         return dg.MaterializeResult(
             metadata={
-                "report": dg.MetadataValue.md(spell_commands(morning.markdown, command)),
+                "report": dg.MetadataValue.md(spell_commands(render_markdown(morning), command)),
                 "told as of": f"{now:%Y-%m-%d %H:%M}, of the newest night",
                 "path": file,
                 "bytes": file.stat().st_size,

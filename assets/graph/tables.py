@@ -17,7 +17,7 @@ from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.progress import Say
-from warehouse.report.markdown import escape
+from warehouse.report.render import escape_markdown
 from warehouse.storage.layout import Layout
 
 ROWS = 5
@@ -51,7 +51,7 @@ def cell(value: object) -> str:
     )
     if len(text) > LONGEST_CELL:
         text = f"{text[: LONGEST_CELL - 1]}…"
-    return escape(text)
+    return escape_markdown(text)
 
 
 Stage = Callable[[Layout, Manifest, Say], Part]

@@ -18,7 +18,7 @@ from warehouse.database import versions
 from warehouse.database.firm.ddl import schema_version
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
 from warehouse.export.export import export
-from warehouse.report.build import report
+from warehouse.report.build import write_report
 from warehouse.storage.firm import is_firm, read_firm
 
 
@@ -76,7 +76,7 @@ def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
     written = export(
         book.database, layout.exports, as_of=None, formats=("xlsx",), program_version=version
     )
-    page = report(
+    page = write_report(
         book.database,
         layout.reports,
         now=now,

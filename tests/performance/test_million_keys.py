@@ -76,7 +76,7 @@ def test_a_million_positions_are_split_and_complete(tmp_path: Path) -> None:
     found = facts("export", str(tmp_path), "xlsx")
     print({name: found[name] for name in ("rows", "cpu", "megabytes", "notices")})
     assert found["rows"]["Accounts"] == rows_in(found["files"]) == count
-    assert any("goes on over 2 sheets" in notice for notice in found["notices"])
+    assert any("continues over 2 sheets" in notice for notice in found["notices"])
 
 
 def rows_in(files: list[str]) -> int:

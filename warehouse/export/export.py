@@ -1,7 +1,6 @@
-"""Positions for people and machines: the workbook, CSV files, Parquet, of one book.
+"""Exports of one book: the workbook, CSV files and Parquet files.
 
-Everything is read from the published warehouse and nothing from the wire; every file appears whole
-or not at all.
+The published warehouse is the only source. Every file appears whole or not at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +22,10 @@ FORMATS = ("xlsx", "csv", "parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export wrote: the files, the rows of each table, the book, and what to know of it.
+    """The result of an export: the files, the row count of each table, and the exported book.
 
-    `as_of` is the date of the book that was exported, which may be before the one asked for; then
-    `notices` says so, like everything else that the reader of the figures must know.
+    `as_of` is the date of the exported book, which may be earlier than the requested date. Then
+    `notices` says so, with everything else that a reader of the figures must know.
     """
 
     files: tuple[Path, ...]
@@ -47,13 +46,13 @@ def export(
 ) -> Exported:
     """Write the newest book, or the newest on or before `as_of`, in these formats.
 
-    Raises `FileNotFoundError` where no warehouse is published, `NotExported` where there is no
-    such book, a format is unknown, or what was written is not what the warehouse holds.
+    Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
+    book, if a format is unknown, or if a written file differs from the warehouse.
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown or not formats:
         raise NotExported(
-            f"{', '.join(unknown) or 'nothing'} was given as format; expected some of "
+            f"Unknown format: {', '.join(unknown) or 'none given'}. Give one or more of "
             f"{', '.join(FORMATS)}. No file was written."
         )
     files: list[Path] = []
@@ -76,21 +75,21 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:
-    """Return the same, telling of rows of sheets and CSV files; Parquet is done at once."""
+    """Return the same book, and report the written rows of sheets and CSV files to `say`."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
 
 
 def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the columns of the view as they are."""
+    """Write the columns of the view without changes."""
     names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
-# The endings of the files of each format, and what writes them.
+# The file endings of each format, and the functions that write the files.
 _WRITERS = {
     "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},
@@ -98,7 +97,7 @@ _WRITERS = {
 
 
 def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
-    """Write every table in one format; raise `NotExported` where rows are missing."""
+    """Write every table in one format. Raise `NotExported` if rows are missing."""
     for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():
@@ -106,7 +105,7 @@ def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
             rows = write(source, exhibit, path)
             if rows != expected:
                 raise NotExported(
-                    f"{rows} rows of {exhibit.title} were written and {expected} were expected: "
-                    "do not use these files. This is a fault of the program."
+                    f"{rows} rows of {exhibit.title} were written, but {expected} were expected. "
+                    "Do not use these files. This is a defect of nightbook."
                 )
             yield path

@@ -10,7 +10,7 @@ from warehouse.export.totals import TotalLine
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, VENUE_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
 from warehouse.query.origins import key_of_columns
-from warehouse.spreadsheet.writing.cells import LONG_TEXTS, pieces
+from warehouse.spreadsheet.writing.cells import pieces
 from warehouse.spreadsheet.writing.layout import (
     WIDEST,
     SheetColumn,
@@ -26,20 +26,23 @@ LOOKUP_KEY = "lookup_key"
 
 
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
-    """Yield what lookups from another workbook go by: last, for older lookups count columns."""
+    """Yield the columns for lookups from other workbooks.
+
+    They are the last columns, because older lookups count columns from the left.
+    """
     yield SheetColumn(
         LOOKUP_KEY,
         "Key",
-        "lookup_key: the same text for the same position in every workbook of nightbook, for "
-        "XLOOKUP, VLOOKUP and MATCH.",
+        "lookup_key: the same text for the same position in every workbook of nightbook. Use it "
+        "with XLOOKUP, VLOOKUP and MATCH.",
         SheetColumnKind.TEXT,
         width=21,
         is_printed=False,
     )
     if "venue_id" in exhibit.key:
-        words = "venue_name: what people call the venue, as the reconciliation shows it."
+        meaning = "venue_name: the name of the venue, as in the reconciliation."
         yield SheetColumn(
-            VENUE_NAME, "Venue name", words, SheetColumnKind.TEXT, width=24, is_printed=False
+            VENUE_NAME, "Venue name", meaning, SheetColumnKind.TEXT, width=24, is_printed=False
         )
 
 
@@ -57,16 +60,16 @@ _TITLES = {
 _COUNTS = ("portfolios", "accounts", "venues")
 _OFF_PAPER = ("portfolio_id", "duplicate_no", "balance_count")
 _PRINTED_PARTS = 3
-_PRINTED_PROOF = 6
-_WIDEST_PROOF = 66  # a SHA-256 is seen whole
+_PRINTED_EVIDENCE = 6
+_WIDEST_EVIDENCE = 66  # fits a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # the point and what the number format shows behind it
+_DECIMALS = 11  # the decimal point and the decimals that the number format shows
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
-    "digits: exact where every number of the row is its exact text; rounded where one has more "
-    "than 15 digits, of which the number keeps 15; text only where no number can hold one.",
+    "digits: exact if every number of the row equals its exact text; rounded if one of them has "
+    "more than 15 digits, of which the number keeps 15; text only if no number can hold one.",
     SheetColumnKind.DIGITS,
     width=10,
 )
@@ -74,7 +77,7 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Cells of a table that is no view: column by column, texts or None."""
+    """A table that is not a view. Each column is a list of texts or None."""
 
     columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
@@ -83,21 +86,21 @@ class TextTable:
     def of(
         cls, columns: tuple[SheetColumn, ...], rows: Sequence[Mapping[str, str | None]]
     ) -> "TextTable":
-        """Return a table of rows by the sources of its columns."""
+        """Return a table of rows, whose keys are the sources of the columns."""
         return cls(
             columns, {column.source: [row.get(column.source) for row in rows] for column in columns}
         )
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(next(iter(self.values.values())))
 
 
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
-    """Return the columns of a sheet: names, totals, parts and counts, then the rest.
+    """Return the columns of a sheet: names, totals, counts and parts, then all others.
 
-    Many parts stay off the paper, for which the total is.
+    If there are many parts, they are not printed, and readers of the print use the total.
     """
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)
@@ -146,7 +149,7 @@ def _column(
 
 
 def _number_width(whole: int) -> float:
-    """Return a width for the digits before the point with their commas, and those behind."""
+    """Return a width that fits `whole` digits with their commas, and the decimals."""
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
@@ -157,14 +160,14 @@ def fill_sheet(
     shortened: Mapping[str, str],
     styles: Styles,
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of an exhibit; `shortened` has what texts too long show."""
+    """Yield the rows of one sheet of an exhibit. `shortened` maps long texts to their cells."""
     sources = {column.source for column in sheet.columns} - {_DIGITS.source}
     values = {name: _value_sql(exhibit, name) for name in sources}
     first, after = sheet.start, sheet.start + sheet.rows
     query = RowsQuery(
         columns=sheet.columns,
         values=values,
-        # A staged table has its rows in the order in which they were put in.
+        # `rowid` is the position of a row, because a staged table keeps the order of its inserts.
         number=f"rowid - {first} + 2",
         rows=f"{exhibit.staged_name} where rowid >= {first} and rowid < {after}",
     )
@@ -172,7 +175,7 @@ def fill_sheet(
 
 
 def _value_sql(exhibit: Exhibit, name: str) -> str:
-    """Return the SQL of what a column shows."""
+    """Return the SQL of the value of a column."""
     if name == LOOKUP_KEY:
         return key_of_columns(exhibit.key)
     if name == FLAG:
@@ -180,10 +183,10 @@ def _value_sql(exhibit: Exhibit, name: str) -> str:
     return quote_identifier(name)
 
 
-def filled_texts(
+def fill_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of texts."""
+    """Yield the rows of one sheet of a text table."""
     rows = Rows(sheet.columns, styles, shortened)
     part = slice(sheet.start, sheet.start + sheet.rows)
     if sheet.rows:
@@ -191,23 +194,23 @@ def filled_texts(
 
 
 def yes(flag: object) -> str:
-    """Return a flag in words that do not change with the reader's language."""
+    """Return a flag as a word, because TRUE and FALSE change with the reader's language."""
     return "yes" if flag else "no"
 
 
-def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """Return what is behind the figures: versions, control totals, and the bodies."""
+def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
+    """Return the evidence for the figures: versions, control totals and bodies."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
-    heads = (
+    headers = (
         ("Kind", "run, rows, total or body."),
-        ("Of", "What is stated: a setting, a table, an asset, or a request."),
+        ("Of", "The name of a setting, table, asset or request."),
         ("Custom", "For a total: whether the asset is custom."),
-        ("Value", "The text itself; for a body the SHA-256 of its bytes as landed."),
-        (_PLACES[0], "Counted or summed in the landed bodies, exact."),
-        ("Ties", "yes where all that state the figure agree to the last digit."),
-        (_PLACES[1], "The same in the Parquet files."),
-        (_PLACES[2], "The same in the database."),
-        *((exhibit.title, f"The same over sheet {exhibit.title}.") for exhibit in EXHIBITS),
+        ("Value", "The value. For a body: the SHA-256 of the received bytes."),
+        (_PLACES[0], "The exact count or sum over the received bodies."),
+        ("Ties", "yes if all places that state the figure agree to the last digit."),
+        (_PLACES[1], "The count or sum over the Parquet files."),
+        (_PLACES[2], "The count or sum over the database."),
+        *((exhibit.title, f"The count or sum over sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(
@@ -216,17 +219,17 @@ def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str)
             name,
             meaning,
             SheetColumnKind.EXACT if name in figures else SheetColumnKind.TEXT,
-            width=width_of(name, (row.get(name) for row in rows), _WIDEST_PROOF),
-            is_printed=position < _PRINTED_PROOF,
+            width=width_of(name, (row.get(name) for row in rows), _WIDEST_EVIDENCE),
+            is_printed=position < _PRINTED_EVIDENCE,
         )
-        for position, (name, meaning) in enumerate(heads)
+        for position, (name, meaning) in enumerate(headers)
     )
     return TextTable.of(columns, rows)
 
 
-def width_of(head: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
-    """Return the width of a column in which a head and texts are seen whole."""
-    return fitting(max(len(text or "") for text in (head, *texts)), widest)
+def width_of(header: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
+    """Return the width of a column that fits its header and its texts."""
+    return fitting(max(len(text or "") for text in (header, *texts)), widest)
 
 
 def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | None]]:
@@ -239,7 +242,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "state": snapshot["state"],
         "decided by": snapshot["decided_by"],
         "requests": str(snapshot["request_count"]),
-        "requests given up": str(snapshot["failed_request_count"]),
+        "failed requests": str(snapshot["failed_request_count"]),
         "bytes received": str(snapshot["byte_count"]),
         "records rejected": plain_text(snapshot["reject_count"]),
         "values kept as text only": plain_text(snapshot["inexact_count"]),
@@ -253,7 +256,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
 
 
 def plain_text(value: object) -> str | None:
-    """Return what a cell of a text table says of a value."""
+    """Return a value as the text of a cell."""
     if isinstance(value, bool):
         return yes(value)
     return None if value is None else str(value)
@@ -276,14 +279,14 @@ def _line(line: TotalLine) -> dict[str, str | None]:
 def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
     query = f"select * from ops.requests where {source.of_snapshots} order by all"  # noqa: S608 - ids are ours and quoted
     for row in records(source.connection, query):
-        asked = f"{row['source']}: " if source.is_firm else ""
-        asked += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
+        request = f"{row['source']}: " if source.is_firm else ""
+        request += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
         value = row["sha256"] or f"no body: {row['error']}"
-        yield {"Kind": "body", "Of": asked, "Value": value}
+        yield {"Kind": "body", "Of": request, "Value": value}
 
 
-def long_texts(shortened: Mapping[str, str]) -> TextTable:
-    """Return every text that no cell can hold, whole, in numbered pieces."""
+def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
+    """Return the whole texts that are too long for a cell, in numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(piece_no), "Text": piece}
         for no, text in enumerate(shortened, 1)
@@ -292,16 +295,16 @@ def long_texts(shortened: Mapping[str, str]) -> TextTable:
     columns = tuple(
         SheetColumn(name, name, meaning, SheetColumnKind.TEXT, width=width)
         for name, meaning, width in (
-            ("Text no.", "The number its cells give.", 10),
-            ("Piece", "Pieces follow each other without a gap.", 8),
-            ("Text", f"One piece of the text. {LONG_TEXTS} are cut nowhere else.", 120),
+            ("Text no.", "The number that its cells show.", 10),
+            ("Piece", "Number of the piece. Join all pieces of a text without a separator.", 8),
+            ("Text", "One piece of the text.", 120),
         )
     )
     return TextTable.of(columns, rows)
 
 
 SOURCES = "Sources"
-_HEADS = {
+_HEADERS = {
     "source": "Source",
     "is_in_book": "In these figures",
     "state": "State",
@@ -312,20 +315,20 @@ _HEADS = {
 
 
 def source_sheet(source: OpenBook) -> TextTable:
-    """Return a row for each organisation of the firm, with what its night came to."""
+    """Return a row for each organisation of the firm, with the state of its night."""
     query = "select * from ops.nights where snapshot_date = ? order by source"
     rows = [
-        {name: plain_text(row[name]) for name in _HEADS}
+        {name: plain_text(row[name]) for name in _HEADERS}
         for row in records(source.connection, query, source.day)
     ]
     columns = tuple(
         SheetColumn(
             name,
-            head,
+            header,
             f"{name}: {NIGHTS.column(name).meaning}",
             SheetColumnKind.TEXT,
-            width=width_of(head, (row[name] for row in rows)),
+            width=width_of(header, (row[name] for row in rows)),
         )
-        for name, head in _HEADS.items()
+        for name, header in _HEADERS.items()
     )
     return TextTable.of(columns, rows)

@@ -1,4 +1,4 @@
-"""Tables that are staged for an export, and their CSV files."""
+"""The staged tables of an export, and their CSV files."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,24 +14,24 @@ from warehouse.spreadsheet.writing.sql_rows import is_rounded
 from warehouse.sql.catalog import views
 from warehouse.storage.layout import written_aside
 
-# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+# ruff: noqa: S608 - names are our own and quoted by warehouse.contract.model; values are parameters
 
 
-BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
+BATCH = 1024  # rows; 4,096 rows need 25 MB more and are not faster (measured)
 
 
 def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
-    """Return the columns of an exhibit and their types, the portfolio's name first."""
+    """Return the columns of an exhibit with their types. The name of the portfolio is first."""
     rows = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
     return {name: kind for name, kind, *_ in rows}
 
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
-    """Return the meaning of every column, as the view's own file says it."""
+    """Return the meaning of every column, from the SQL file of the view."""
     view = next(view for view in views() if view.name == exhibit.view)
     return {
         SOURCE.name: SOURCE.meaning,
-        PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
+        PORTFOLIO_NAME: "Name of the portfolio at that time, or its id if it has no name.",
         **view.entries,
     }
 
@@ -39,9 +39,9 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
 def batches(
     source: OpenBook, exhibit: Exhibit, names: tuple[str, ...]
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Yield some columns of an exhibit in its order, a batch of columns at a time.
+    """Yield batches of the rows of an exhibit, in its order. Each batch is a tuple of columns.
 
-    Decimals come as text in plain digits, since every reader of batches writes text.
+    Decimals are texts in plain digits, because every caller writes text.
     """
     kinds = columns_of(source, exhibit)
     columns = ", ".join(_column(name, kinds) for name in names)
@@ -56,7 +56,7 @@ def _column(name: str, kinds: dict[str, str]) -> str:
 
 
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the length of the longest text of each column of texts."""
+    """Return the length of the longest value of each text column."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
     columns = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
     row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
@@ -64,7 +64,7 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the most digits before the point of each column of amounts, up to 15."""
+    """Return the most digits before the decimal point of each amount column, at most 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
@@ -75,7 +75,7 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
-    """Return how many rows have an amount of more digits than a number keeps, counted by DuckDB."""
+    """Count the rows that have an amount with more digits than a number cell keeps."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     tests = " or ".join(
         f"strlen({name}) > {LONGEST_NUMBER} or {is_rounded(name)}"
@@ -87,7 +87,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
-    """Return every text of an exhibit that is longer than so many bytes."""
+    """Return every text of an exhibit that is longer than `size` bytes."""
     texts: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
@@ -100,8 +100,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-# Spreadsheets run what looks like a formula, and people open a CSV file with whatever separator
-# their program guesses: what begins a formula, with all the blanks before it.
+# A spreadsheet runs a text that looks like a formula, and it may guess any separator. So this
+# matches every character that can begin a formula, with the blanks before it.
 _BLANK = "[\\s\x00-\x1f\x7f]"
 _TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
 _SEPARATORS = ";,\t\r\n|\"'"
@@ -109,49 +109,49 @@ _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/-]*)")
 
 
 def harmless(text: str) -> str:
-    """Return the text with an apostrophe before whatever a spreadsheet might take for a formula."""
+    """Return a text with an apostrophe before every part that could be read as a formula."""
     return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub(_disarm, text)
 
 
 def _disarm(match: re.Match[str]) -> str:
-    """Put an apostrophe where a cell begins, or would with another separator."""
-    letters = match[0]
+    """Put an apostrophe at the start of a cell, whatever the separator is."""
+    matched = match[0]
     before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
     return "".join(
-        f"'{letter}" if previous in _SEPARATORS else letter
-        for previous, letter in zip(before + letters, letters, strict=False)
+        f"'{char}" if previous in _SEPARATORS else char
+        for previous, char in zip(before + matched, matched, strict=False)
     )
 
 
 def field(text: str) -> str:
-    """Return the text as a quoted field."""
+    """Return a text as a quoted CSV field."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the file that people open; the date of the book is its first column."""
+    """Write the CSV file for people. The first column is the date of the book."""
     kinds = columns_of(source, exhibit)
-    # Of an amount people get the exact text, under the title of the amount.
+    # An amount is its exact text, under the title of the amount.
     names = tuple(name for name in kinds if f"{name}_text" not in kinds)
     titles = [title(name.removesuffix("_text")) for name in names]
-    renders = _renders(kinds, names, harmless)
+    formatters = _formatters(kinds, names, harmless)
     with written_aside(path) as file:
         file.write(BYTE_ORDER_MARK.encode())
-        return _write(file, titles, batches(source, exhibit, names), renders)
+        return _write(file, titles, batches(source, exhibit, names), formatters)
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the file that machines read: the columns of the view under their own names."""
+    """Write the CSV file for programs. Its columns have the names of the view."""
     kinds = columns_of(source, exhibit)
     names = tuple(name for name in kinds if name not in NAMES)
     with written_aside(path) as file:
-        return _write(file, names, batches(source, exhibit, names), _renders(kinds, names, str))
+        return _write(file, names, batches(source, exhibit, names), _formatters(kinds, names, str))
 
 
-def _renders(
+def _formatters(
     kinds: Mapping[str, str], names: Iterable[str], text: Callable[[str], str]
 ) -> list[Callable[[Any], str]]:
-    """Return how each column is written: in digits, dates and flags nothing needs a quote."""
+    """Return a function for each column. Only texts need quotes."""
 
     def quote(value: str) -> str:
         return field(text(value))
@@ -170,15 +170,15 @@ def _write(
     file: IO[bytes],
     titles: Iterable[str],
     rows: Iterable[Sequence[Sequence[Any]]],
-    renders: Sequence[Callable[[Any], str]],
+    formatters: Sequence[Callable[[Any], str]],
 ) -> int:
-    """Write a header and batches of columns; returns how many rows."""
+    """Write a header and batches of columns. Return the number of rows."""
     file.write((",".join(map(field, titles)) + "\r\n").encode())
     count = 0
     for batch in rows:
         columns = [
-            ["" if value is None else render(value) for value in column]
-            for render, column in zip(renders, batch, strict=True)
+            ["" if value is None else to_text(value) for value in column]
+            for to_text, column in zip(formatters, batch, strict=True)
         ]
         lines = [",".join(line) + "\r\n" for line in zip(*columns, strict=True)]
         file.write("".join(lines).encode())

@@ -1,7 +1,7 @@
-"""The first sheet of the positions workbook: of when, from what, and whether it ties out.
+"""The first sheet of the positions workbook: its date, its source, and whether it ties out.
 
-It has the only formulas of the workbook. They count and add up what the other sheets hold, for the
-reader to see; whether a figure ties is said by exact decimals, never by a formula.
+It has the only formulas of the workbook, which count and add up the other sheets so that readers
+can see it. Whether a figure ties is decided with exact decimals and never by a formula.
 """
 
 import math
@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from warehouse.export.sheets import TOTAL, yes
-from warehouse.export.totals import ExpectedTotals, TotalLine, numbers_of
+from warehouse.export.totals import ExpectedTotals, TotalLine, account_numbers
 from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import (
@@ -33,35 +33,35 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # of a sum of doubles: the last ones depend on the order of adding
-LIVE_COMPARISONS = 10_000_000  # rows times assets: beyond, opening the file would take too long
+_SAFE_DIGITS = 13  # the later digits of a sum of doubles depend on the order of adding
+LIVE_COMPARISONS = 10_000_000  # rows times assets; with more, opening the file takes too long
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
-A number column is for reading, sorting and adding up: a spreadsheet keeps 15 digits. The exact \
-column beside it is the truth. Digits says whether the two are the same. A figure that begins with \
-~ has more digits than its cell shows.
-A blank amount is one that the API does not state; a dash is zero. Different assets are never \
-added up.
-Columns right of those that are printed have the portfolio's id and the exact text of every part. \
-Hold the pointer over a header for its meaning.
-Names for formulas: as_of, snapshot_id, and each column, like accounts_total or holdings_asset_id \
-(none for a table that goes on over several sheets).
+Use number columns to read, sort and add up. A spreadsheet keeps 15 digits of a number, so the \
+exact column next to it has the true amount. Digits shows whether the two are equal. A figure that \
+begins with ~ has more digits than its cell shows.
+A blank amount means that the API does not state it, and a dash means zero. Different assets are \
+never added up.
+The columns to the right of the printed ones have the ID of the portfolio and the exact text of \
+every part. Point at a header to see its meaning.
+You can use these names in formulas: as_of, snapshot_id, and one for each column, for example \
+accounts_total or holdings_asset_id. A table that continues over several sheets has no names.
 """.strip().splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the summary shows: the source, the sheets, the control totals."""
+    """The figures that the summary shows."""
 
     source: OpenBook
     sheets: Mapping[str, tuple[TableSheet, ...]]
-    promises: tuple[ExpectedTotals, ...]
-    lines: tuple[TotalLine, ...]
+    expected: tuple[ExpectedTotals, ...]
+    lines: list[TotalLine]
     notices: tuple[str, ...]
 
 
 class _SummaryWriter:
-    """A sheet that is written from top to bottom."""
+    """Writes the summary from top to bottom. `row` is the index of the next row."""
 
     def __init__(self, draft: Draft) -> None:
         self.worksheet = draft.book.add_worksheet(SHEET)
@@ -70,71 +70,71 @@ class _SummaryWriter:
         self._draft = draft
         self._amounts: dict[tuple[int, bool], Any] = {}
 
-    def amount_shape(self, total: str, *numbers: float) -> Any:
-        """Return the format in which a total and the sum of its parts are the same figure."""
-        # A sum of doubles may differ from the double of the sum in its last digits. So only the
-        # digits on which both agree are shown, and the exact total is in the column beside them.
+    def amount_style(self, total: str, *numbers: float) -> Any:
+        """Return a format in which a total and the sum of its parts look equal."""
+        # A sum of doubles may differ from the double of the sum in its last digits. So the cells
+        # show only the digits in which both agree. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))
         while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
             decimals -= 1
-        behind = len(total.partition(".")[2])
-        decimals = min(decimals, max(behind, FEWEST_DECIMALS))
-        key = decimals, behind > decimals
+        given = len(total.partition(".")[2])
+        decimals = min(decimals, max(given, FEWEST_DECIMALS))
+        key = decimals, given > decimals
         if key not in self._amounts:
             form = amount_format(decimals, is_rounded=key[1])
             self._amounts[key] = self._draft.book.add_format(AMOUNT_LINE | {"num_format": form})
         return self._amounts[key]
 
-    def text(self, column: int, text: str, shape: Any = None) -> None:
-        must(self.worksheet.write_string(self.row, column, text, shape))
+    def text(self, column: int, text: str, style: Any = None) -> None:
+        must(self.worksheet.write_string(self.row, column, text, style))
 
-    def formula(self, column: int, formula: str, shape: Any, value: object) -> None:
-        must(self.worksheet.write_formula(self.row, column, formula, shape, value))
+    def formula(self, column: int, formula: str, style: Any, value: object) -> None:
+        must(self.worksheet.write_formula(self.row, column, formula, style, value))
 
-    def heads(self, *titles: str) -> None:
-        """Write a header row: columns 3 to 6 hold figures, which are aligned right."""
+    def headers(self, *titles: str) -> None:
+        """Write a header row. Columns 3 to 6 have figures, so their headers are aligned right."""
         self.worksheet.set_row(self.row, 20)
         for column, title in enumerate(titles):
-            shape = self.formats.header_right if column in _FIGURES else self.formats.header
-            self.text(column, title, shape)
+            style = self.formats.header_right if column in _FIGURES else self.formats.header
+            self.text(column, title, style)
         self.row += 1
 
-    def across(self, text: str, shape: Any) -> None:
-        """Write a paragraph over the whole width, with room for its lines."""
+    def across(self, text: str, style: Any) -> None:
+        """Write a paragraph in a merged row that is high enough for its lines."""
         width = sum(_WIDTHS)
         self.worksheet.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
-        must(self.worksheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, shape))
+        must(self.worksheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, style))
         self.row += 1
 
 
-def summary(draft: Draft, figures: Figures, program_version: str) -> None:
-    """Write the first sheet."""
-    on = _SummaryWriter(draft)
+def write_summary(draft: Draft, figures: Figures, program_version: str) -> None:
+    """Write the summary."""
+    sheet = _SummaryWriter(draft)
     longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):
-        on.worksheet.set_column(
+        sheet.worksheet.set_column(
             column, column, max(width, fitting(longest)) if not column else width
         )
-    _head(draft, on, figures.source, program_version)
+    _head(draft, sheet, figures.source, program_version)
     for notice in figures.notices:
-        on.across(notice[:2000], on.formats.notice)
-    on.row += 1
-    _verdict(on, figures)
-    on.row += 1
-    _rows(on, figures)
-    on.row += 1
-    _assets(draft, on, figures)
-    on.row += 1
+        sheet.across(notice[:2000], sheet.formats.notice)
+    sheet.row += 1
+    _verdict(sheet, figures)
+    sheet.row += 1
+    _rows(sheet, figures)
+    sheet.row += 1
+    _assets(draft, sheet, figures)
+    sheet.row += 1
     for text in _HELP:
-        on.across(text, on.formats.wrapped)
-    on.worksheet.hide_gridlines(2)
-    on.worksheet.print_area(0, 0, on.row, len(_WIDTHS) - 1)
-    print_set_up(on.worksheet, footer=f"Positions as of {figures.source.day}, {SHEET}")
+        sheet.across(text, sheet.formats.wrapped)
+    sheet.worksheet.hide_gridlines(2)
+    sheet.worksheet.print_area(0, 0, sheet.row, len(_WIDTHS) - 1)
+    print_set_up(sheet.worksheet, footer=f"Positions as of {figures.source.day}, {SHEET}")
 
 
-def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: str) -> None:
-    on.worksheet.set_row(0, 28)
-    on.text(0, "Positions", on.formats.title)
+def _head(draft: Draft, sheet: _SummaryWriter, source: OpenBook, program_version: str) -> None:
+    sheet.worksheet.set_row(0, 28)
+    sheet.text(0, "Positions", sheet.formats.title)
     started, finished = source.snapshot["started_at"], source.snapshot["finished_at"]
     facts: dict[str, date | str] = {
         "As of": source.day,
@@ -142,57 +142,56 @@ def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: s
         "Read from the API": f"{started:%Y-%m-%d %H:%M:%S} to {finished:%H:%M:%S} UTC",
         "Made by": f"nightbook {program_version}",
     }
-    for on.row, (label, value) in enumerate(facts.items(), 2):
-        on.text(0, label, on.formats.label)
+    for sheet.row, (label, value) in enumerate(facts.items(), 2):
+        sheet.text(0, label, sheet.formats.label)
         if isinstance(value, date):
-            must(on.worksheet.write_datetime(on.row, 1, value, on.formats.day))
+            must(sheet.worksheet.write_datetime(sheet.row, 1, value, sheet.formats.day))
         else:
-            on.text(1, value)
+            sheet.text(1, value)
     draft.book.define_name("as_of", f"={SHEET}!$B$3")
     draft.book.define_name("snapshot_id", f"={SHEET}!$B$4")
-    on.row += 2
+    sheet.row += 2
 
 
-def _verdict(on: _SummaryWriter, figures: Figures) -> None:
+def _verdict(sheet: _SummaryWriter, figures: Figures) -> None:
     wrong = [line for line in figures.lines if not line.ties]
     totals = sum(line.kind == "total" for line in figures.lines)
     if wrong:
-        some = ", ".join(f"{line.kind} of {line.of[:40]}" for line in wrong[:5])
-        on.across(
-            f"{len(wrong)} of {len(figures.lines)} control totals DO NOT TIE: {some}. "
+        examples = ", ".join(f"{line.kind} of {line.of[:40]}" for line in wrong[:5])
+        sheet.across(
+            f"{len(wrong)} of {len(figures.lines)} control totals DO NOT TIE: {examples}. "
             "See sheet Evidence.",
-            on.formats.bad,
+            sheet.formats.bad,
         )
         return
-    on.across(
-        f"Everything ties out to the last digit: the exact total of each of {totals:,} assets is "
-        "the same in the JSON of the API, in the lake, in the warehouse, and over the rows of "
-        "each sheet.",
-        on.formats.good,
+    sheet.across(
+        f"Everything ties out to the last digit. The exact total of each of {totals:,} assets is "
+        "the same in the JSON of the API, in the lake, in the warehouse and on each sheet.",
+        sheet.formats.good,
     )
 
 
-def _rows(on: _SummaryWriter, figures: Figures) -> None:
+def _rows(sheet: _SummaryWriter, figures: Figures) -> None:
     in_both = ("Rows in the warehouse", "Rows in this workbook")
-    on.heads("Sheet", "", *in_both, "Rows with rounded numbers", "", "Ties")
-    for promised in figures.promises:
-        title = promised.exhibit.title
+    sheet.headers("Sheet", "", *in_both, "Rows with rounded numbers", "", "Ties")
+    for expected in figures.expected:
+        title = expected.exhibit.title
         sheets = figures.sheets[title]
         flags = [sheet.cells("digits", SheetColumnKind.DIGITS) for sheet in sheets]
         counted = "+".join(f"COUNTA({cells})" for cells in flags)
         exact = "+".join(f'COUNTIF({cells},"exact")' for cells in flags)
-        count = on.formats.cells[SheetColumnKind.COUNT]
-        line = on.row + 1
-        on.text(0, title)
-        on.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
-        must(on.worksheet.write_number(on.row, 2, promised.rows, count))
-        on.formula(3, f"={counted}", count, promised.rows)
-        on.formula(4, f"=D{line}-({exact})", count, promised.rounded)
-        on.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
-        on.row += 1
+        count = sheet.formats.cells[SheetColumnKind.COUNT]
+        line = sheet.row + 1
+        sheet.text(0, title)
+        sheet.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
+        must(sheet.worksheet.write_number(sheet.row, 2, expected.rows, count))
+        sheet.formula(3, f"={counted}", count, expected.rows)
+        sheet.formula(4, f"=D{line}-({exact})", count, expected.rounded)
+        sheet.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
+        sheet.row += 1
 
 
-def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
+def _assets(draft: Draft, sheet: _SummaryWriter, figures: Figures) -> None:
     totals = [
         line
         for line in figures.lines
@@ -200,7 +199,7 @@ def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
     ]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
     lines = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
-    on.heads(
+    sheet.headers(
         "Asset",
         "Custom",
         "Total",
@@ -209,49 +208,50 @@ def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
         "In the JSON, exact",
         "Ties",
     )
-    first = on.row + 1
+    first = sheet.row + 1
     for line in lines:
-        _asset(on, figures, line)
+        _asset(sheet, figures, line)
     if lines:
-        on.worksheet.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
-        sizes(draft, on.worksheet, (f"C{first}:D{on.row}",))
+        sheet.worksheet.ignore_errors({"number_stored_as_text": f"A{first}:F{sheet.row}"})
+        sizes(draft, sheet.worksheet, (f"C{first}:D{sheet.row}",))
     if len(lines) < len(totals):
-        on.across(
-            f"{len(lines)} of {len(totals):,} assets; all of them are on the sheets Assets and "
-            "Evidence.",
-            on.formats.wrapped,
+        sheet.across(
+            f"This table has {len(lines)} of {len(totals):,} assets. The sheets Assets and "
+            "Evidence have all of them.",
+            sheet.formats.wrapped,
         )
 
 
-def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
-    cells = on.formats.cells
+def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
+    cells = sheet.formats.cells
     total = next(text for text in reversed(line.sheets) if text is not None)
-    row = on.row + 1
-    on.text(0, line.of, cells[SheetColumnKind.TEXT])
-    on.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
+    row = sheet.row + 1
+    sheet.text(0, line.of, cells[SheetColumnKind.TEXT])
+    sheet.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
-    # The cached value of the formula is what a spreadsheet will calculate: the sum of the doubles,
-    # not the exact total, so that opening the file changes no figure.
-    numbers = numbers_of(figures.source, (line.of, line.is_custom))
+    # The cached value is the sum of the doubles and not the exact total, because a spreadsheet
+    # calculates that sum. So no figure changes if a reader opens the file.
+    numbers = account_numbers(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
         cached = math.fsum(number_ for number_ in numbers if number_ is not None)
-        shape = on.amount_shape(total, float(value), cached)
-        must(on.worksheet.write_number(on.row, 2, float(value), shape))
-        on.formula(3, formula, shape, cached)
+        style = sheet.amount_style(total, float(value), cached)
+        must(sheet.worksheet.write_number(sheet.row, 2, float(value), style))
+        sheet.formula(3, formula, style, cached)
     else:
-        on.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
-        on.text(3, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
-    on.text(4, total, cells[SheetColumnKind.EXACT])
-    on.text(5, line.places[0] or "not stated", cells[SheetColumnKind.EXACT])
-    on.text(6, "yes" if line.ties else "NO")
-    on.row += 1
+        sheet.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
+        sheet.text(3, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
+    sheet.text(4, total, cells[SheetColumnKind.EXACT])
+    sheet.text(5, line.places[0] or "not stated", cells[SheetColumnKind.EXACT])
+    sheet.text(6, "yes" if line.ties else "NO")
+    sheet.row += 1
 
 
 def live_sum(sheets: Sequence[TableSheet], row: int) -> str:
-    """Return the formula that adds up the accounts of the asset in columns A and B of a row.
+    """Return a formula that adds up the accounts of the asset in columns A and B of a row.
 
-    SUMIFS would take `btc` for `BTC`, `1e5` for `100000` and `*` for everything; EXACT does not.
+    It uses EXACT, because SUMIFS would match `btc` with `BTC`, `1e5` with `100000`, and `*` with
+    everything.
     """
     parts = [
         f"SUMPRODUCT(EXACT({sheet.cells('asset_id', SheetColumnKind.TEXT)},A{row})"

@@ -1,4 +1,4 @@
-"""The positions workbook, and the proof of its sums."""
+"""The positions workbook, and the check of its sums in the finished file."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from warehouse.export.sheets import (
     SOURCES,
     TOTAL,
     TextTable,
-    evidence,
+    evidence_sheet,
     fill_sheet,
-    filled_texts,
-    long_texts,
+    fill_texts,
+    long_text_sheet,
     shown_columns,
     source_sheet,
     yes,
 )
 from warehouse.export.staged_tables import texts_over
-from warehouse.export.summary import Figures, summary
-from warehouse.export.totals import ExpectedTotals, promise, totals
+from warehouse.export.summary import Figures, write_summary
+from warehouse.export.totals import ExpectedTotals, control_totals, expect_totals
 from warehouse.query.book import EXHIBITS, NotExported, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
@@ -35,17 +35,18 @@ from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
 
-def prove(
+def verify_sheets(
     file: IO[bytes],
-    promised: ExpectedTotals,
+    expected: ExpectedTotals,
     sheets: Iterable[tuple[int, TableSheet]],
     shortened: Mapping[str, str],
 ) -> None:
-    """Add up the sheets of an exhibit, given with their numbers, as a reader will find them.
+    """Read the sheets of an exhibit from the finished file, and compare rows and totals.
 
-    Raises `NotExported` where a row or a digit is not what DuckDB counted.
+    `sheets` are the number and the layout of each sheet. Raises `NotExported` if a row or a digit
+    differs from the figures of DuckDB.
     """
-    # Texts that no cell holds stand there shortened: the sums are compared by the shortened text.
+    # A text that is too long for a cell is shortened there, so sums are compared by short texts.
     whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
@@ -58,43 +59,43 @@ def prove(
         try:
             read_back = add_up(file, cells, whole, EXACT)
         except ValueError as error:
-            raise _mismatch_error(promised, str(error)) from None
+            raise _mismatch_error(expected, str(error)) from None
         rows += read_back.rows
         for key, total in read_back.sums.items():
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
-    expected = {
-        (_inside(shortened.get(asset, asset)), yes(is_custom)): total
-        for (asset, is_custom), total in promised.sums.items()
+    wanted = {
+        (_escape_in_cell(shortened.get(asset, asset)), yes(is_custom)): total
+        for (asset, is_custom), total in expected.sums.items()
     }
-    stated = {key: plain(total) for key, total in sums.items()}
-    if rows != promised.rows or stated != expected:
-        differences = sorted(set(stated.items()) ^ set(expected.items()))[:3]
+    found = {key: plain(total) for key, total in sums.items()}
+    if rows != expected.rows or found != wanted:
+        differences = sorted(set(found.items()) ^ set(wanted.items()))[:3]
         raise _mismatch_error(
-            promised, f"{rows} rows instead of {promised.rows}; totals: {differences}"
+            expected, f"{rows} rows instead of {expected.rows}; totals: {differences}"
         )
 
 
-def _inside(text: str) -> str:
-    """Return a text with the escapes that a cell of it has."""
+def _escape_in_cell(text: str) -> str:
+    """Return a text as it is escaped in the XML of a cell."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
-def _mismatch_error(promised: ExpectedTotals, difference: str) -> NotExported:
+def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
     return NotExported(
-        f"The finished workbook was read again and sheet {promised.exhibit.title} is not what the "
-        f"warehouse holds: {difference}. It was thrown away and the one before it stands. This is "
-        "a fault of the program or of the disk: run it again."
+        f"Sheet {expected.exhibit.title} of the finished workbook differs from the warehouse: "
+        f"{difference}. The new workbook was deleted, and the last one is unchanged. This is a "
+        "defect of nightbook or of the disk. Run the export again."
     )
 
 
 EVIDENCE = "Evidence"
-FIRST = 2  # the number of the first long sheet: the summary stands before it
+FIRST = 2  # number of the first long sheet, because the summary is sheet 1
 _CELL_BYTES = 130
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """One long sheet and what fills it."""
+    """One long sheet and the function that fills it."""
 
     sheet: TableSheet
     fill: Callable[[Styles], Iterable[RowsXml]]
@@ -103,14 +104,14 @@ class _Planned:
 def write(
     source: OpenBook, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
 ) -> tuple[str, ...]:
-    """Write the workbook whole or not at all; what its reader must know comes back in words.
+    """Write the workbook whole or not at all. Return the notices that its reader must know.
 
-    Raises `NotExported` where what was written is not, to the last digit, what was to be.
+    Raises `NotExported` if a digit of the finished file differs from the warehouse.
     """
-    promises = tuple(promise(source, exhibit) for exhibit in source.exhibits)
-    lines = totals(source, promises)
-    proof = evidence(source, lines, program_version)
-    shortened = shorten_texts(chain(*_long(source, proof)))
+    expected = tuple(expect_totals(source, exhibit) for exhibit in source.exhibits)
+    lines = control_totals(source, expected)
+    evidence = evidence_sheet(source, lines, program_version)
+    shortened = shorten_texts(chain(*_long_texts(source, evidence)))
     plans = {
         exhibit.title: parts(
             exhibit.title,
@@ -120,56 +121,55 @@ def write(
         )
         for exhibit in source.exhibits
     }
-    notices = (*source.notices, *_split(plans), *_cut(shortened))
+    notices = (*source.notices, *_split_notices(plans), *_long_text_notices(shortened))
     workbook = draft(
         title=f"Positions as of {source.day}",
         made_at=source.snapshot["finished_at"],
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
-    summary(
+    write_summary(
         workbook,
-        Figures(source=source, sheets=plans, promises=promises, lines=lines, notices=notices),
+        Figures(source=source, sheets=plans, expected=expected, lines=lines, notices=notices),
         program_version,
     )
-    planned = [*_tables(source, plans, shortened), _texts(EVIDENCE, proof, shortened)]
+    planned = [*_plan_tables(source, plans, shortened), _plan_texts(EVIDENCE, evidence, shortened)]
     if source.is_firm:
-        planned.append(_texts(SOURCES, source_sheet(source), {}))
+        planned.append(_plan_texts(SOURCES, source_sheet(source), {}))
     if shortened:
-        planned.append(_texts(LONG_TEXTS, long_texts(shortened), {}))
+        planned.append(_plan_texts(LONG_TEXTS, long_text_sheet(shortened), {}))
     footer = f"Positions as of {source.day}, book {source.snapshot_id}"
-    _save(
-        workbook, planned, path, footer=footer, proof=partial(_prove, planned, promises, shortened)
-    )
+    verify = partial(_verify, planned, expected, shortened)
+    _save(workbook, planned, path, footer=footer, verify=verify)
     return notices
 
 
-def _long(source: OpenBook, proof: TextTable) -> Iterable[list[str]]:
+def _long_texts(source: OpenBook, evidence: TextTable) -> Iterable[list[str]]:
     for exhibit in source.exhibits:
         yield texts_over(source, exhibit, CELL_LIMIT)
-    for values in proof.values.values():
+    for values in evidence.values.values():
         yield [text for text in values if text is not None]
 
 
-def _split(plans: dict[str, tuple[TableSheet, ...]]) -> list[str]:
+def _split_notices(plans: Mapping[str, tuple[TableSheet, ...]]) -> list[str]:
     return [
-        f"{table} has more rows than one sheet holds: it goes on over {len(sheets)} sheets, "
+        f"{table} has more rows than fit on one sheet, so it continues over {len(sheets)} sheets, "
         f"{sheets[0].name} to {sheets[-1].name}."
         for table, sheets in plans.items()
         if len(sheets) > 1
     ]
 
 
-def _cut(shortened: Mapping[str, str]) -> list[str]:
+def _long_text_notices(shortened: Mapping[str, str]) -> list[str]:
     if not shortened:
         return []
     notice = (
-        f"Some texts are longer than the {CELL_LIMIT:,} letters of a cell: their cells have the "
-        f"beginning and a number, and sheet {LONG_TEXTS} has them whole."
+        f"Some texts are longer than the {CELL_LIMIT:,} characters of a cell. Their cells have the "
+        f"beginning and a number, and sheet {LONG_TEXTS} has the whole texts."
     )
     return [notice]
 
 
-def _tables(
+def _plan_tables(
     source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shortened: Mapping[str, str]
 ) -> Iterable[_Planned]:
     for exhibit in source.exhibits:
@@ -177,22 +177,22 @@ def _tables(
             yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shortened))
 
 
-def _texts(name: str, table: TextTable, shortened: Mapping[str, str]) -> _Planned:
+def _plan_texts(name: str, table: TextTable, shortened: Mapping[str, str]) -> _Planned:
     (sheet,) = parts(name, table.columns, table.rows)
-    return _Planned(sheet, partial(filled_texts, table, sheet, shortened))
+    return _Planned(sheet, partial(fill_texts, table, sheet, shortened))
 
 
-def _prove(
+def _verify(
     planned: Iterable[_Planned],
-    promises: Iterable[ExpectedTotals],
+    expected: Iterable[ExpectedTotals],
     shortened: Mapping[str, str],
     file: IO[bytes],
 ) -> None:
-    """See that the finished file says what was promised, table by table."""
+    """Compare each table of the finished file with the warehouse."""
     sheets = [(number, plan.sheet) for number, plan in enumerate(planned, FIRST)]
-    for promised in promises:
-        own = [(number, sheet) for number, sheet in sheets if sheet.table == promised.exhibit.title]
-        prove(file, promised, own, shortened)
+    for totals in expected:
+        own = [(number, sheet) for number, sheet in sheets if sheet.table == totals.exhibit.title]
+        verify_sheets(file, totals, own, shortened)
 
 
 def _save(
@@ -201,7 +201,7 @@ def _save(
     path: Path,
     *,
     footer: str,
-    proof: Callable[[IO[bytes]], None],
+    verify: Callable[[IO[bytes]], None],
 ) -> None:
     fillings = {}
     for number, plan in enumerate(planned, FIRST):
@@ -215,4 +215,4 @@ def _save(
     workbook.book.close()
     with written_aside(path) as file:
         splice(workbook.file, file, fillings)
-        proof(file)
+        verify(file)

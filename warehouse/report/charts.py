@@ -1,21 +1,34 @@
-"""The charts: bars of counts and shares, the change of each asset, one asset over time, the nights.
+"""Charts of the report: bars of counts and shares, changes, one asset over time, the calendar.
 
-A chart is for the eye: it is drawn with floats and rounds. Every exact figure is in a table or in
-the query beside it. No two assets ever share an axis of amounts.
+A chart is only for the eye. It is drawn with floats, which round. The exact figures are in the
+tables and in the query below the chart. Two assets never share an axis of amounts.
+
+Charts are inline SVG. Colours are classes of `page.css` (ink, muted, line, main, second, third,
+warn, bad), so one drawing fits light and dark, and the policy of the page can refuse inline styles.
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from decimal import Decimal
 
 from markupsafe import Markup
 
+from warehouse.contract.model import count_of
 from warehouse.contract.states import COMPLETE, HELD, NO_SNAPSHOT, REJECTED
-from warehouse.report.svg import WIDTH, Drawing, Point
-from warehouse.report.wording import printable
+from warehouse.report.figures import Record, split_shares
+from warehouse.report.formats import printable
 
+Point = tuple[float, float]
+WIDTH = 360.0
+FONT_SIZE = 10
 PITCH = 19.0
+FULL_CHANGE = 100.0
+LARGEST_DRAWN = Decimal("1e300")
+AGES = {"0-1 days": "second", "2-4 days": "main", "5-29 days": "warn", "30+ days": "bad"}
+# A text is drawn on its baseline. This far below the middle, it looks centred.
+_BASELINE = 0.35 * FONT_SIZE
 _BAR = 11.0
 _NAMES = 112.0
 _VALUES = 58.0
@@ -27,12 +40,11 @@ _HALF = _CELL * 0.36
 _PLOT = 96.0
 _AXIS = 16.0
 _SCALE = 76.0
-AGE_COLOURS = ("second", "main", "warn", "bad")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stands for a night in the calendar: an outline around (0, 0), and its colour."""
+    """The mark of a night in the calendar: a colour, and an outline around (0, 0)."""
 
     colour: str
     outline: tuple[Point, ...]
@@ -51,18 +63,77 @@ MARKS = {
 }
 
 
+class Drawing:
+    """An SVG drawing. Positions are measured from its upper left corner."""
+
+    def __init__(self, height: float, width: float = WIDTH) -> None:
+        self._view = f"0 0 {_number(width)} {_number(height)}"
+        self._elements: list[Markup] = []
+
+    def text(
+        self, x: float, y: float, text: str, *, anchor: str = "start", colour: str = "ink"
+    ) -> None:
+        """Write a text, vertically centred at `y`. `anchor` is start, middle or end."""
+        self._elements.append(
+            Markup('<text class="f-{}" font-size="{}" text-anchor="{}" x="{}" y="{}">{}</text>')
+            .format(colour, FONT_SIZE, anchor, _number(x), _number(y + _BASELINE), text)
+        )  # fmt: skip
+
+    def bar(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Fill a rectangle. If the width is negative, it is to the left of `x`."""
+        self.shapes([[(x, y), (x + width, y), (x + width, y + height), (x, y + height)]], colour)
+
+    def shapes(
+        self, outlines: Iterable[Sequence[Point]], colour: str, *, is_hollow: bool = False
+    ) -> None:
+        """Fill closed outlines, or draw only their edges."""
+        path = " ".join(f"{_path(outline)} z" for outline in outlines)
+        paint = f"f-none s-{colour}" if is_hollow else f"f-{colour}"
+        self._path(path, paint, 1.3 if is_hollow else 0)
+
+    def line(self, points: Sequence[Point], colour: str, width: float) -> None:
+        """Draw a line from point to point."""
+        self._path(_path(points), f"f-none s-{colour}", width)
+
+    def _path(self, path: str, paint: str, stroke: float) -> None:
+        width = Markup(' stroke-width="{}"').format(_number(stroke)) if stroke else Markup()
+        shape = Markup('<path class="{}"{} stroke-linejoin="round" d="{}"/>')
+        self._elements.append(shape.format(paint, width, path))
+
+    def svg(self, label: str) -> Markup:
+        """Return the SVG element. Screen readers read `label`."""
+        return Markup('<svg viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
+            self._view, label, Markup().join(self._elements)
+        )
+
+
+def _path(points: Iterable[Point]) -> str:
+    first, *others = (f"{_number(x)} {_number(y)}" for x, y in points)
+    return " L ".join([f"M {first}", *others])
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One asset of a bar chart: its parts from left to right, and the figure beside."""
+    """One bar of a chart: its parts from left to right, and the figure next to it."""
 
-    asset_id: str
+    name: str
     is_custom: bool
     parts: tuple[float, ...]
     figure: str
 
+    @property
+    def label(self) -> str:
+        """The shortened name. The mark of a custom asset is never cut."""
+        mark = " (custom)" if self.is_custom else ""
+        return fit_label(self.name, _LONGEST - len(mark)) + mark
+
 
 def fit_label(text: str, longest: int = _LONGEST) -> str:
-    """Return a name cut to the room there is; wide letters take more of it.
+    """Return a name that fits into `longest` characters of normal width.
 
     >>> fit_label("a long name of an asset", 10)
     'a long na…'
@@ -71,7 +142,7 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     widths = [_width(char) for char in label]
     if sum(widths) <= longest:
         return label
-    used, beginning = 1.0, ""  # room for the ellipsis
+    used, beginning = 1.0, ""  # 1.0 is the width of the ellipsis
     for char, width in zip(label, widths, strict=True):
         used += width
         if used > longest:
@@ -80,14 +151,8 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     return f"{beginning}…"
 
 
-def _label(bar: Bar) -> str:
-    """Return the name of a bar, marked where the asset is custom, however little room there is."""
-    mark = " (custom)" if bar.is_custom else ""
-    return fit_label(bar.asset_id, _LONGEST - len(mark)) + mark
-
-
 def _width(char: str) -> float:
-    """Return how wide a letter is, beside an ordinary one."""
+    """Return the width of a character, relative to a normal one."""
     if unicodedata.east_asian_width(char) in "WF" or char in "WM@%":
         return 2
     if char in "mw" or char.isupper():
@@ -96,14 +161,12 @@ def _width(char: str) -> float:
 
 
 def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
-    """Draw horizontal bars from zero to `most`; parts are stacked, and all bars share one scale."""
+    """Draw horizontal bars on one scale. `most` labels the end of the longest bar."""
     height = PITCH * len(assets)
     drawing = Drawing(height + _AXIS)
     longest = max((sum(bar.parts) for bar in assets), default=0.0) or 1.0
     room = WIDTH - _NAMES - _VALUES
-    for number, bar in enumerate(assets):
-        middle = PITCH * (number + 0.5)
-        drawing.text(_NAMES - 6, middle, _label(bar), anchor="end")
+    for middle, bar in _draw_labels(drawing, assets):
         left = _NAMES
         for part, colour in zip(bar.parts, ("main", "second", "third"), strict=False):
             width = room * part / longest
@@ -116,15 +179,73 @@ def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
     return drawing.svg(label)
 
 
-def swings(assets: Sequence[Bar], label: str, most: float) -> Markup:
-    """Draw bars to the left for less, to the right for more; beyond `most` they end in an arrow."""
+def _draw_labels(drawing: Drawing, assets: Sequence[Bar]) -> Iterator[tuple[float, Bar]]:
+    """Draw the label of each bar, then yield the vertical middle of the bar."""
+    for number, bar in enumerate(assets):
+        middle = PITCH * (number + 0.5)
+        drawing.text(_NAMES - 6, middle, bar.label, anchor="end")
+        yield middle, bar
+
+
+def account_bars(holdings: Sequence[Record]) -> Markup:
+    """Draw the number of accounts of each asset."""
+    counts = [
+        Bar(row["asset_id"], row["is_custom_asset"], (row["accounts"],), f"{row['accounts']:,}")
+        for row in holdings
+    ]
+    most = count_of(max(row["accounts"] for row in holdings), "account")
+    return bars(counts, "Assets by number of accounts", most=most)
+
+
+def share_bars(holdings: Sequence[Record]) -> Markup:
+    """Draw the free, locked and other shares of each asset. Return nothing if there are none."""
+    shares = [split_shares(row) for row in holdings]
+    if not any(shares):
+        return Markup()
+    assets = [
+        Bar(
+            row["asset_id"],
+            row["is_custom_asset"],
+            parts,
+            f"{100 * parts[1]:.1f} %" if parts else "no share",
+        )
+        for row, parts in zip(holdings, shares, strict=True)
+    ]
+    return bars(assets, "Share of each asset that is free, locked and other", most="100 %")
+
+
+def owner_bars(owners: Sequence[Record]) -> Markup:
+    """Draw the open breaks of each owner, the most first."""
+    counts = [
+        Bar(
+            row["owner"] or "Unassigned",
+            is_custom=False,
+            parts=(float(row["open_breaks"]),),
+            figure=f"{row['open_breaks']:,}",
+        )
+        for row in owners
+    ]
+    return bars(counts, "Open breaks by owner", most=f"{owners[0]['open_breaks']:,} breaks")
+
+
+def change_bars(moved: Sequence[Record]) -> Markup:
+    """Draw losses to the left and gains to the right, in percent of the total before.
+
+    A change of more than 100 % ends in an arrow. Return nothing if there is no bar to draw.
+    """
+    # The float of a tiny share of a huge total is zero, so it has no bar.
+    assets = [
+        Bar(row["asset_id"], row["is_custom_asset"], (float(row["percent"] or 0),), row["share"])
+        for row in moved
+    ]
+    if not any(bar.parts[0] for bar in assets):
+        return Markup()
+    most = min(max(abs(bar.parts[0]) for bar in assets), FULL_CHANGE)
     height = PITCH * len(assets)
     drawing = Drawing(height + _AXIS)
     room = (WIDTH - _NAMES - _VALUES - 16) / 2
     zero = _NAMES + 8 + room
-    for number, bar in enumerate(assets):
-        middle = PITCH * (number + 0.5)
-        drawing.text(_NAMES - 6, middle, _label(bar), anchor="end")
+    for middle, bar in _draw_labels(drawing, assets):
         value = max(-most, min(most, bar.parts[0]))
         width = room * value / most
         drawing.bar(zero, middle - _BAR / 2, width, _BAR, "second" if value < 0 else "main")
@@ -135,21 +256,35 @@ def swings(assets: Sequence[Bar], label: str, most: float) -> Markup:
     drawing.line([(zero, 0), (zero, height)], "line", 1)
     drawing.line([(zero - room, height), (zero + room, height)], "line", 1)
     for side, sign in ((-1, "-"), (0, ""), (1, "+")):
-        figure = f"{sign}{abs(side) * most:.3g} %"
         drawing.text(
-            zero + side * room, height + _AXIS / 2, figure, anchor="middle", colour="muted"
+            zero + side * room,
+            height + _AXIS / 2,
+            f"{sign}{abs(side) * most:.3g} %",
+            anchor="middle",
+            colour="muted",
         )
-    return drawing.svg(label)
+    return drawing.svg("Assets by change of their total in percent")
+
+
+def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
+    """Draw the total of one asset over `days`, which are the dates of all books."""
+    # A float cannot hold a larger amount, which is drawn at the edge.
+    amounts = {
+        row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
+        for row in nights
+    }
+    label = f"Amount of {fit_label(nights[0]['asset_id'])}, by night"
+    return over_time(amounts, min(days), max(days), label)
 
 
 def over_time(amounts: Mapping[date, float], first: date, last: date, label: str) -> Markup:
-    """Draw one asset from night to night; a date without a book is a gap in the line."""
+    """Draw the amount of one asset for each night. The line has a gap at a date without a book."""
     drawing = Drawing(_PLOT + 34)
     low, high = min(amounts.values()), max(amounts.values())
 
     def point(day: date) -> Point:
         across = (day - first).days / max((last - first).days, 1)
-        # Halved before they are subtracted: the difference of two floats may be infinite.
+        # Halve before subtracting, because the difference of two floats may be infinite.
         down = 0.5 if high == low else 1 - (amounts[day] / 2 - low / 2) / (high / 2 - low / 2)
         return _SCALE + 4 + (WIDTH - _SCALE - 8) * across, 8 + _PLOT * down
 
@@ -167,53 +302,19 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
 
 
 def tick(amount: float) -> str:
-    """Return an amount as short as an axis needs it.
+    """Return an amount that is short enough for an axis.
 
     >>> [tick(amount) for amount in (0.0, 0.25, 1234572.3, -1e30)]
     ['0', '0.25', '1,234,572', '-1.00e30']
     """
     size = abs(amount)
-    if size and not 0.001 <= size < 1e9:  # noqa: PLR2004 - what the margin holds
+    if size and not 0.001 <= size < 1e9:  # noqa: PLR2004 - the margin is too narrow for more
         return f"{amount:.2e}".replace("e+", "e")
     return f"{amount:,.0f}" if size >= 1000 else f"{amount:.4g}"  # noqa: PLR2004 - the axis has room for four digits
 
 
-def stacks(counts: Mapping[date, tuple[int, ...]], label: str) -> Markup:
-    """Draw a column for each night, its counts stacked; the days between have none."""
-    drawing = Drawing(_PLOT + 34)
-    first, last = min(counts), max(counts)
-    days = (last - first).days + 1
-    room = (WIDTH - 34) / max(days, 7)
-    most = max(map(sum, counts.values())) or 1
-    for height, figure in ((8.0, f"{most:,}"), (8 + _PLOT, "0")):
-        drawing.line([(30, height), (WIDTH, height)], "line", 0.8)
-        drawing.text(26, height, figure, anchor="end", colour="muted")
-    for day, parts in counts.items():
-        bottom, left = 8 + _PLOT, 32 + room * (day - first).days
-        for part, colour in zip(parts, AGE_COLOURS, strict=True):
-            height = _PLOT * part / most
-            bottom -= height
-            if part:
-                drawing.bar(left, bottom, room * 0.8, height, colour)
-    return _with_dates(drawing, 30, first, last).svg(label)
-
-
-def _with_dates(drawing: Drawing, left: float, first: date, last: date) -> Drawing:
-    """Write the first and the last date below what was drawn."""
-    drawing.text(left, _PLOT + 26, first.isoformat(), colour="muted")
-    drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
-    return drawing
-
-
-def colour_mark(colour: str, label: str) -> Markup:
-    """Draw a square of a colour, small enough to stand in a sentence."""
-    drawing = Drawing(_CELL, _CELL)
-    drawing.bar(0, 0, _CELL, _CELL, colour)
-    return drawing.svg(label)
-
-
 def _runs(days: Sequence[date]) -> list[list[date]]:
-    """Return the dates in runs that follow each other."""
+    """Split the dates into runs of consecutive dates."""
     runs: list[list[date]] = []
     for day in days:
         if runs and day - runs[-1][-1] == timedelta(days=1):
@@ -223,8 +324,43 @@ def _runs(days: Sequence[date]) -> list[list[date]]:
     return runs
 
 
-def nights(states: Mapping[date, str], label: str) -> Markup:
-    """Draw a calendar, one line a month, the newest thirteen; a night has the mark of its state."""
+def age_columns(nights: Sequence[Record]) -> Markup:
+    """Draw a column of open breaks for each night, stacked by age."""
+    columns = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
+    counts = {row["snapshot_date"]: [row[column] for column in columns] for row in nights}
+    drawing = Drawing(_PLOT + 34)
+    first, last = min(counts), max(counts)
+    room = (WIDTH - 34) / max((last - first).days + 1, 7)
+    most = max(map(sum, counts.values())) or 1
+    for height, figure in ((8.0, f"{most:,}"), (8 + _PLOT, "0")):
+        drawing.line([(30, height), (WIDTH, height)], "line", 0.8)
+        drawing.text(26, height, figure, anchor="end", colour="muted")
+    for day, parts in counts.items():
+        bottom, left = 8 + _PLOT, 32 + room * (day - first).days
+        for part, colour in zip(parts, AGES.values(), strict=True):
+            height = _PLOT * part / most
+            bottom -= height
+            if part:
+                drawing.bar(left, bottom, room * 0.8, height, colour)
+    return _with_dates(drawing, 30, first, last).svg("Open breaks by age, night by night")
+
+
+def _with_dates(drawing: Drawing, left: float, first: date, last: date) -> Drawing:
+    """Write the first and the last date below the drawing."""
+    drawing.text(left, _PLOT + 26, first.isoformat(), colour="muted")
+    drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
+    return drawing
+
+
+def age_mark(age: str) -> Markup:
+    """Draw a small square in the colour of an age, for a legend."""
+    drawing = Drawing(_CELL, _CELL)
+    drawing.bar(0, 0, _CELL, _CELL, AGES[age])
+    return drawing.svg(age)
+
+
+def calendar(states: Mapping[date, str], label: str) -> Markup:
+    """Draw the newest thirteen months, one on each line, with a mark for each night."""
     months = sorted({(day.year, day.month) for day in states})[-_MONTHS:]
     drawing = Drawing(_CELL * (len(months) + 2))
     for number in (1, 5, 10, 15, 20, 25, 30):
@@ -243,8 +379,8 @@ def nights(states: Mapping[date, str], label: str) -> Markup:
     return drawing.svg(label)
 
 
-def legend_mark(state: str) -> Markup:
-    """Draw the mark of a state, small enough to stand in a sentence."""
+def state_mark(state: str) -> Markup:
+    """Draw the small mark of a state, for a legend."""
     drawing = Drawing(_CELL, _CELL)
     _draw_marks(drawing, [(_CELL / 2, _CELL / 2)], MARKS[state])
     return drawing.svg(state)

@@ -37,7 +37,7 @@ def test_the_report_is_rendered_with_the_night(
     report = found["report"]
     assert isinstance(report, dg.MarkdownMetadataValue)
     assert f"The night of {THIRD} is complete and is the book." in report.value
-    for section in ("Last night", "Findings", "What changed", "Holdings", "Freshness"):
+    for section in ("Last night", "Findings", "Changes", "Holdings", "Freshness"):
         assert f"\n## {section}: " in report.value
     [(asset, text)] = nights.ask(
         "select asset_id, delta_text from (select asset_id, exact_sum(delta_text) as delta_text, "

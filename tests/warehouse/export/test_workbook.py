@@ -283,7 +283,7 @@ def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) 
     assert [len(table(cut, part)) for part in parts] == [12, 12, len(AMOUNTS) - 24]
     assert [row for part in parts for row in table(cut, part)] == table(whole, "Accounts")
     assert told[0] == (
-        "Accounts has more rows than one sheet holds: it goes on over 3 sheets, Accounts to "
+        "Accounts has more rows than fit on one sheet, so it continues over 3 sheets, Accounts to "
         "Accounts 3."
     )
     assert told[0] in [row[0].value for row in openpyxl.load_workbook(cut)["Summary"].iter_rows()]
@@ -301,7 +301,7 @@ def test_a_row_that_gets_lost_stops_the_export(
     monkeypatch.setattr(sheets, "stream_rows", losing)
     with (
         book(layout.database, None) as source,
-        pytest.raises(NotExported, match="thrown away"),
+        pytest.raises(NotExported, match="The new workbook was deleted"),
     ):
         workbook.write(source, tmp_path / "x.xlsx", program_version="1")
     assert list(tmp_path.iterdir()) == []

@@ -14,9 +14,9 @@ from tests.warehouse.report.test_report import (
     NOW,
     closed,
     hostile_night,
+    page,
     warehouse,
 )
-from warehouse.report.build import page
 
 pytestmark = pytest.mark.torture
 

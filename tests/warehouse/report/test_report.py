@@ -6,7 +6,7 @@ import hashlib
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from html.parser import HTMLParser
@@ -24,9 +24,9 @@ from warehouse.contract import model as counts
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.database.publish import publish
 from warehouse.query.read import run
-from warehouse.report import charts, markdown
-from warehouse.report import wording as words
-from warehouse.report.build import LATEST, ReportFailed, ask_all, page, report
+from warehouse.report import charts, figures, formats, render
+from warehouse.report.build import LATEST, ReportFailed, load_report, write_report
+from warehouse.report.render import render_markdown, render_page
 from warehouse.storage.layout import Layout
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.txt"
@@ -156,9 +156,20 @@ def warehouse(home: Path, nights: Iterable[Night], **last: Any) -> Path:
     return layout.database
 
 
+def page(
+    database: Path,
+    *,
+    now: datetime = NOW,
+    program_version: str = "0.0.0",
+    pinned: Sequence[str] = (),
+) -> str:
+    """The page of a warehouse."""
+    return render_page(load_report(database, now, pinned), program_version)
+
+
 def shown(database: Path, now: datetime = NOW) -> Read:
     """The report of a warehouse, read."""
-    return read(page(database, now=now, program_version="0.0.0"))
+    return read(page(database, now=now))
 
 
 def renamed(one: Night, **names: str) -> Night:
@@ -293,7 +304,7 @@ def test_amounts_are_exact_and_copied_without_gaps(small: Path) -> None:
 @given(st.from_regex(r"-?[0-9]{1,60}(\.[0-9]{1,60})?", fullmatch=True))
 def test_grouping_changes_no_digit(amount: str) -> None:
     """What is between the tags is the amount, whatever its length."""
-    assert re.sub(r"<[^>]*>", "", words.digits(amount)) == amount
+    assert re.sub(r"<[^>]*>", "", formats.digits(amount)) == amount
 
 
 @pytest.mark.parametrize("state", ["accepted", "held"])
@@ -322,13 +333,14 @@ def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
 
 def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_path: Path) -> None:
     """As Markdown it has the headline, exact figures and findings; no name ends a cell or links."""
-    short = ask_all(small, NOW).markdown
+    short = render_markdown(load_report(small, NOW))
     assert short.startswith(
         "**Tonight's book is here. The night of 2026-11-20 is complete and is the book.**"
     )
     assert f"| HUGE | 1{'0' * 30} | 0.5 | -{'9' * 30}.5 |" in short
     hostile = hostile_night("20261120T021500Z")
-    told = ask_all(warehouse(tmp_path, [hostile], reason=" ".join(HOSTILE)), NOW).markdown
+    database = warehouse(tmp_path, [hostile], reason=" ".join(HOSTILE))
+    told = render_markdown(load_report(database, NOW))
     assert len(told) < 30_000
     unescaped = re.sub(r"(`+) .*? \1(?!`)", "", re.sub(r"\\[!-~]", "", told))
     assert not re.search(r"[<>]|\]\(|https?:|www\.", unescaped)
@@ -363,8 +375,11 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
         warehouse(tmp_path, [first, held], reason=reason, decided_by=None, decided_at=None)
     ).text
     head = text.partition("Last night")[0]
-    assert "is held: a person must decide. The book below is still that of 2026-11-19." in head
-    assert f"Reason: {reason} (decided by nobody yet)" in head
+    sentence = (
+        "is held, and a person must decide. The figures below are from the book of 2026-11-19."
+    )
+    assert sentence in head
+    assert f"Reason: {reason} (not decided yet)" in head
     assert "nightbook accept 20261120T021500Z" in head
     assert "The book of 2026-11-19 is the first" in text
     assert "1 night in the book, 1 held." in text
@@ -382,7 +397,7 @@ def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
             [replace(two_nights()[0], state="rejected", is_book=False)],
             ["was rejected. There is no book yet."],
         ),
-        (two_nights()[:1], ["is the first: there is nothing to compare", "3 assets"]),
+        (two_nights()[:1], ["is the first, so there is nothing to compare", "3 assets"]),
         ([night("20261120T021500Z", [])], ["0 assets in the book", "is complete"]),
     ],
     ids=["nothing", "held only", "rejected only", "one night", "empty book"],
@@ -413,9 +428,9 @@ def test_findings_are_new_old_or_solved(tmp_path: Path) -> None:
 
 def test_what_is_rounded_opens_to_the_exact_text() -> None:
     """A figure that is not the whole amount is a summary of it; one that is needs none."""
-    assert "<details" not in words.amount("1234567.25")
+    assert "<details" not in formats.amount("1234567.25")
     for text in ("0.123456789", "1e40".replace("e40", "0" * 40), "1.000000000000000001"):
-        shown_first, exact = words.amount(text).split("</summary>")
+        shown_first, exact = formats.amount(text).split("</summary>")
         assert re.sub("<[^>]*>", "", exact) == text
         assert text not in re.sub("<[^>]*>", "", shown_first)
 
@@ -435,11 +450,11 @@ def test_table_and_chart_show_the_same_assets_the_most_widely_held_first(tmp_pat
         for day, moved in ((19, 0), (20, 1))
     ]
     text = shown(warehouse(tmp_path, nights)).text
-    panel = text.partition("What moved 4 assets")[2]
+    panel = text.partition("Totals that moved 4 assets")[2]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:8] == [*MOVED, *MOVED]
     database = Layout(tmp_path).database
     pinned = page(database, now=NOW, program_version="0", pinned=["LP-GLM-USDC", "ETH"])
-    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("What moved") :])
+    panel = re.sub(r"<[^>]*>", "", pinned[pinned.index("Totals that moved") :])
     order = ["LP-GLM-USDC", "ETH", "BTC", "AAA"]
     assert re.findall(r"BTC|AAA|ETH|LP-GLM-USDC", panel)[:4] == order
     assert "Assets by accounts BTC" in text
@@ -451,9 +466,9 @@ MOVED = ["BTC", "AAA", "ETH", "LP-GLM-USDC"]
 
 def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
     """A page made long after the last night says so; a page of the same morning does not."""
-    assert "a night is missing since" not in shown(small).text
+    assert "a night is missing" not in shown(small).text
     late = shown(small, NOW + timedelta(hours=24)).text
-    assert "The last night was taken 27 h 45 min before this page was made" in late
+    assert "The last night was read 27 h 45 min before this page was made" in late
     assert "This book is not tonight's." in late
 
 
@@ -463,9 +478,9 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     more = [replace(amount, text=f"{amount.text}.5") for amount in amounts]
     nights = [night("20261119T021500Z", amounts), night("20261120T021500Z", more)]
     text = shown(warehouse(tmp_path, nights)).text
-    assert text.count("25 more rows not shown here: the query gives all.") == 3
-    assert "15 more rows not shown here: the query gives all." in text
-    assert "Each asset of the table against its own total before" in text
+    assert text.count("25 more rows not shown here. The query returns all rows.") == 3
+    assert "15 more rows not shown here. The query returns all rows." in text
+    assert "The change of each asset in percent of its total before" in text
 
 
 def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
@@ -494,7 +509,7 @@ def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
     )
     second = replace(second, ops={**second.ops, "requests": [failed]})
     text = shown(warehouse(tmp_path, [first, second], failed_request_count=1)).text
-    assert "26, 1 of them given up" in text
+    assert "26, 1 of them failed" in text
     assert 'list_instruments | v2 | "" | \u2013 | 5 | the connection was reset' in text
 
 
@@ -502,7 +517,7 @@ def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
     """The date is that of `now` where `now` is; the newest report is also under a fixed name."""
     folder = tmp_path / "reports"
     now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC).astimezone(timezone(timedelta(hours=9)))
-    file = report(small, folder, now=now, program_version="0.0.0")
+    file = write_report(small, folder, now=now, program_version="0.0.0")
     assert file == folder / "2026-11-21.html"
     assert sorted(path.name for path in folder.iterdir()) == ["2026-11-21.html", LATEST]
     assert (folder / LATEST).read_bytes() == file.read_bytes()
@@ -514,9 +529,9 @@ def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
     missing, other = tmp_path / "nothing.duckdb", tmp_path / "other.duckdb"
     duckdb.connect(str(other)).close()
     with pytest.raises(FileNotFoundError, match="no warehouse"):
-        report(missing, tmp_path / "reports", now=NOW, program_version="0.0.0")
+        write_report(missing, tmp_path / "reports", now=NOW, program_version="0.0.0")
     with pytest.raises(ReportFailed, match="No report was written"):
-        report(other, tmp_path / "reports", now=NOW, program_version="0.0.0")
+        write_report(other, tmp_path / "reports", now=NOW, program_version="0.0.0")
     assert not (tmp_path / "reports").exists()
 
 
@@ -557,7 +572,7 @@ def test_any_amounts_can_be_drawn(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [counts, words, charts, markdown], ids=["counts", "words", "charts", "markdown"]
+    "module", [counts, formats, figures, charts, render], ids=lambda module: module.__name__
 )
 def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""

@@ -31,7 +31,7 @@ listed as (
         )
 ),
 
--- Amounts are added up for the findings that the report shows.
+-- Amounts are added up only for the findings that the report shows, 25 of each kind at most.
 shown as (
     select *
     from listed
@@ -43,7 +43,7 @@ shown as (
             portfolio_id,
             venue_id,
             words
-    ) <= $most
+    ) <= 25
 ),
 
 held as (
@@ -94,7 +94,7 @@ held as (
         'asset_moved',
         null,
         null,
-        -- The sentence of the view `findings`, which names the asset in no other way.
+        -- This is the sentence of the view `findings`, which has no column for the asset.
         'The total of ' || asset_id || if(is_custom_asset, ' (custom)', '') || case move
             when 'gone' then ' is gone, and was ' || before_text
             when 'turned' then ' has another sign: ' || after_text || ', and was ' || before_text

@@ -7,7 +7,7 @@ with followed as (
         ) as place
     from holdings_by_asset
     order by place
-    limit $followed
+    limit 6
 )
 
 select

@@ -1,0 +1,194 @@
+"""Columns of the tables of a report.
+
+A column is a header, the format of its cells, and the keys of the values that the format takes.
+If the columns of a table depend on the night, they are in its template. All others are here,
+because Jinja compiles its templates at each start.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from warehouse.report.formats import (
+    amount,
+    asset,
+    asset_amounts,
+    day,
+    delta,
+    digits,
+    figure,
+    join,
+    light,
+    moment,
+    name,
+    printable,
+)
+
+Column = tuple[str, Callable[..., Any], *tuple[str, ...]]
+Columns = tuple[Column, ...]
+
+
+def _finding_message(message: str) -> str:
+    return printable(message, 200)
+
+
+def _meaning(text: str) -> str:
+    return printable(text, 600)
+
+
+def _yes_or_no(value: object) -> str:
+    return "yes" if value else "no"
+
+
+_ASSET: Column = ("Asset", asset, "asset_id", "is_custom_asset")
+_PORTFOLIO: Column = ("Portfolio", name, "portfolio", "portfolio_id")
+_VENUE: Column = ("Venue", name, "venue", "venue_id")
+_SOURCE: Column = ("Organisation", name, "source")
+_ACCOUNTS: Column = ("Accounts", digits, "accounts")
+_AMOUNTS: Columns = (
+    ("Free", amount, "free_text"),
+    ("Locked", amount, "locked_text"),
+    ("Other", amount, "other_text"),
+    ("Total", amount, "total_text"),
+)
+_CHANGE: Columns = (_ASSET, ("Delta", delta, "delta"), ("Amounts changed", digits, "amounts"))
+_FINDING: Columns = (
+    ("Severity", light, "severity"),
+    ("Kind", lambda kind: kind.replace("_", " "), "kind"),
+    _PORTFOLIO,
+    _VENUE,
+)
+_MESSAGE: Column = ("Finding", _finding_message, "words")
+
+MOVED: Columns = (
+    _ASSET,
+    ("Share", figure, "share"),
+    ("Delta", delta, "delta"),
+    ("Now", amount, "now"),
+)
+NEW_FINDINGS: Columns = (
+    *_FINDING,
+    ("Asset and amount", asset_amounts, "assets", "asset_count"),
+    _MESSAGE,
+)
+FINDINGS: Columns = (("Since", join, "since"), *NEW_FINDINGS)
+SOLVED_FINDINGS: Columns = (*_FINDING, _MESSAGE)
+CHANGES_BY_ASSET: Columns = (
+    _ASSET,
+    ("Before", amount, "before"),
+    ("Now", amount, "now"),
+    *_CHANGE[1:],
+)
+CHANGES_BY_PORTFOLIO: Columns = (_PORTFOLIO, *_CHANGE)
+CHANGES_BY_VENUE: Columns = (_VENUE, *_CHANGE)
+CHANGED_ACCOUNTS: Columns = (
+    _PORTFOLIO,
+    _VENUE,
+    ("Account", name, "account_name"),
+    ("Assets", name, "assets"),
+)
+CHANGED_NAMES: Columns = (
+    ("Field", join, "kind", "what"),
+    ("ID", name, "id"),
+    ("Change", name, "change"),
+    ("Before", name, "before"),
+    ("Now", name, "now"),
+)
+HOLDINGS: Columns = (_ASSET, *_AMOUNTS, ("Portfolios", digits, "portfolios"), _ACCOUNTS)
+LOCKED_FUNDS: Columns = (
+    _ASSET,
+    ("Locked by", name, "bucket"),
+    ("Locked", amount, "locked"),
+    ("Portfolios", digits, "portfolios"),
+    ("Venues", digits, "venues"),
+    _ACCOUNTS,
+)
+BREAKS: Columns = (
+    ("Night", day, "snapshot_date"),
+    ("0-1 days", digits, "to_1_day"),
+    ("2-4 days", digits, "to_4_days"),
+    ("5-29 days", digits, "to_29_days"),
+    ("30+ days", digits, "from_30_days"),
+    ("Total", digits, "open_breaks"),
+)
+FRESHNESS: Columns = (
+    ("Light", light, "light"),
+    ("Type", name, "kind"),
+    ("Name", name, "name", "id"),
+    ("Days", digits, "days_unchanged"),
+    ("Changed", moment, "updated_at"),
+    ("Last read", day, "stale_since"),
+)
+GAPS: Columns = (
+    ("Night", day, "snapshot_date"),
+    ("Reason", name, "reason"),
+    ("Book before", day, "book_before"),
+    ("Book after", day, "book_after"),
+)
+REJECTS: Columns = (
+    ("Path", name, "path"),
+    ("Expected", name, "reason"),
+    ("Received", name, "value"),
+    ("Money", _yes_or_no, "carries_money"),
+    ("Request", digits, "request_no"),
+)
+INEXACT: Columns = (
+    ("Column", "{}.{}".format, "table_name", "column_name"),
+    ("Path", name, "path"),
+    ("Text", name, "value"),
+)
+FACTS: Columns = (("Fact", join, "title"), ("Last night", join, "value"))
+FAILED_REQUESTS: Columns = (
+    ("Operation", name, "operation"),
+    ("Venue", name, "venue_id"),
+    ("Query", name, "query"),
+    ("Status", digits, "status"),
+    ("Attempts", digits, "attempts"),
+    ("Reason", name, "error"),
+)
+FAILED_CHECKS: Columns = (
+    ("Check", name, "check_name"),
+    ("Severity", name, "severity"),
+    ("Rows", digits, "wrong_rows"),
+    ("Meaning", _meaning, "meaning"),
+    ("First example", name, "example"),
+)
+FIRM_SOURCES: Columns = (
+    _SOURCE,
+    ("Tonight", lambda value: light("in the book" if value else "not in it"), "is_in_book"),
+    ("State", name, "state"),
+    ("Last book", day, "as_of"),
+    _ACCOUNTS,
+    ("Changed", digits, "changed"),
+    ("Findings", digits, "findings"),
+    ("High", digits, "high"),
+)
+FIRM_SHARED: Columns = (
+    ("Portfolio", name, "portfolio_name"),
+    ("ID", name, "portfolio_id"),
+    ("Seen by", name, "sources"),
+    ("Counts for", name, "counted_for"),
+    ("Settled", _yes_or_no, "is_settled"),
+    ("Amounts", lambda differs: "different" if differs else "equal", "differs"),
+    ("Last", day, "snapshot_date"),
+)
+FIRM_HOLDINGS: Columns = (
+    _ASSET,
+    (
+        "Defined by",
+        lambda source, is_custom: name(source) if is_custom else "",
+        "custom_of",
+        "is_custom_asset",
+    ),
+    *_AMOUNTS,
+    ("Organisations", digits, "sources"),
+    _ACCOUNTS,
+)
+FIRM_MOVES: Columns = (
+    _SOURCE,
+    ("Severity", light, "severity"),
+    _ASSET,
+    ("Move", name, "move"),
+    ("Before", amount, "before_text"),
+    ("Now", amount, "after_text"),
+)
+FIRM_FINDINGS: Columns = (_SOURCE, *SOLVED_FINDINGS)

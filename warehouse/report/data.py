@@ -1,0 +1,265 @@
+"""The data of the morning report: one open warehouse, and the rows of each query with its text.
+
+The page shows a query next to each figure. That query is the one that was run, because rows and
+text are one `QueryRows`.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal
+from warehouse.contract.states import ACCEPTED, HELD
+from warehouse.query.connect import open_database
+from warehouse.query.firm_state import FirmState, has_sources, state_of
+from warehouse.report.figures import Record, compare_counts, moves, states_by_day
+
+LATE = timedelta(hours=26)
+FIRM_LATE = timedelta(days=2)  # between dates, because a night may have yesterday's date in a zone
+BATCH = 4096  # rows that are fetched at once if they are only counted
+_QUERIES = Path(__file__).parent / "queries"
+# Each query with the number of rows that a page shows at most, or None if the page needs all rows.
+_ALWAYS = {
+    "build": None,
+    "waiting": 4,
+    "breaks_by_owner": None,
+    "breaks_over_time": None,
+    "reconciled": None,
+    "drift": 25,
+    "checks": None,
+}
+_OF_LAST_NIGHT = {
+    "last_night": None,
+    "night_counts": None,
+    "control_totals": None,
+    "failed_requests": 20,
+    "rejects": 25,
+    "inexact": 25,
+}
+_OF_BOOK = {
+    "findings": None,
+    "findings_solved": None,
+    "holdings": None,
+    "locked_funds": 25,
+    "freshness": None,
+}
+_OF_CHANGES = {
+    "changes_by_asset": None,
+    "changes_by_portfolio": 15,
+    "changes_by_venue": 15,
+    "changed_names": 15,
+    "totals_over_time": None,
+}
+_OF_FIRM = {
+    "build": None,
+    "breaks_by_owner": None,
+    "breaks_over_time": None,
+    "reconciled": None,
+    "firm_sources": None,
+    "firm_holdings": 40,
+    "firm_moves": 40,
+    "firm_findings": 40,
+}
+
+
+class ReportFailed(ValueError):
+    """The report could not be made. None was written, and the last one is unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """A query, its first rows by column name, and the number of all its rows."""
+
+    sql: str
+    rows: tuple[Record, ...]
+    count: int
+
+    def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
+        """Return other rows that were derived from this query."""
+        derived = tuple(rows)
+        return QueryRows(self.sql, derived, len(derived))
+
+    def only(self, **values: object) -> "QueryRows":
+        """Return the rows that have these values."""
+        return self.with_rows(
+            row
+            for row in self.rows
+            if all(row[column] == value for column, value in values.items())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nights:
+    """All snapshots: `last` is the newest, `book` and `before` are the two newest books."""
+
+    snapshots: QueryRows
+    last: Record | None
+    book: Record | None
+    before: Record | None
+
+    @property
+    def book_day(self) -> date | None:
+        """Date of the newest book."""
+        return None if self.book is None else self.book["snapshot_date"]
+
+    @property
+    def before_day(self) -> date | None:
+        """Date of the book before the newest."""
+        return None if self.before is None else self.before["snapshot_date"]
+
+    @property
+    def other_book(self) -> Record | None:
+        """The newest book that is not the last snapshot."""
+        return self.before if self.last is not None and self.last["is_book"] else self.book
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportData:
+    """All values of a report, read through one connection, so that all are of one version.
+
+    `kind` is `book` or `firm`, and names the template that shows the values.
+    """
+
+    now: datetime
+    kind: str
+    values: Mapping[str, Any]
+
+    @property
+    def day(self) -> str:
+        """The date of the report, which is also the name of its page."""
+        return self.now.date().isoformat()
+
+
+def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> ReportData:
+    """Run all queries of a report. `pinned` lists the ids of the assets that come first.
+
+    Raises `FileNotFoundError` if no warehouse is published, and `ReportFailed` if the file is not
+    a warehouse of nightbook.
+    """
+    with contextlib.closing(open_database(database)) as connection:
+        is_firm = has_sources(connection)
+        nights = _load_nights(connection)
+        if is_firm:
+            values = _load_firm(connection, now)
+        else:
+            values = _load_book(connection, nights, now, pinned)
+    return ReportData(
+        now=now, kind="firm" if is_firm else "book", values={"nights": nights, **values}
+    )
+
+
+def run_query(
+    connection: DuckDBPyConnection, name: str, most: int | None = None, **values: str
+) -> QueryRows:
+    """Run a query of `queries/` with each `$name` replaced by our own SQL.
+
+    With `most`, keep the first rows and only count the others. Raises `ReportFailed`.
+    """
+    text = (_QUERIES / f"{name}.sql").read_text("utf-8")
+    query = Template(text).substitute(values).strip()
+    try:
+        result = connection.execute(query)
+        names = [str(column[0]) for column in result.description or ()]
+        fetched = result.fetchall() if most is None else result.fetchmany(most)
+        rows = tuple(dict(zip(names, row, strict=True)) for row in fetched[:most])
+        count = len(fetched)
+        while most is not None and (more := result.fetchmany(BATCH)):
+            count += len(more)
+    except duckdb.Error as error:
+        raise ReportFailed(
+            f"A query of the report failed: {error}. No report was written. Check the home with "
+            "`nightbook doctor`, or rebuild the warehouse with `nightbook rebuild`."
+        ) from error
+    return QueryRows(query, rows, count)
+
+
+def _load_nights(connection: DuckDBPyConnection) -> Nights:
+    snapshots = run_query(connection, "snapshots")
+    books = sorted(
+        snapshots.only(is_book=True).rows, key=lambda row: row["snapshot_date"], reverse=True
+    )
+    return Nights(
+        snapshots=snapshots,
+        last=snapshots.rows[-1] if snapshots.rows else None,
+        book=books[0] if books else None,
+        before=books[1] if len(books) > 1 else None,
+    )
+
+
+def _load_book(
+    connection: DuckDBPyConnection, nights: Nights, now: datetime, pinned: Sequence[str]
+) -> dict[str, Any]:
+    last, before = nights.last, nights.before_day
+    sql = {
+        "before": f"date {literal(before.isoformat())}" if before else "null::date",
+        "last": literal(last["snapshot_id"]) if last else "null",
+        "compared": ", ".join(
+            literal(row["snapshot_id"]) for row in (last, nights.other_book) if row is not None
+        ),
+        "pinned_first": _pinned_first(pinned),
+    }
+    queries = (
+        _ALWAYS
+        | (_OF_LAST_NIGHT if last else {})
+        | (_OF_BOOK if nights.book else {})
+        | (_OF_CHANGES if before else {})
+    )
+    answers: dict[str, QueryRows] = {
+        name: run_query(connection, name, most, **sql) for name, most in queries.items()
+    }
+    gaps = run_query(connection, "gaps")
+    states = states_by_day(nights.snapshots.rows, gaps.rows)
+    values: dict[str, Any] = {"gaps": gaps, "states": states, "counted": Counter(states.values())}
+    if last:
+        counts = compare_counts(last, nights.other_book)
+        values["night_counts"] = answers["night_counts"].with_rows(counts)
+        values["age"] = now - last["started_at"]
+        values["is_late"] = values["age"] > LATE
+    if before:
+        by_asset = answers["changes_by_asset"]
+        values["moved"] = by_asset.with_rows(moves(by_asset.rows))
+        for change in ("new", "gone"):
+            values[f"{change}_accounts"] = run_query(
+                connection, "changed_accounts", 15, change=literal(change), **sql
+            )
+    return {**answers, **values}
+
+
+def _pinned_first(pinned: Sequence[str]) -> str:
+    """Return the SQL that puts the pinned assets first, in their order."""
+    names = ", ".join(map(literal, pinned))
+    position = f"list_position([{names}]::varchar[], asset_id)"
+    return f"case when not is_custom_asset then {position} end nulls last"
+
+
+def _load_firm(connection: DuckDBPyConnection, now: datetime) -> dict[str, Any]:
+    answers = {name: run_query(connection, name, most) for name, most in _OF_FIRM.items()}
+    firm = state_of(connection)
+    if firm.shared:
+        answers["firm_shared"] = run_query(connection, "firm_shared", 40)
+    sources = answers["firm_sources"]
+    is_late = bool(sources.rows) and now.date() - sources.rows[0]["snapshot_date"] >= FIRM_LATE
+    return {
+        **answers,
+        "firm": firm,
+        "is_late": is_late,
+        "state": "stale" if is_late else _firm_night(sources, firm),
+    }
+
+
+def _firm_night(sources: QueryRows, firm: FirmState) -> str:
+    """Return the state of the firm's newest night as one word."""
+    included = sources.only(is_in_book=True).count
+    if not sources.rows:
+        return "none"
+    if included == sources.count:
+        return "stale" if not firm.is_whole else HELD if firm.waits else ACCEPTED
+    return HELD if included and sources.only(state=HELD).rows else "stale"

@@ -1,0 +1,215 @@
+"""Formats of values on the page: exact, escaped and readable.
+
+Every text from outside passes `name`, `digits` or the autoescape of the templates. Only tags that
+this module writes itself are marked as safe.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+from markupsafe import Markup, escape
+
+from warehouse.query.printable import printable as visible
+from warehouse.report.figures import Record
+
+LONGEST_NAME = 80
+SHORT_NAME = 16
+LONG_AMOUNT = 26
+SHORT_AMOUNT = 12
+_SMALLEST, _LARGEST = Decimal("0.0001"), Decimal("1e15")
+_AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+_STEP = 1000
+MISSING = Markup('<span class="none">&ndash;</span>')
+# Colour and shape of each value. The shape is readable without the colour.
+_GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
+_LIGHTS = {
+    "read": _GOOD,
+    "fresh": _GOOD,
+    "ageing": _WARN,
+    "old": _BAD,
+    "not read": _BAD,
+    "in the book": _GOOD,
+    "not in it": _BAD,
+    "high": _BAD,
+    "medium": _WARN,
+    "low": ("muted", "●"),
+}
+
+
+def printable(value: str, longest: int = LONGEST_NAME) -> str:
+    """Return a text with visible control characters, cut if it is too long.
+
+    >>> printable("a name of a portfolio", 6)
+    'a nam…'
+    """
+    beginning = value if len(value) <= longest else value[: longest - 1]
+    seen = visible(beginning)
+    return seen if len(value) <= longest and len(seen) <= 2 * longest else f"{seen[:longest]}…"
+
+
+def name(value: object, otherwise: object = None) -> Markup:
+    """Return the first text that is not None. It cannot change the direction of text around it."""
+    value = otherwise if value is None else value
+    if value is None:
+        return MISSING
+    text = printable(str(value))
+    if not text:
+        return Markup('<span class="none">""</span>')
+    css_class = Markup(' class="short"') if len(text) <= SHORT_NAME else Markup()
+    return Markup("<bdi{}>{}</bdi>").format(css_class, text)
+
+
+def asset(asset_id: object, is_custom: object) -> Markup:
+    """Return an asset. A custom asset has a mark, because a listed one may have the same id."""
+    mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
+    return name(asset_id) + mark
+
+
+def light(value: str) -> Markup:
+    """Return a coloured mark and its word."""
+    colour, mark = _LIGHTS.get(value, ("muted", "○"))
+    return Markup('<span class="lit"><span class="light {}">{}</span> {}</span>').format(
+        colour, mark, name(value)
+    )
+
+
+def digits(value: object, *, signed: bool = False) -> Markup:
+    """Return an exact amount, grouped in threes. Copied text has no gaps."""
+    if value is None:
+        return MISSING
+    match = _AMOUNT.fullmatch(str(value))
+    if match is None:
+        return name(value)
+    sign, whole, part = match.groups(default="")
+    if signed and not sign and (whole + part).strip("0"):
+        sign = "+"
+    size = len(whole) + len(part)
+    kind = "long" if size > LONG_AMOUNT else "amount" if size > SHORT_AMOUNT else "amount brief"
+    fraction = Markup(".") + _group(part, 3) if part else ""
+    return Markup('<span class="{}">{}{}{}</span>').format(kind, sign, _group(whole), fraction)
+
+
+def amount(value: object, *, signed: bool = False) -> Markup:
+    """Return a rounded amount, aligned by its decimal point, that opens to the exact text."""
+    exact = digits(value, signed=signed)
+    if value is None or _AMOUNT.fullmatch(str(value)) is None:
+        return exact
+    number = Decimal(str(value))
+    short = _round(number)
+    sign = "+" if signed and number > 0 else "-" if short.startswith("-") else ""
+    whole, point, part = short.removeprefix("-").partition(".")
+    aligned = Markup('<span class="amount brief">{}{}<span class="part">{}</span></span>').format(
+        sign, _group(whole), point + part
+    )
+    if "e" not in short and Decimal(short) == number:
+        return aligned
+    return Markup('<details class="exact"><summary>{}</summary>{}</details>').format(aligned, exact)
+
+
+def delta(value: object) -> Markup:
+    """Return a rounded amount with its sign."""
+    return amount(value, signed=True)
+
+
+def figure(text: object) -> Markup:
+    """Return a text that is aligned like a number."""
+    return escape(text)
+
+
+def join(*texts: object) -> Markup:
+    """Return some texts with blanks between them."""
+    return Markup(" ").join(map(escape, texts))
+
+
+def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
+    """Return the first assets with their amounts, and how many more of `count` there are."""
+    if not assets:
+        return MISSING
+    lines = [
+        Markup("{} {}").format(
+            asset(row["asset_id"], row["is_custom_asset"]), amount(row["amount"])
+        )
+        for row in assets
+    ]
+    if count > len(assets):
+        lines.append(Markup("and {:,} more").format(count - len(assets)))
+    # The page shows lines and hides the comma, which Markdown needs.
+    return Markup('<span class="comma">, </span>').join(
+        Markup('<div class="held">{}</div>').format(line) for line in lines
+    )
+
+
+NUMBERS = (digits, amount, delta, figure, asset_amounts)
+
+
+def _round(value: Decimal) -> str:
+    """Return about four significant digits, or a power of ten if the amount is too long.
+
+    >>> [_round(Decimal(text)) for text in ("1234.5678", "0.123456", "0.00000123", "-9e30")]
+    ['1234.57', '0.1235', '1.23e-6', '-9.00e30']
+    """
+    size = value.copy_abs()  # `abs` would round to 28 digits
+    if not size or size == size.to_integral_value() < _LARGEST:
+        return f"{value:f}".partition(".")[0]
+    if not _SMALLEST <= size < _LARGEST:
+        return f"{value:.2e}".replace("e+", "e")
+    places = 2 if size >= 1 else 4
+    # An amount that is exact with fewer decimals is shown with fewer.
+    exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
+    return f"{value:.{min(places, -int(exponent))}f}"
+
+
+def _group(text: str, first: int = 0) -> Markup:
+    """Return digits in groups of three, after `first` digits or those that are left over."""
+    # Each group is an element with a margin. A blank or a comma would be copied with the number.
+    first = first or len(text) % 3 or 3
+    groups = [text[start : start + 3] for start in range(first, len(text), 3)]
+    return escape(text[:first]) + Markup().join(Markup("<i>{}</i>").format(g) for g in groups)
+
+
+def moment(value: object) -> Markup:
+    """Return a time in UTC to the second."""
+    if not isinstance(value, datetime):
+        return MISSING
+    return Markup("<time>{:%Y-%m-%d %H:%M:%S} UTC</time>").format(value.astimezone(UTC))
+
+
+def day(value: object) -> Markup:
+    """Return a date."""
+    if not isinstance(value, date):
+        return MISSING
+    return Markup("<time>{}</time>").format(value.isoformat())
+
+
+def duration(value: timedelta) -> str:
+    """Return a length of time in its two largest units.
+
+    >>> duration(timedelta(seconds=3725)), duration(timedelta(seconds=59.97))
+    ('1 h 2 min', '1 min 0 s')
+    """
+    seconds = round(value.total_seconds(), 1)
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.1f} s"
+    minutes, seconds_left = divmod(round(seconds), 60)
+    if minutes < 60:  # noqa: PLR2004 - an hour
+        return f"{minutes} min {seconds_left} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:  # noqa: PLR2004 - two days
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} days {hours % 24} h"
+
+
+def size(value: int) -> str:
+    """Return a number of bytes in a suitable unit.
+
+    >>> size(999), size(283_222), size(999_960)
+    ('999 bytes', '283.2 kB', '1.0 MB')
+    """
+    number, units = float(value), iter(_SIZES)
+    unit = next(units)
+    while round(number, 1) >= _STEP and (larger := next(units, None)):
+        number, unit = number / _STEP, larger
+    return f"{value} {unit}" if unit == _SIZES[0] else f"{number:.1f} {unit}"

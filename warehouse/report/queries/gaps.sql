@@ -1,0 +1,1 @@
+select * from ops.gaps order by snapshot_date desc

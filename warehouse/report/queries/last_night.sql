@@ -1,0 +1,2 @@
+select * from ops.snapshots
+where snapshot_id = $last

@@ -1,0 +1,1 @@
+select * from ops.snapshots order by snapshot_id

@@ -1,0 +1,136 @@
+"""Renders a report with Jinja, as an HTML page or as Markdown.
+
+`book.jinja` and `firm.jinja` have the sections of a report. They build them from the blocks of one
+format, in `blocks.html.jinja` or `blocks.md.jinja`, and `page.html.jinja` or `page.md.jinja` is
+around them. All templates escape every value. The page has no script and loads nothing, and its
+policy forbids both, so even a value that slipped through could not run, load or send anything.
+"""
+
+import base64
+import hashlib
+import re
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from warehouse.contract.model import count_of
+from warehouse.report import charts, columns, formats
+from warehouse.report.columns import Column
+from warehouse.report.data import ReportData
+from warehouse.report.figures import Record, split_by_asset
+
+PROGRAM = "nightbook"
+_HERE = Path(__file__).parent
+_MARKUP = "\\`*_{}[]()<>#+!|~&"
+_BAR = "\\|"
+_SUMMARY = re.compile("<summary>.*?</summary>", re.DOTALL)
+_ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
+_BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
+# The functions that templates may call.
+_FUNCTIONS = (
+    count_of,
+    split_by_asset,
+    formats.asset,
+    formats.day,
+    formats.delta,
+    formats.digits,
+    formats.duration,
+    formats.join,
+    formats.light,
+    formats.moment,
+    formats.name,
+    formats.printable,
+    formats.size,
+    charts.account_bars,
+    charts.age_columns,
+    charts.age_mark,
+    charts.amount_line,
+    charts.calendar,
+    charts.change_bars,
+    charts.owner_bars,
+    charts.share_bars,
+    charts.state_mark,
+)
+
+
+def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
+    """Return a report as HTML. `command` is how a command for this home begins."""
+    style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return _render(
+        data,
+        "html",
+        command=command,
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        rendered_at=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        program_version=program_version,
+    )
+
+
+def render_markdown(data: ReportData) -> str:
+    """Return a report as Markdown, with the first rows of each table and without charts."""
+    return _BETWEEN_BLOCKS.sub("\n\n", _render(data, "md", command=PROGRAM)).strip() + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    r"""Return Markdown that shows exactly this text. An address becomes code and not a link.
+
+    >>> print(escape_markdown("a|b [c](d)"), escape_markdown("www.x"))
+    a\|b \[c\]\(d\) ` www.x `
+    """
+    if _ADDRESS.search(text):
+        fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        return f"{fence} {text.replace('|', _BAR)} {fence}"
+    return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+
+
+def _render(data: ReportData, format_: str, **values: Any) -> str:
+    return _environment().get_template(f"{data.kind}.jinja").render(
+        data.values,
+        layout=f"page.{format_}.jinja",
+        blocks=f"blocks.{format_}.jinja",
+        day_of_report=data.day,
+        **values,
+    )  # fmt: skip
+
+
+@cache
+def _environment() -> Environment:
+    templates = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,
+    )
+    templates.filters["markdown"] = _markdown
+    templates.filters["thousands"] = "{:,}".format
+    templates.globals |= {function.__name__: function for function in _FUNCTIONS}
+    templates.globals |= {
+        "AGES": charts.AGES,
+        "MARKS": charts.MARKS,
+        "NUMBERS": formats.NUMBERS,
+        "cell": _cell,
+        "columns": columns,
+    }
+    return templates
+
+
+def _cell(row: Record, column: Column) -> Markup:
+    """Return a cell of a table: the values of some keys of a row in the format of the column."""
+    _, show, *keys = column
+    return escape(show(*(row[key] for key in keys)))
+
+
+def _markdown(value: object) -> Markup:
+    """Return the text of some HTML as Markdown."""
+    # A rounded amount opens to the exact one. Markdown shows only the exact one.
+    text = Markup(_SUMMARY.sub("", escape(value))).striptags()  # noqa: S704 - tags are removed
+    return Markup(escape_markdown(text))  # noqa: S704 - escaped as Markdown
