@@ -24,7 +24,7 @@ from warehouse.query import child
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import open_book
 from warehouse.query.read import run
-from warehouse.sql.catalog import macros, views
+from warehouse.sql.catalog import Macro, macros, views
 from warehouse.storage.layout import Layout
 
 OLD, PLACE = "2024-11-17", "it's a=b {x}"  # a home whose path DuckDB must not read in its own way
@@ -193,11 +193,17 @@ def statements(day1: str, day2: str) -> list[tuple[str, str]]:
         "portfolio": "p1",
         "asset": "BTC",
     }
-    plain = [
-        f"from {macro.name}({', '.join(repr(values[name]) for name in macro.parameters)})"
-        for macro in macros()
-        if macro.is_table and macro.schema == "main"
-    ]
+
+    def call(macro: Macro) -> str:
+        # DuckDB 1.2 and 1.3 take the optional day of `trace` by its name only.
+        named = {"day"} if macro.name == "trace" else set()
+        arguments = (
+            f"{name} := {values[name]!r}" if name in named else repr(values[name])
+            for name in macro.parameters
+        )
+        return f"from {macro.name}({', '.join(arguments)})"
+
+    plain = [call(macro) for macro in macros() if macro.is_table and macro.schema == "main"]
     plain += [f"from history.{table.name}" for table in (*BOOK, *HOLDINGS)]
     plain += [f"from {view.name}" for view in views()] + [f"from ops.{t.name}" for t in OPS]
     return [*((sql, sql) for sql in plain), *printed()]
