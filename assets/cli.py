@@ -29,7 +29,7 @@ from assets.console.invocation import (
 from assets.console.terminal import SafeStream, choose_color
 from assets.home.gate import NoHome, misplaced_firm, require_firm_command, require_place
 from assets.nightbook import Nightbook
-from pipelines.settings import SettingsWrong
+from pipelines.settings import InvalidSettings
 from warehouse.query.printable import printable
 from warehouse.storage.layout import private_files
 
@@ -76,7 +76,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
         return text
     try:
         return spell_for(nightbook.layout, text)
-    except (SettingsWrong, OSError, RuntimeError):  # the home itself cannot be determined
+    except (InvalidSettings, OSError, RuntimeError):  # the home itself cannot be determined
         return spell_commands(text, program())
 
 
@@ -120,13 +120,13 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = invocation.command == "run" and invocation.options["day"] is None
             # Wrong settings of a firm are reported below, together with all other errors.
-            with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
+            with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:
                 nightbook.settings(api=True)  # raises all errors at once, as doctor prints them
             require_place(nightbook.layout, invocation)
         else:
-            with contextlib.suppress(SettingsWrong):
+            with contextlib.suppress(InvalidSettings):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
         run = _load(
             (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
@@ -147,8 +147,8 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
 
 def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
     """Print where firm.toml belongs, if the present folder has one that is not read."""
-    is_other_home = isinstance(error, SettingsWrong | NoHome)
-    with contextlib.suppress(SettingsWrong, OSError):
+    is_other_home = isinstance(error, InvalidSettings | NoHome)
+    with contextlib.suppress(InvalidSettings, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):
             print(printable(hint), file=sys.stderr)
 

@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
-class SettingsWrong(Exception):
+class InvalidSettings(Exception):
     """Settings are missing or wrong: each named, with where its value comes from."""
 
     exit_code = 2
@@ -92,7 +92,7 @@ class Settings:
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that count: those of the process, then those of `directory/.env`.
 
-    An empty one of the process counts as not set. Raises `SettingsWrong` where `.env` cannot be
+    An empty one of the process counts as not set. Raises `InvalidSettings` where `.env` cannot be
     read.
     """
     try:
@@ -100,7 +100,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         complaint = f".env cannot be read: {why}. Mend it, or take it away."
-        raise SettingsWrong((complaint,)) from None
+        raise InvalidSettings((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {name: value for name, value in merged.items() if not _OF_SERVICE.search(name)}
     return {name: value for name, value in merged.items() if _is_of_others(name) or _is_meant(name)}
@@ -131,7 +131,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     """Return settings from variables; with `api`, those for the API must be there too.
 
-    An empty variable counts as one that is not set. Raises `SettingsWrong` with every complaint
+    An empty variable counts as one that is not set. Raises `InvalidSettings` with every complaint
     at once.
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
@@ -153,7 +153,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         pinned_assets=_pinned_assets(variables),
     )
     if complaints:
-        raise SettingsWrong(tuple(complaints))
+        raise InvalidSettings(tuple(complaints))
     return settings
 
 

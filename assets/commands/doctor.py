@@ -31,7 +31,7 @@ from pipelines.edge.errors import (
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
-from pipelines.settings import Settings, SettingsWrong
+from pipelines.settings import InvalidSettings, Settings
 from pipelines.shelf.object_store import open_store, probe
 from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
@@ -123,7 +123,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
         yield _well(SETTINGS, READER if is_reader else "complete")
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         settings = None
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
@@ -152,7 +152,7 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
     """Yield the findings of the home of a firm, which has no nights and no shelf."""
     try:
         settings = nightbook.settings()
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
         return
     yield _well(SETTINGS, "complete (this is the home of a firm)")
@@ -164,7 +164,7 @@ def _is_reader(nightbook: Nightbook) -> bool:
     """Return whether a home only reads: it has a shelf, no API settings, and no run was here."""
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
-    except SettingsWrong:
+    except InvalidSettings:
         return False
     has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
     is_taker = has_api or Layout(settings.home).dagster.exists()
@@ -184,7 +184,7 @@ def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding
 def _without_api(nightbook: Nightbook) -> Settings | None:
     try:
         return nightbook.settings()
-    except SettingsWrong:
+    except InvalidSettings:
         return None
 
 

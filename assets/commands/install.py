@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assets.nightbook import Nightbook
 from pipelines import settings
-from pipelines.settings import SettingsWrong
+from pipelines.settings import InvalidSettings
 from warehouse.storage.layout import Layout, make_directory
 
 UNITS = ("nightbook-daemon.service", "nightbook-web.service")
@@ -48,7 +48,7 @@ def _require_settings(file: Path) -> None:
     # A unit does not get the variables of this shell, so only that file counts.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         raise UnsuitableHost(
             f"The units would read their settings only from {file}, which is not complete: "
             f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "

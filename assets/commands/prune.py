@@ -14,7 +14,7 @@ from pipelines.lake import placement
 from pipelines.landing import lock
 from pipelines.maintenance.prune import (
     MOST_BYTES,
-    NoLimit,
+    InvalidLimit,
     PruneResult,
     prune,
     prune_shelf,
@@ -167,7 +167,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Return gigabytes as bytes. Raises `NoLimit` if the text is not a number in range."""
+    """Return gigabytes as bytes. Raises `InvalidLimit` if the text is not a number in range."""
     if text is None:
         return None
     try:
@@ -175,5 +175,5 @@ def _bytes(text: str | None) -> int | None:
     except ArithmeticError:  # not a number, or out of range
         limit = Decimal("nan")
     if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
-        raise NoLimit(f"{text[:40]!r} GB is not a valid limit")
+        raise InvalidLimit(f"{text[:40]!r} GB is not a valid limit")
     return int(limit)

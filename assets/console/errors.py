@@ -16,15 +16,15 @@ from pipelines.edge.errors import (
     TimestampRefused,
     UnexpectedRedirect,
 )
-from pipelines.landing.lock import PullUnderWay, name_of
-from pipelines.settings import SettingsWrong
+from pipelines.landing.lock import PullRunning, name_of
+from pipelines.settings import InvalidSettings
 from warehouse.query.printable import printable_lines
 
 BUSY = "status"
 """The suggested command if an error only means that another run is taking the night."""
 _SETTINGS_ERRORS = (
     *(AccessDenied, TimestampRefused, InvalidCredential, AuthenticationFailed, InvalidOrigin),
-    *(UnexpectedRedirect, SettingsWrong),
+    *(UnexpectedRedirect, InvalidSettings),
 )
 OUR_PACKAGES = {"assets", "pipelines", "warehouse"}
 UNCHANGED = "Unfinished work was discarded, and the last published warehouse did not change"
@@ -72,7 +72,7 @@ def helping_command(error: BaseException) -> str:
     numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
     if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
         return "prune"
-    if isinstance(error, PullUnderWay):
+    if isinstance(error, PullRunning):
         return BUSY
     return "doctor" if isinstance(error, _SETTINGS_ERRORS) else "run"
 

@@ -51,7 +51,7 @@ def full_command(layout: Layout, *arguments: str, folder: Path | None = None) ->
 def command_for(layout: Layout) -> str:
     """Return the start of a command for this home, as a person types it in this folder.
 
-    Raises `SettingsWrong`.
+    Raises `InvalidSettings`.
     """
     # `--home` is left out only for ./data, and only if no setting names another home.
     is_usual = {layout.home, _default_home()} == {Path("data").absolute()}

@@ -178,7 +178,7 @@ def _open_record(layout: Layout) -> None:
 def _require_nights(layout: Layout) -> None:
     """Check that all nights of lake and warehouse are landed, at least one, with their bodies."""
     if nights := without_bodies(layout):
-        raise verify.BodiesAway(nights, "No backup was written")
+        raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(

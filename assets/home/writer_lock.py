@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import Nightbook, Tell
-from pipelines.landing.lock import HomeLock, Patience, the_writer
+from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -23,8 +23,8 @@ def writing(
 
     Raises `WriterBusy` after that time. Nothing was changed.
     """
-    patience = Patience(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
-    with the_writer(nightbook.layout, operation, nightbook.now(), patience):
+    patience = LockTimeout(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
+    with hold_writer_lock(nightbook.layout, operation, nightbook.now(), patience):
         yield
 
 
@@ -70,12 +70,12 @@ class RunLock:
         if layout in self._held:
             self._held[layout].note(operation)
             return
-        patience = Patience(
+        patience = LockTimeout(
             nightbook.settings().deadline,
             nightbook.pause,
             lambda words: tell(words, event="waiting"),
         )
-        lock = the_writer(layout, operation, nightbook.now(), patience)
+        lock = hold_writer_lock(layout, operation, nightbook.now(), patience)
         self._held[layout] = self._stack.enter_context(lock)
 
     def release(self) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
 
-class NotTheOwner(Exception):
+class WrongOwner(Exception):
     """Somebody else's home."""
 
     exit_code = 2
@@ -33,10 +33,10 @@ class NotTheOwner(Exception):
 
 
 def require_owner(layout: Layout, doing: str) -> None:
-    """Raise `NotTheOwner` where what is written here would be another's than what is here."""
+    """Raise `WrongOwner` where what is written here would be another's than what is here."""
     owner = _owner(layout)
     if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
-        raise NotTheOwner(layout, int(owner or 0), doing)
+        raise WrongOwner(layout, int(owner or 0), doing)
 
 
 def name_of(user: int) -> str:
@@ -88,7 +88,7 @@ class WriterBusy(Exception):
         )
 
 
-class PullUnderWay(WriterBusy):
+class PullRunning(WriterBusy):
     """Another run is taking the night at this moment."""
 
 
@@ -106,7 +106,7 @@ class HomeReadOnly(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class LockTimeout:
     """How many seconds to wait for a lock, how a second passes, and who hears for whom."""
 
     seconds: float = 0.0
@@ -114,7 +114,7 @@ class Patience:
     tell: Callable[[str], object] = lambda _: None
 
 
-NONE = Patience()
+NO_WAIT = LockTimeout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +133,34 @@ class HomeLock:
             os.pwrite(self.descriptor, note.encode(), 0)
 
 
-def the_writer(
-    layout: Layout, doing: str, now: datetime, patience: Patience = NONE
+def hold_writer_lock(
+    layout: Layout, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> AbstractContextManager[HomeLock]:
-    """Be the only writer of a home while the `with` lasts; raises as `only_one` does."""
-    return only_one(layout, layout.lock, doing, now, patience)
+    """Be the only writer of a home while the `with` lasts; raises as `hold_lock` does."""
+    return hold_lock(layout, layout.lock, doing, now, timeout)
 
 
-def the_puller(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
-    """Be the only pull of a home while the `with` lasts; raises as `only_one` does."""
-    return only_one(layout, layout.pull_lock, doing, now)
+def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
+    """Be the only pull of a home while the `with` lasts; raises as `hold_lock` does."""
+    return hold_lock(layout, layout.pull_lock, doing, now)
 
 
 @contextlib.contextmanager
-def only_one(
-    layout: Layout, lock: Path, doing: str, now: datetime, patience: Patience = NONE
+def hold_lock(
+    layout: Layout, lock: Path, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> Iterator[HomeLock]:
     """Hold one lock of a home while the `with` lasts.
 
-    Raises `WriterBusy` after `patience` (`PullUnderWay` for the lock of pulls), `NotTheOwner` in
+    Raises `WriterBusy` after `timeout` (`PullRunning` for the lock of pulls), `WrongOwner` in
     somebody else's home, and `HomeReadOnly` where nobody could write here.
     """
     descriptor = _open(layout, lock, doing)
     try:
         try:
-            _wait(layout, descriptor, patience)
+            _wait(layout, descriptor, timeout)
         except WriterBusy as busy:
             if lock == layout.pull_lock:
-                raise PullUnderWay(layout, busy.holder) from None
+                raise PullRunning(layout, busy.holder) from None
             raise
         held = HomeLock(descriptor, now)
         held.note(doing)
@@ -174,12 +174,12 @@ def only_one(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise as `only_one` does where nothing could be written, whoever holds the lock."""
+    """Raise as `hold_lock` does where nothing could be written, whoever holds the lock."""
     os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
-def nobody_writes(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
+def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
     """Keep writers away while a home is only read; one that cannot be written has none.
 
     For who may read a home and not write it, and for a disk that has become read-only. Raises
@@ -192,15 +192,15 @@ def nobody_writes(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
             with contextlib.suppress(FileNotFoundError):
                 descriptor = os.open(layout.lock, os.O_RDONLY)
                 stack.callback(os.close, descriptor)
-                _wait(layout, descriptor, NONE)
+                _wait(layout, descriptor, NO_WAIT)
             yield
     else:
-        with the_writer(layout, doing, now):
+        with hold_writer_lock(layout, doing, now):
             yield
 
 
 @contextlib.contextmanager
-def unheld(lock: Path) -> Iterator[bool]:
+def acquire_if_free(lock: Path) -> Iterator[bool]:
     """Whether nobody holds a lock; while the `with` lasts nobody takes it then."""
     try:
         descriptor = os.open(lock, os.O_RDWR)
@@ -226,8 +226,8 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
         raise HomeReadOnly(layout, doing, error) from error
 
 
-def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
-    """Take the lock, or raise `WriterBusy` when patience is at its end."""
+def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
+    """Take the lock, or raise `WriterBusy` when timeout is at its end."""
     waited, next_told, last_holder = 0.0, 0.0, ""
     while True:
         try:
@@ -236,13 +236,13 @@ def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
             holder = _holder(descriptor)
         else:
             return
-        if waited >= patience.seconds:
+        if waited >= timeout.seconds:
             raise WriterBusy(layout, holder)
         if holder != last_holder or waited >= next_told:
             so_long = f" ({waited:.0f} s so far)" if waited else ""
-            patience.tell(f"waiting for: {holder}{so_long}")
+            timeout.tell(f"waiting for: {holder}{so_long}")
             last_holder, next_told = holder, waited + TOLD_AGAIN
-        patience.pause(STEP)
+        timeout.pause(STEP)
         waited += STEP
 
 
@@ -257,7 +257,7 @@ def _holder(descriptor: int) -> str:
 def sweep(layout: Layout) -> list[Path]:
     """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
     # The caller is the writer; what a living pull is reading is left to it.
-    with unheld(layout.pull_lock) as is_dead:
+    with acquire_if_free(layout.pull_lock) as is_dead:
         left = sweep_pulls(layout) if is_dead else []
     halves = (half for root in (layout.landing, layout.lake) for half in _halves(str(root)))
     return left + _remove([*halves, *layout.work.glob("*")])

@@ -32,7 +32,7 @@ class AnswerNotice:
         return f"{self.place}: {self.words} ({self.operation})"
 
 
-class Noticing:
+class NoticeCounter:
     """Counts the signs of a night's answers; the smallest example is kept, in any order."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ def lesson_id(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
-def most(share: str) -> Decimal:
+def max_share(share: str) -> Decimal:
     """Return the largest share of which a lesson still says that it is harmless."""
     # What was seen in three accounts of a hundred must not let a night through in which it is in
     # every account.

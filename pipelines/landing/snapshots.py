@@ -46,7 +46,7 @@ class NoSuchSnapshot(Exception):
         )
 
 
-class NotToBeDecided(Exception):
+class DecisionNotAllowed(Exception):
     """The snapshot is in a state from which this decision cannot be made."""
 
     exit_code = 2
@@ -59,7 +59,7 @@ class NotToBeDecided(Exception):
         )
 
 
-class NoWhy(Exception):
+class ReasonRequired(Exception):
     """A decision that changes what people may have used already is made with its reason."""
 
     exit_code = 2
@@ -290,16 +290,16 @@ def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
     """Return whether there is anything to decide: what is so already is done.
 
-    Raises `NotToBeDecided`, and `NoWhy` where a reason is needed.
+    Raises `DecisionNotAllowed`, and `ReasonRequired` where a reason is needed.
     """
     if state not in (ACCEPTED, REJECTED):
         raise ValueError(f"{state!r} is no decision: {ACCEPTED} or {REJECTED} is")
     if snapshot.state == state:
         return False
     if snapshot.state not in (HELD, ACCEPTED, REJECTED):
-        raise NotToBeDecided(snapshot.snapshot_id, snapshot.state, state)
+        raise DecisionNotAllowed(snapshot.snapshot_id, snapshot.state, state)
     if snapshot.state != HELD and not why:
-        raise NoWhy(snapshot.snapshot_id, snapshot.state, WORDS[state])
+        raise ReasonRequired(snapshot.snapshot_id, snapshot.state, WORDS[state])
     return True
 
 
@@ -315,7 +315,7 @@ def decide_by_hand(
 ) -> Snapshot:
     """Accept or reject a snapshot; accepting one that was held teaches what can be taught.
 
-    Raises `NoSuchSnapshot`, `NotToBeDecided` and `NoWhy`.
+    Raises `NoSuchSnapshot`, `DecisionNotAllowed` and `ReasonRequired`.
     """
     snapshot = find(layout, snapshot_id)
     if not require_decidable(snapshot, state, why=why):

@@ -22,7 +22,7 @@ from warehouse.storage.layout import Layout
 Asset = tuple[str, bool]
 
 
-class NothingToProve(ValueError):
+class NoBookToProve(ValueError):
     """There is no book to ask an engine about, or its files are not there."""
 
     exit_code = 2
@@ -60,7 +60,7 @@ def prove(
 ) -> Iterator[Proof]:
     """Yield what an engine makes of the newest book, of that of a date, or of all, in their order.
 
-    Raises `NothingToProve`, and `engine_sums.EngineNotInstalled`.
+    Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
     days = sorted(day for day in books if as_of is None or day <= as_of)
@@ -68,7 +68,7 @@ def prove(
         range_words = (
             f"the books are of {min(books)} and later" if books else "no night is accepted"
         )
-        raise NothingToProve(
+        raise NoBookToProve(
             f"There is no book to ask {engine} about: {range_words}. Nothing was done."
         )
     for day in days if are_all else days[-1:]:
@@ -82,7 +82,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     )
     for path in (file, totals):
         if not path.is_file():
-            raise NothingToProve(
+            raise NoBookToProve(
                 f"{path} is not there. Nothing was done: nightbook rebuild makes the lake again."
             )
     sums, rows = _control_sums(totals)

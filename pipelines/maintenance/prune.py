@@ -28,7 +28,7 @@ MOST_DAYS = 36500  # a hundred years: dates end some time, and so do slips of th
 MOST_BYTES = 10**18
 
 
-class NoLimit(ValueError):
+class InvalidLimit(ValueError):
     """There is no limit to prune by."""
 
     exit_code = 2
@@ -41,7 +41,7 @@ class NoLimit(ValueError):
         )
 
 
-class NotPruned(Exception):
+class KeptNightDamaged(Exception):
     """What is to be kept is not whole, so nothing may go."""
 
     exit_code = 1
@@ -55,7 +55,7 @@ class NotPruned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GoneDays:
+class MissingDates:
     """The dates of which no night is left, and all others up to `last`, unless a night stays."""
 
     without_night: frozenset[date] = frozenset()
@@ -77,7 +77,7 @@ class PruneResult:
     files: tuple[Path, ...]
     byte_count: int
     left: int = 0
-    gone: GoneDays = field(default_factory=GoneDays, compare=False)
+    gone: MissingDates = field(default_factory=MissingDates, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def prune(
     nothing. What is newer stays, and the last book of each month if so wished. Where bodies and
     tables then take more than `most_bytes`, nights go too, the oldest first and month ends last.
     Whatever the limits, the newest book stays, every night that waits for a decision, and every
-    night whose instruments a kept one carried over. Raises `NotPruned` where a kept night is
-    damaged, `NoLimit` for a limit that is none.
+    night whose instruments a kept one carried over. Raises `KeptNightDamaged` where a kept night is
+    damaged, `InvalidLimit` for a limit that is none.
     """
     require_limit(keep_days, most_bytes)
     landed = snapshots.landed_snapshots(layout)
@@ -139,12 +139,14 @@ def prune(
     return done
 
 
-def _gone_days(gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None) -> GoneDays:
+def _gone_days(
+    gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None
+) -> MissingDates:
     kept = frozenset(snapshot.snapshot_date for snapshot in staying)
     books, last = snapshots.books(staying), date.min
     if keep_days is not None and books:
         last = max(books) - timedelta(days=keep_days)
-    return GoneDays(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
+    return MissingDates(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
 
 
 def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:
@@ -163,13 +165,13 @@ def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:
 
 
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
-    """Raise `NoLimit` where neither an age nor a size is given, or one that cannot be meant."""
+    """Raise `InvalidLimit` where neither an age nor a size is given, or one that cannot be meant."""
     if keep_days is None and most_bytes is None:
-        raise NoLimit("Neither --keep nor --max-gb is given")
+        raise InvalidLimit("Neither --keep nor --max-gb is given")
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
-        raise NoLimit(f"{str(keep_days)[:40]} days is no limit: it is 1 to {MOST_DAYS}")
+        raise InvalidLimit(f"{str(keep_days)[:40]} days is no limit: it is 1 to {MOST_DAYS}")
     if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise NoLimit("A size that bodies and tables may take is 1 to 10^18 bytes")
+        raise InvalidLimit("A size that bodies and tables may take is 1 to 10^18 bytes")
 
 
 def _plan(
@@ -260,7 +262,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
     damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
     kept_damages = [str(damage) for damage in damages if damage.night not in going]
     if kept_damages:
-        raise NotPruned(kept_damages)
+        raise KeptNightDamaged(kept_damages)
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:

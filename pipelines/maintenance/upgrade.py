@@ -34,7 +34,7 @@ Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Unmade:
+class OutdatedNight:
     """A landed night of which the lake has nothing, or what another contract made of it.
 
     `contract` is that one, or None where the lake has nothing; `is_decided` says whether it was
@@ -57,7 +57,7 @@ def is_behind(layout: Layout) -> bool:
     return False
 
 
-def unmade(manifests: LakeManifests) -> list[Unmade]:
+def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
     """Return landed nights that the lake does not have by this contract, oldest first.
 
     Raises `Damaged` where a manifest of the lake is not as it was written.
@@ -69,13 +69,13 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
         contract = manifests.briefs.of(snapshot).contract if is_sealed else None
         if (contract == current and is_decided) or snapshot.state == PRUNED:
             continue
-        nights.append(Unmade(snapshot.folder, contract, is_decided))
+        nights.append(OutdatedNight(snapshot.folder, contract, is_decided))
     return nights
 
 
-def make(
+def rebuild_nights(
     layout: Layout,
-    nights: list[Unmade],
+    nights: list[OutdatedNight],
     now: datetime,
     say: Say = silent,
     finish: Finish = night.finish,
@@ -83,18 +83,20 @@ def make(
     """Make nights again, in order; returns the damage that kept some from being made."""
     manifests = LakeManifests(layout)  # of its own: what was read before is of the other contract
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
-    for unmade_night in nights:
+    for outdated in nights:
         try:
-            _make(manifests, unmade_night, now, finish)
+            _rebuild_night(manifests, outdated, now, finish)
         except Damaged as error:
             damage.append(error)
         done.add(1)
     return tuple(damage)
 
 
-def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish: Finish) -> None:
-    layout, folder = manifests.layout, unmade_night.folder
-    if unmade_night.contract in (None, lake_contract()):
+def _rebuild_night(
+    manifests: LakeManifests, outdated: OutdatedNight, now: datetime, finish: Finish
+) -> None:
+    layout, folder = manifests.layout, outdated.folder
+    if outdated.contract in (None, lake_contract()):
         finish(manifests, folder, now)
         return
     sealed = night_folders.read(layout.manifest(folder.name))
@@ -102,7 +104,7 @@ def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish:
     sync_directory(layout.manifests)
     finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
-    _note(layout, unmade_night, now)
+    _record_upgrade(layout, outdated, now)
 
 
 def upgraded_from(layout: Layout) -> str | None:
@@ -113,10 +115,10 @@ def upgraded_from(layout: Layout) -> str | None:
     return None
 
 
-def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
+def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
     content = {
-        CONTRACT: unmade_night.contract,
-        "program_version": load_manifest(unmade_night.folder).program_version,
+        CONTRACT: outdated.contract,
+        "program_version": load_manifest(outdated.folder).program_version,
         "to": lake_contract(),
         "at": now.isoformat(),
     }
@@ -164,7 +166,7 @@ def program() -> str:
 
 
 @contextlib.contextmanager
-def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
+def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
     """Yield every landed night of some homes, to be staged where nothing is left afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
@@ -186,11 +188,11 @@ def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """Flatten the nights of some batches, as JSON in their one column; answer in the same way."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
-        answers = [msgspec.json.encode(flatten_apart(landed)).decode() for landed in nights]
+        answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
         yield pa.RecordBatch.from_pydict({COLUMN: pa.array(answers, pa.string())})
 
 
-def flatten_apart(landed: NightTask) -> FlattenedNight:
+def flatten_task(landed: NightTask) -> FlattenedNight:
     """Flatten a landed night into a folder that no other attempt at it writes to."""
     folder, here = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
@@ -217,7 +219,7 @@ def flatten_apart(landed: NightTask) -> FlattenedNight:
     return flattened
 
 
-def finish_apart(flattened: Mapping[str, FlattenedNight]) -> Finish:
+def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
     """Return what does the rest for nights by their folders; one that is not there is flattened."""
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:

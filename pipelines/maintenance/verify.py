@@ -37,7 +37,7 @@ STRANGE = "nightbook did not write it: look at it, and move it away"
 _LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 
 
-class BodiesAway(Exception):
+class BodiesNotLocal(Exception):
     """Nights came from a shelf without their bodies, and those are needed."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
@@ -121,10 +121,10 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     """See every night landed, and with `bodies` all of it whole, before anything is made again.
 
     Raises `Damaged`, which names every night that is gone and every file that is not whole, and
-    `BodiesAway`.
+    `BodiesNotLocal`.
     """
     if bodies and (away := without_bodies(layout)):
-        raise BodiesAway(away, "Nothing was made again")
+        raise BodiesNotLocal(away, "Nothing was made again")
     damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:

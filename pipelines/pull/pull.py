@@ -12,14 +12,14 @@ from pipelines.edge.sending.retries import Event
 from pipelines.edge.signing import Credentials
 from pipelines.lake import lake_manifest
 from pipelines.landing import lock, snapshots
-from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.lock import WriterBusy, hold_pull_lock, hold_writer_lock
 from pipelines.landing.manifest import Manifest, Window
 from pipelines.landing.night_folders import Damaged
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.night import business_date
 from pipelines.pull.recheck import Recheck
 from pipelines.pull.recorder import PlannedRequest, Recorder
-from pipelines.settings import Settings, SettingsWrong
+from pipelines.settings import InvalidSettings, Settings
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.storage.layout import Layout, make_directory
 
@@ -48,7 +48,7 @@ class Pull:
         self._client, self._monotonic = client, monotonic
         self._asking = Recorder(client, pulling, requests)
 
-    def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
+    def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
 
         Raises `EdgeError` when there can be no snapshot; whatever is raised, nothing stays landed.
@@ -119,7 +119,7 @@ class Pull:
                     yield asked
 
 
-def take(
+def pull_snapshot(
     settings: Settings,
     now: Callable[[], datetime],
     program_version: str,
@@ -141,10 +141,10 @@ def take(
     """
     access = settings.access
     if access is None:
-        raise SettingsWrong(("NIGHTBOOK_API_URL is not set.",))
+        raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    with the_puller(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
@@ -161,7 +161,7 @@ def take(
             ) as client:
                 known = partial(_previous_portfolios, layout, pulling)
                 pull = Pull(client, pulling, requests, known=known, pause=pause)
-                return pull.take(now, access.url, program_version)
+                return pull.land_all(now, access.url, program_version)
         except BaseException:
             pulling.abandon()
             raise
@@ -171,7 +171,10 @@ def _sweep(layout: Layout, now: datetime) -> None:
     """Make room, before a night is read: what dead runs left goes, where no writer is at work."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
-    with contextlib.suppress(WriterBusy), the_writer(layout, "clearing what dead runs left", now):
+    with (
+        contextlib.suppress(WriterBusy),
+        hold_writer_lock(layout, "clearing what dead runs left", now),
+    ):
         lock.sweep(layout)
 
 

@@ -51,7 +51,7 @@ class Recheck:
         Raises `EdgeError` only where the key is refused: the book is landed already.
         """
         asking, first = self._asking, self._portfolios
-        has_lost = bool(recorder.to_ask(self._known, asking.marks[first.number]))
+        has_lost = bool(recorder.to_request(self._known, asking.marks[first.number]))
         if has_lost:
             pause(self._wait())
         after = round(self._since())
@@ -134,7 +134,7 @@ class Recheck:
         asking = self._asking
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for portfolio_id in recorder.to_ask(self._known, asking.marks[self._portfolios.number]):
+        for portfolio_id in recorder.to_request(self._known, asking.marks[self._portfolios.number]):
             try:
                 call = get_portfolio(portfolio_id)
             except InvalidId:
@@ -145,5 +145,5 @@ class Recheck:
         for portfolio_id, request in asked.items():
             error = asking.errors.get(request.number)
             is_another = error is None and portfolio_id not in asking.marks.get(request.number, ())
-            fates[portfolio_id] = UNTOLD if is_another else recorder.fate(error)
+            fates[portfolio_id] = UNTOLD if is_another else recorder.final_state(error)
         return dict(sorted(fates.items()))

@@ -30,7 +30,7 @@ from pipelines.landing.manifest import (
     UNTOLD,
     RequestRecord,
 )
-from pipelines.landing.notices import Noticing
+from pipelines.landing.notices import NoticeCounter
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.records import fast_reader
 from pipelines.records.fast_reader import id_of
@@ -89,7 +89,7 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
     return f"{list_name}: {', '.join(differences)}" if differences else ""
 
 
-def to_ask(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+def to_request(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     """Return some portfolios that a list has lost, those with money first."""
     # Where money is among what is gone, or nothing is left at all, it is worth asking.
     gone = sorted(
@@ -100,7 +100,7 @@ def to_ask(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     return gone[:MOST_ASKED] if is_worth else []
 
 
-def fate(error: EdgeError | None) -> str:
+def final_state(error: EdgeError | None) -> str:
     """Return what `GET /portfolios/{id}` said of a portfolio that the list lacks (4.2)."""
     if error is None:
         return THERE
@@ -152,7 +152,7 @@ class Recorder:
         self.skew: int | None = None
         self.told: Skew | None = None
         self._by_machine: set[int] = set()  # answers whose times are by this machine's own clock
-        self.notices = Noticing()
+        self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
         self.embedded: dict[str, set[str] | None] = {}
@@ -195,7 +195,7 @@ class Recorder:
             )
             return None
 
-    def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
+    def send(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
         by_call = {id(request.call): request for request in asked}
         mode = RetryMode.REQUIRED if required else RetryMode.OPTIONAL

@@ -19,7 +19,7 @@ from pipelines.records.schema import (
     INSTRUMENT,
     PORTFOLIO,
     VENUE,
-    Form,
+    JsonType,
     RecordShape,
     arrow_fields,
     every_field,
@@ -29,12 +29,12 @@ _BRACE = ord("{")
 FEW = 8  # records of one parent that are held against each other one by one
 
 
-class NotPlain(Exception):
+class UndocumentedRecord(Exception):
     """A batch holds something that the document does not describe."""
 
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
-    """Return records as nested columns; raises `NotPlain`."""
+    """Return records as nested columns; raises `UndocumentedRecord`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     body = b"\n".join(raws)
     # Looking for four letters costs little; a record that merely has them in a name is proved as
@@ -52,9 +52,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
             ),
         )
     except pa.ArrowInvalid as error:
-        raise NotPlain(str(error)) from None
+        raise UndocumentedRecord(str(error)) from None
     if table.num_rows != len(raws):
-        raise NotPlain("a batch has another number of records than it was given")
+        raise UndocumentedRecord("a batch has another number of records than it was given")
     records = pa.StructArray.from_arrays(
         [table.column(name).combine_chunks() for name in schema.names], fields=list(schema)
     )
@@ -63,7 +63,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
 
 
 def _has_lists(shape: RecordShape) -> bool:
-    return any(field.form in (Form.OBJECTS, Form.TEXTS) for field in every_field(shape))
+    return any(
+        field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
+    )
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
@@ -76,10 +78,10 @@ def _model(shape: RecordShape) -> type[msgspec.Struct]:
     """Return a shape as a type that holds nothing else."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
-        kind: Any = {Form.FLAG: bool, Form.TEXTS: list[str]}.get(field.form, str)
+        kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
         if field.shape is not None:
             inner: Any = _model(field.shape)
-            kind = inner if field.form is Form.OBJECT else list[inner]
+            kind = inner if field.json_type is JsonType.OBJECT else list[inner]
         fields.append((field.name, *((kind, NODEFAULT) if field.required else (kind | None, None))))
     return msgspec.defstruct(shape.name, fields, forbid_unknown_fields=True, kw_only=True, gc=False)
 
@@ -95,7 +97,7 @@ def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
         for raw in raws:
             decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise NotPlain(str(error)) from None
+        raise UndocumentedRecord(str(error)) from None
 
 
 def _require(records: pa.StructArray, shape: RecordShape) -> None:
@@ -103,18 +105,18 @@ def _require(records: pa.StructArray, shape: RecordShape) -> None:
     for field in shape.fields.values():
         values = pc.struct_field(records, field.name)
         if field.required and values.null_count != records.null_count:
-            raise NotPlain(f"{field.source} is missing or null")
-        if field.shape is not None and field.form is Form.OBJECT:
+            raise UndocumentedRecord(f"{field.source} is missing or null")
+        if field.shape is not None and field.json_type is JsonType.OBJECT:
             _require(values, field.shape)
-        elif field.form in (Form.OBJECTS, Form.TEXTS):
+        elif field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
             elements = pc.list_flatten(values)
             if elements.null_count:
-                raise NotPlain(f"{field.source} holds null")
+                raise UndocumentedRecord(f"{field.source} holds null")
             if field.shape is not None:
                 _require(elements, field.shape)
 
 
-def note_words(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
+def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
     """Note every word that is not among the documented values of its field (2, 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
@@ -126,7 +128,7 @@ def note_words(records: pa.StructArray, shape: RecordShape, notes: Notes) -> Non
         for entry in pc.value_counts(strange.drop_null()):
             word = entry["values"].as_py()
             count = entry["counts"].as_py()
-            notes.saw(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
+            notes.add_drift(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
 
 
 def require_distinct(columns: dict[str, pa.Array]) -> None:
@@ -145,7 +147,7 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
         keys = pa.table(columns)
         twice = keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows
     if twice:
-        raise NotPlain("a key stands twice")
+        raise UndocumentedRecord("a key stands twice")
 
 
 def _most_of_one(parents: pa.Array | None) -> float:
@@ -233,7 +235,7 @@ def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
     return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
-def once(
+def distinct_records(
     elements: Iterable[Element],
     notes: Notes,
     *,

@@ -45,7 +45,7 @@ class Members(dict[str, Any]):
         self.pairs = pairs
         self.repeated = len(self) != len(pairs)
 
-    def twice(self) -> str:
+    def repeated_key(self) -> str:
         """Return the first key that stands more than once."""
         seen: set[str] = set()
         for key, _ in self.pairs:
@@ -168,7 +168,7 @@ class Notes:
     inexact: list[Inexact] = field(default_factory=list)
     drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
-    def saw(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
+    def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
         """Note something the document does not list; the smallest example is kept, in any order."""
         key, example = (path, kind, word[:EXAMPLE]), example[:EXAMPLE]
         before, seen = self.drift.get(key, (example, 0))
@@ -179,7 +179,7 @@ class Notes:
         self.rejects += other.rejects
         self.inexact += other.inexact
         for (path, kind, word), (example, count) in other.drift.items():
-            self.saw(path, kind, word, example, count)
+            self.add_drift(path, kind, word, example, count)
 
     def drift_rows(self) -> Iterator[Drift]:
         """Yield drift as rows, in a fixed order."""

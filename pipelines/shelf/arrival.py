@@ -18,8 +18,8 @@ from pipelines.shelf import night_manifest, object_store, shelf_list
 from pipelines.shelf.night_manifest import (
     ADVICE,
     UNUSABLE,
-    AnotherWriter,
     Document,
+    DuplicateNight,
     NightManifest,
     Role,
     ShelvedFile,
@@ -62,13 +62,13 @@ class FollowedNight:
     message: str
 
 
-Tell = Callable[[FollowedNight], object]
+OnFollowed = Callable[[FollowedNight], object]
 
 
-def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
+def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
     """Complete the decisions of a night in this home by those of the shelf; tells what came.
 
-    Raises `AnotherWriter` if the shelf's night is of other answers.
+    Raises `DuplicateNight` if the shelf's night is of other answers.
     """
     require_same_answers(snapshot, night)
     theirs = without_pruning(night.decisions)
@@ -83,7 +83,7 @@ def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
         after = snapshots.write_decisions(snapshot, merged)
     new = unknown_decisions(theirs, snapshot.decisions)
     own = unknown_decisions(without_pruning(snapshot.decisions), theirs)
-    tell(
+    on_followed(
         FollowedNight(
             before=snapshot,
             after=after,
@@ -95,13 +95,13 @@ def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
 
 
 def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
-    """Raise `AnotherWriter` if a home and the shelf have two nights of one name."""
+    """Raise `DuplicateNight` if a home and the shelf have two nights of one name."""
     if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
-        raise AnotherWriter(night)
+        raise DuplicateNight(night)
 
 
 def follow_shelf(
-    layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], tell: Tell
+    layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], on_followed: OnFollowed
 ) -> None:
     """Complete the decisions of a home from the shelf, which is only read.
 
@@ -112,7 +112,7 @@ def follow_shelf(
     newest = newest_manifests(store, record.shelved_nights)
     for snapshot in behind(nights, newest, record):
         with contextlib.suppress(*UNUSABLE):
-            follow(snapshot, read_night(store, newest[snapshot.snapshot_id]), tell)
+            follow(snapshot, read_night(store, newest[snapshot.snapshot_id]), on_followed)
 
 
 def behind(
@@ -222,10 +222,10 @@ class Arrival:
             are_bodies_wanted=with_landing or is_behind,
         )
 
-    def take(self, tell: Tell) -> NightRecord:
+    def load(self, on_followed: OnFollowed) -> NightRecord:
         """Bring the night up to the shelf; what this home knows more of it stays, and waits."""
         is_landed = (self._folder / MANIFEST).is_file()
-        here = follow(snapshots.read(self._folder), self.night, tell) if is_landed else None
+        here = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
         if self.night.state == PRUNED:  # the files that this home has of it stay
             if here is None:
                 self._land()
@@ -353,14 +353,14 @@ def fetch(
     layout: Layout,
     store: ObjectStore,
     say: Say = silent,
-    tell: Tell = lambda _: None,
+    on_followed: OnFollowed = lambda _: None,
     *,
     with_landing: bool = False,
 ) -> FetchResult:
     """Bring a home up to the shelf; the caller is its writer, and settles and publishes then.
 
     Decisions made here that the shelf does not have are merged with those of the shelf, and wait to
-    be shelved; `tell` hears of them. The shelf is only read.
+    be shelved; `on_followed` hears of them. The shelf is only read.
     Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
     """
     url = store.address.url
@@ -377,7 +377,7 @@ def fetch(
         try:
             night = shelf_list.read_night(store, key)
             arrival = Arrival.of(layout, store, night, with_landing=with_landing)
-            done[night.snapshot_id] = arrival.take(tell)
+            done[night.snapshot_id] = arrival.load(on_followed)
         except UNUSABLE as error:
             problems.append(str(error))
         progress.add(1)

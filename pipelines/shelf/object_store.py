@@ -358,7 +358,7 @@ def open_store(address: StoreAddress) -> ObjectStore:
 PROBE_TRIES = 5
 
 
-class BreaksItsWord(Exception):
+class UnsafeStoreError(Exception):
     """A store takes a write that it was told to refuse."""
 
     exit_code = 2
@@ -373,18 +373,18 @@ class BreaksItsWord(Exception):
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """See that a second create and a swap with a stale tag are refused; raises `BreaksItsWord`."""
+    """See that a second create and a swap with a stale tag are refused; raises `UnsafeStoreError`."""
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
     store.put_new(PROBE, first)  # it is there from now on, if it was not before
     if store.put_new(PROBE, second) or _content(store) == second:
-        raise BreaksItsWord(store.address.url, "it created an object that was there already")
+        raise UnsafeStoreError(store.address.url, "it created an object that was there already")
     for _ in range(PROBE_TRIES):
         there = store.get(PROBE)
         if there is None:
-            raise BreaksItsWord(store.address.url, "it took an object and does not have it")
+            raise UnsafeStoreError(store.address.url, "it took an object and does not have it")
         if store.swap(PROBE, second, there.tag):
             if store.swap(PROBE, third, there.tag) or _content(store) == third:
-                raise BreaksItsWord(
+                raise UnsafeStoreError(
                     store.address.url, "it replaced an object that had changed since it was read"
                 )
             return

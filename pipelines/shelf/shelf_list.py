@@ -17,7 +17,7 @@ from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
     """What `LATEST` holds: the newest manifest, and the token of the run that wrote it."""
 
     snapshot_id: str = ""
@@ -31,11 +31,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return (self.snapshot_id, self.generation)
 
 
-def read_head(content: bytes) -> Head:
+def parse_latest(content: bytes) -> LatestPointer:
     """Return what `LATEST` says; nothing where it is not readable, and the next writer mends it."""
     with contextlib.suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(content, type=Head)
-    return Head()
+        return msgspec.json.decode(content, type=LatestPointer)
+    return LatestPointer()
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
@@ -45,9 +45,9 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     a night that is missing would look like one that never was. Raises `StoreFailed` if one of the
     `known` nights is missing, as in the empty folder of a disk that is not mounted.
     """
-    head = store.get(LATEST)  # read first: what is named by then must be listed
+    latest = store.get(LATEST)  # read first: what is named by then must be listed
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
-    named = read_head(head.content).manifest if head else ""
+    named = parse_latest(latest.content).manifest if latest else ""
     if named and named not in keys:
         raise Damaged(Path(FOLDER), f"a list of {len(keys)} without {named}", "it", ADVICE)
     newest: dict[str, tuple[int, str]] = {}

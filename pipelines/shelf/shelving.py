@@ -14,7 +14,7 @@ from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Decision, Snapshot, merge
 from pipelines.shelf import night_manifest, object_store
 from pipelines.shelf.arrival import (
-    Tell,
+    OnFollowed,
     agreement,
     behind,
     follow,
@@ -32,11 +32,11 @@ from pipelines.shelf.night_manifest import (
 )
 from pipelines.shelf.object_store import LATEST, ObjectStore, StoreFailed, probe
 from pipelines.shelf.shelf_list import (
-    Head,
+    LatestPointer,
     NightRecord,
     ShelfRecord,
     newest_manifests,
-    read_head,
+    parse_latest,
     read_night,
     read_record,
     waiting_nights,
@@ -143,13 +143,16 @@ class Shelver:
     program_version: str
 
     def shelve(
-        self, nights: Sequence[Snapshot], say: Say = silent, tell: Tell = lambda _: None
+        self,
+        nights: Sequence[Snapshot],
+        say: Say = silent,
+        on_followed: OnFollowed = lambda _: None,
     ) -> ShelvingResult:
         """Let home and shelf agree on the nights of the home; the caller is its writer.
 
         Judged nights that are not on the shelf as they are here go up. Decisions that another
-        machine shelved come down: they are merged with those made here, and `tell` hears of them.
-        Raises `StoreFailed` and `BreaksItsWord`.
+        machine shelved come down: they are merged with those made here, and `on_followed` hears of them.
+        Raises `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -168,7 +171,7 @@ class Shelver:
             known = record.nights.get(snapshot.snapshot_id)
             try:
                 done[snapshot.snapshot_id], night = self._settle(
-                    snapshot, newest.get(snapshot.snapshot_id), known, tell
+                    snapshot, newest.get(snapshot.snapshot_id), known, on_followed
                 )
                 shelved += [night] if snapshot.snapshot_id in waiting else []
             except UNUSABLE as error:
@@ -182,12 +185,16 @@ class Shelver:
         return ShelvingResult(tuple(night.snapshot_id for night in shelved), tuple(problems))
 
     def _settle(
-        self, snapshot: Snapshot, key: str | None, known: NightRecord | None, tell: Tell
+        self,
+        snapshot: Snapshot,
+        key: str | None,
+        known: NightRecord | None,
+        on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
         """Let home and shelf agree on one night, whose newest manifest has a key."""
 
         def next_generation(before: NightManifest) -> NightManifest:
-            here = follow(snapshots.read(snapshot.folder), before, tell)
+            here = follow(snapshots.read(snapshot.folder), before, on_followed)
             return self._next(here, before, known)
 
         before = read_night(self.store, key) if key else None
@@ -275,20 +282,20 @@ class Shelver:
 
     def _point(self, night: NightManifest) -> None:
         """Let `LATEST` name a manifest, unless it names a newer one; it never goes back."""
-        head = Head(
+        latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,
             manifest=night.key,
             token=self.token,
         )
-        content = json_bytes(msgspec.to_builtins(head))
+        content = json_bytes(msgspec.to_builtins(latest))
         for _ in range(TRIES):
             there = self.store.get(LATEST)
             if there is None:
                 if self.store.put_new(LATEST, content):
                     return
                 continue
-            if read_head(there.content).rank >= head.rank:
+            if parse_latest(there.content).rank >= latest.rank:
                 return
             if self.store.swap(LATEST, content, there.tag):
                 return

@@ -11,7 +11,7 @@ from pipelines.edge.errors import MalformedResponse
 from pipelines.edge.response import hints
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.response.wholeness import find_truncation_hints, unknown_members
-from pipelines.landing.notices import Noticing, reasons
+from pipelines.landing.notices import NoticeCounter, reasons
 from pipelines.landing.reasons import Reason
 
 Json = Any
@@ -295,7 +295,7 @@ def test_no_lesson_changes_if_a_message_is_reworded(monkeypatch: pytest.MonkeyPa
     """The key of a reason is built from the code. Only its sentence has the message."""
 
     def reason() -> Reason:
-        noticing = Noticing()
+        noticing = NoticeCounter()
         envelope = read_envelope(b'{"data":[],"meta":{"next":1}}', single=False)
         noticing.note("list_venues", find_truncation_hints(envelope, {}, "venues"))
         notices = noticing.all()

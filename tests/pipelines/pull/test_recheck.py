@@ -207,12 +207,12 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
 
 def test_what_held_no_money_is_not_asked_for() -> None:
     """An empty portfolio may go; with money among them all are asked for, money first, but ten."""
-    assert recorder.to_ask({"a": False, "b": False}, ["a"]) == []
-    assert recorder.to_ask({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
-    assert recorder.to_ask({"a": False}, []) == ["a"]
-    assert recorder.to_ask({}, []) == []
+    assert recorder.to_request({"a": False, "b": False}, ["a"]) == []
+    assert recorder.to_request({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
+    assert recorder.to_request({"a": False}, []) == ["a"]
+    assert recorder.to_request({}, []) == []
     many = {f"p{number:02}": number % 2 == 1 for number in range(30)}
-    assert recorder.to_ask(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
+    assert recorder.to_request(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_held_no_money_is_not_asked_for() -> None:
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
     """Only what the document has a code for is told as known."""
-    assert recorder.fate(error) == fate
+    assert recorder.final_state(error) == fate
 
 
 def test_differences_are_told_in_one_sentence() -> None:
@@ -313,7 +313,7 @@ def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
             "NIGHTBOOK_HOME": str(tmp_path),
         }
         chosen = settings.read(variables, api=True)
-        manifest = pull.take(chosen, lambda: datetime.now(UTC), "0", started=started)
+        manifest = pull.pull_snapshot(chosen, lambda: datetime.now(UTC), "0", started=started)
     assert str(manifest.snapshot_date) == "2026-11-20"
     assert manifest.started_at == "2026-11-20T23:59:59+00:00"
     assert night.landed_on(Layout(tmp_path), started.date()) is not None
