@@ -56,7 +56,7 @@ def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
     message = str(wrong.value)
     for name in ("API_URL", "API_KEY", "API_SECRET", "TIMEZONE", "DEADLINE"):
         assert f"NIGHTBOOK_{name}" in message
-    assert "nothing was read or written" in message
+    assert "Nothing was read or written" in message
     assert "web platform" in message
 
 
@@ -110,7 +110,7 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("TIMEZONE", "Europe", "time zone database"),
         ("TIMEZONE", "/etc/localtime", "time zone database"),
         ("HOME", "~nobody-of-that-name/book", "no such user"),
-        ("HOME", "/srv/book[1]", "[ ] in a path is read in its own way"),
+        ("HOME", "/srv/book[1]", "[ ] in a path has a special meaning"),
         ("HOME", "/srv/20%20book", "Choose a plainer path"),
         ("HOME", "/srv/book?", "Choose a plainer path"),
         ("HOME", "/srv/back\\slash", "Choose a plainer path"),
