@@ -166,7 +166,7 @@ class Recorder:
         self._requests.add(known=1)
         return PlannedRequest(
             number=self._count,
-            name=f"{self._known:04}-{name}",
+            name=f"{self._count:04}-{name}",
             call=call,
             venue_id=venue_id,
             purpose=purpose,
