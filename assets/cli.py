@@ -30,7 +30,7 @@ from assets.console.invocation import (
 from assets.console.terminal import SafeStream, choose_color
 from assets.home.gate import NoHome, misplaced_firm, require_firm_command, require_place
 from assets.nightbook import Nightbook
-from pipelines.settings import SettingsWrong
+from pipelines.settings import InvalidSettings
 from warehouse.query.printable import printable
 from warehouse.storage.layout import private_files
 
@@ -77,7 +77,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
         return text
     try:
         return spell_for(nightbook.layout, text)
-    except (SettingsWrong, OSError, RuntimeError):  # the home itself is wrong
+    except (InvalidSettings, OSError, RuntimeError):  # the home itself is wrong
         return spell_commands(text, program())
 
 
@@ -122,13 +122,13 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = typed.command == "run" and typed.options["day"] is None
             # What is wrong with the firm's settings is said below, with every other complaint.
-            with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
+            with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 of_firm = require_firm_command(nightbook.layout, typed)
             if is_tonight and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed)
         else:
-            with contextlib.suppress(SettingsWrong):
+            with contextlib.suppress(InvalidSettings):
                 of_firm = require_firm_command(nightbook.layout, typed)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
@@ -150,8 +150,8 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
 
 def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
     """Say where firm.toml belongs, if a command found another home than its folder."""
-    is_other_home = isinstance(error, SettingsWrong | NoHome)
-    with contextlib.suppress(SettingsWrong, OSError):
+    is_other_home = isinstance(error, InvalidSettings | NoHome)
+    with contextlib.suppress(InvalidSettings, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):
             print(printable(hint), file=sys.stderr)
 

@@ -29,7 +29,7 @@ def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
-    """Return the definitions for one home; raises `SettingsWrong`."""
+    """Return the definitions for one home; raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
         # Checks by partition are public and new: whether an upgrade keeps them, tests tell.

@@ -61,7 +61,7 @@ class Nightbook:
     is_debug: bool = False
 
     def settings(self, *, api: bool = False) -> Settings:
-        """Return the settings; raises `SettingsWrong` with every complaint at once."""
+        """Return the settings; raises `InvalidSettings` with every complaint at once."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":

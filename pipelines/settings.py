@@ -47,7 +47,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
-class SettingsWrong(Exception):
+class InvalidSettings(Exception):
     """Some settings are missing or invalid. The message names each setting and the problem."""
 
     exit_code = 2
@@ -94,7 +94,7 @@ class Settings:
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables of the process, completed by those in `directory/.env`.
 
-    An empty variable of the process counts as unset. Raises `SettingsWrong` if `.env` is
+    An empty variable of the process counts as unset. Raises `InvalidSettings` if `.env` is
     unreadable.
     """
     try:
@@ -102,7 +102,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         complaint = f".env cannot be read: {reason}. Correct or remove it."
-        raise SettingsWrong((complaint,)) from None
+        raise InvalidSettings((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {
             name: value for name, value in merged.items() if not _KUBERNETES_NAME.search(name)
@@ -139,7 +139,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     """Return the settings from variables. With `api`, the settings for the API are required.
 
-    An empty variable counts as unset. Raises `SettingsWrong` with all errors at once.
+    An empty variable counts as unset. Raises `InvalidSettings` with all errors at once.
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
     complaints = list(_unknown_names(variables))
@@ -160,7 +160,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         pinned_assets=_pinned_assets(variables),
     )
     if complaints:
-        raise SettingsWrong(tuple(complaints))
+        raise InvalidSettings(tuple(complaints))
     return settings
 
 

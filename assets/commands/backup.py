@@ -16,7 +16,7 @@ from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing_aloud
 from assets.nightbook import Nightbook
 from assets.publishing.publish import rebuild
-from pipelines.landing.lock import nobody_writes, the_puller
+from pipelines.landing.lock import hold_pull_lock, without_writers
 from warehouse.contract.model import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.firm import FIRM, is_firm, read_firm
@@ -28,7 +28,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     layout = nightbook.layout
     target = backup.place_for(layout, file)
     backup.require_any(layout)
-    with nobody_writes(layout, "backing up", nightbook.now()):
+    with without_writers(layout, "backing up", nightbook.now()):
         summary = backup.back_up(layout, target)
     print(f"{target}: {_size(summary)}, read back and whole.")
     if is_firm(layout.home):
@@ -69,7 +69,7 @@ def restore(
     try:
         with (
             writing_aloud(nightbook, "restoring") as heard,
-            the_puller(layout, "restoring", nightbook.now()),
+            hold_pull_lock(layout, "restoring", nightbook.now()),
         ):
             summary = unpack_backup(layout, source)
             print(f"{_size(summary)} are back; making the rest ...")

@@ -17,7 +17,7 @@ _MOST = 200
 def starting_with(query: str, typed: str, home: str | None) -> Sequence[tuple[str, str | None]]:
     """Return those rows of a query, name and note, of which one starts with the lower-case text.
 
-    `home` takes the place of the setting. Raises `SettingsWrong`, `FileNotFoundError` without a
+    `home` takes the place of the setting. Raises `InvalidSettings`, `FileNotFoundError` without a
     book, and what `warehouse.query.connect.connect` raises.
     """
     variables = dict(os.environ) | ({HOME: home} if home else {})

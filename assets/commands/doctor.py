@@ -27,7 +27,7 @@ from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
-from pipelines.settings import Settings, SettingsWrong, read
+from pipelines.settings import InvalidSettings, Settings, read
 from pipelines.shelf.object_store import open_store, probe
 from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
@@ -116,7 +116,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
     try:
         settings: Settings | None = nightbook.settings(api=not is_reader)
         yield _well(SETTINGS, READER if is_reader else "all there")
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         settings = None
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
@@ -145,7 +145,7 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
     """Yield the findings of a home that takes no nights and has no shelf: that of a firm."""
     try:
         settings = nightbook.settings()
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
         return
     yield _well(SETTINGS, "all there: this is the home of a firm")
@@ -157,7 +157,7 @@ def _is_reader(nightbook: Nightbook) -> bool:
     """Return whether a home takes no nights: it has a shelf and no API, and no run was here."""
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
-    except SettingsWrong:
+    except InvalidSettings:
         return False
     has_api = any(name.startswith(API) and value.strip() for name, value in variables.items())
     is_taker = has_api or Layout(settings.home).dagster.exists()
@@ -177,7 +177,7 @@ def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
 def _without_api(nightbook: Nightbook) -> Settings | None:
     try:
         return read(nightbook.variables(), api=False)
-    except SettingsWrong:
+    except InvalidSettings:
         return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assets.nightbook import Nightbook
 from pipelines import settings
-from pipelines.settings import SettingsWrong
+from pipelines.settings import InvalidSettings
 from warehouse.storage.layout import Layout, make_directory
 
 UNITS = ("nightbook-daemon.service", "nightbook-web.service")
@@ -48,7 +48,7 @@ def _require_settings(file: Path) -> None:
     # A unit is given nothing of this shell: what counts is what it will read in that file.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         raise UnsuitableHost(
             f"The units would read their settings from {file}, and from nothing else, which is not "
             f"enough: {' '.join(wrong.complaints)} Nothing was written. Write them into that file "

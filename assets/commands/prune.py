@@ -15,7 +15,7 @@ from pipelines.lake import placement
 from pipelines.landing import lock
 from pipelines.maintenance.prune import (
     MOST_BYTES,
-    NoLimit,
+    InvalidLimit,
     PruneResult,
     prune,
     prune_shelf,
@@ -163,7 +163,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Return gigabytes as bytes; raises `NoLimit` for what is no number of them."""
+    """Return gigabytes as bytes; raises `InvalidLimit` for what is no number of them."""
     if text is None:
         return None
     try:
@@ -171,5 +171,5 @@ def _bytes(text: str | None) -> int | None:
     except ArithmeticError:  # no number, or one beyond all numbers
         limit = Decimal("nan")
     if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
-        raise NoLimit(f"{text[:40]!r} GB is no limit")
+        raise InvalidLimit(f"{text[:40]!r} GB is no limit")
     return int(limit)

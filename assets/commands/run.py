@@ -20,7 +20,7 @@ from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
 from assets.runs.night import NightRun, run_night
 from pipelines import night
 from pipelines.landing import snapshots
-from pipelines.landing.lock import require_writable, the_puller
+from pipelines.landing.lock import hold_pull_lock, require_writable
 from pipelines.night import NeverLanded
 from warehouse.contract import states
 from warehouse.query.printable import printable_lines
@@ -62,7 +62,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     require_writable(nightbook.layout, doing)
     if chosen == today:
         # Who reads this very night already is said before a run is begun that could only fail.
-        with the_puller(nightbook.layout, doing, nightbook.now()):
+        with hold_pull_lock(nightbook.layout, doing, nightbook.now()):
             pass
     run_id, log = None, None
     if not is_terminal():

@@ -16,15 +16,15 @@ from pipelines.edge.errors import (
     OriginRefused,
     RedirectRefused,
 )
-from pipelines.landing.lock import PullUnderWay, name_of
-from pipelines.settings import SettingsWrong
+from pipelines.landing.lock import PullRunning, name_of
+from pipelines.settings import InvalidSettings
 from warehouse.query.printable import printable_lines
 
 BUSY = "status"
 """The command after an error that only says that another run is taking the night."""
 _OF_SETTINGS = (
     *(AccessRefused, ClockRefused, CredentialRefused, KeyRefused, OriginRefused),
-    *(RedirectRefused, SettingsWrong),
+    *(RedirectRefused, InvalidSettings),
 )
 OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
@@ -72,7 +72,7 @@ def helping_command(error: BaseException) -> str:
     numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
     if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
         return "prune"
-    if isinstance(error, PullUnderWay):
+    if isinstance(error, PullRunning):
         return BUSY
     return "doctor" if isinstance(error, _OF_SETTINGS) else "run"
 

@@ -48,7 +48,7 @@ def full_command(layout: Layout, *arguments: str, folder: Path | None = None) ->
 def command_for(layout: Layout) -> str:
     """Return the start of a command for this home, as a person types it in this folder.
 
-    Raises `SettingsWrong`.
+    Raises `InvalidSettings`.
     """
     # Only the usual home goes without saying, and only where no setting leads to another one.
     is_usual = {layout.home, _default_home()} == {Path("data").absolute()}

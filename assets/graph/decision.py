@@ -14,7 +14,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish as deciding
 from assets.publishing.shelf import ask_shelf
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import NoSuchSnapshot, NotToBeDecided, NoWhy, Snapshot
+from pipelines.landing.snapshots import DecisionNotAllowed, NoSuchSnapshot, ReasonRequired, Snapshot
 from warehouse.contract import states
 
 LEAVE = "leave"
@@ -104,7 +104,7 @@ def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
     """
     try:
         yield
-    except (NothingDecided, NotToBeDecided, NoSuchSnapshot, NoWhy) as error:
+    except (NothingDecided, DecisionNotAllowed, NoSuchSnapshot, ReasonRequired) as error:
         # Without this Dagster would take an interruption for a failure.
         context.instance.report_run_canceling(context.run, str(error))
         raise dg.DagsterExecutionInterruptedError(str(error)) from None

@@ -37,7 +37,7 @@ FIRM_JOB = dg.define_asset_job(
 
 
 def firm_definitions(nightbook: Nightbook) -> dg.Definitions:
-    """Return the definitions for the home of a firm; raises `FirmWrong` and `SettingsWrong`."""
+    """Return the definitions for the home of a firm; raises `FirmWrong` and `InvalidSettings`."""
     named = read_firm(nightbook.layout.home)
     shards = dg.StaticPartitionsDefinition([str(number + 1) for number in range(named.shards)])
     return dg.Definitions(

@@ -153,7 +153,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 def _require_nights(layout: Layout) -> None:
     """See every night landed of which lake or warehouse tell, with its bodies, and one at least."""
     if away := without_bodies(layout):
-        raise verify.BodiesAway(away, "No backup was written")
+        raise verify.BodiesNotLocal(away, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from pipelines.landing import night_folders
-from pipelines.landing.lock import only_one, the_writer
+from pipelines.landing.lock import hold_lock, hold_writer_lock
 from warehouse.contract.model import count_of
 from warehouse.storage.layout import Layout, json_bytes, write_json
 
@@ -89,8 +89,8 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     """
     _require_place(layout)  # before the locks: they are files, and this may be a foreign folder
     # Its nights take the writer's lock one after another: between them only this one is held.
-    with only_one(layout, layout.home / LOCK, "the demo", now):
-        with the_writer(layout, "beginning the demo", now):
+    with hold_lock(layout, layout.home / LOCK, "the demo", now):
+        with hold_writer_lock(layout, "beginning the demo", now):
             make_demo(layout)
         yield
 
@@ -104,7 +104,7 @@ def next_of_demo(layout: Layout, now: datetime) -> Iterator[list[date]]:
     days = night_folders.dates(layout)
     if not is_demo(layout) or len(days) < LEAST:
         raise NoDemo(layout)
-    with only_one(layout, layout.home / LOCK, "the demo", now):
+    with hold_lock(layout, layout.home / LOCK, "the demo", now):
         yield days
 
 

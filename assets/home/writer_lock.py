@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import Nightbook, Tell
-from pipelines.landing.lock import HomeLock, Patience, the_writer
+from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -23,8 +23,8 @@ def writing(
 
     Raises `WriterBusy` then, having changed nothing.
     """
-    patience = Patience(A_LITTLE, nightbook.pause, say or _on_errors)
-    with the_writer(nightbook.layout, doing, nightbook.now(), patience):
+    patience = LockTimeout(A_LITTLE, nightbook.pause, say or _on_errors)
+    with hold_writer_lock(nightbook.layout, doing, nightbook.now(), patience):
         yield
 
 
@@ -70,12 +70,12 @@ class RunLock:
         if layout in self._held:
             self._held[layout].note(doing)
             return
-        patience = Patience(
+        patience = LockTimeout(
             nightbook.settings().deadline,
             nightbook.pause,
             lambda words: tell(words, event="waiting"),
         )
-        lock = the_writer(layout, doing, nightbook.now(), patience)
+        lock = hold_writer_lock(layout, doing, nightbook.now(), patience)
         self._held[layout] = self._stack.enter_context(lock)
 
     def release(self) -> None:

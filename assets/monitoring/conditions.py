@@ -13,7 +13,7 @@ from assets.monitoring.switches import Switches, switch_alerts
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, shelf
 from pipelines.landing import snapshots
-from pipelines.landing.lock import unheld
+from pipelines.landing.lock import acquire_if_free
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.verify import missing_landings
@@ -204,7 +204,7 @@ def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator
 
 def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
     """Yield dates of which a dead pull left its unfinished folder, and that have no snapshot."""
-    with unheld(layout.pull_lock) as is_nobody_pulling:
+    with acquire_if_free(layout.pull_lock) as is_nobody_pulling:
         folders = list(layout.landing.glob("*/.*.pulling")) if is_nobody_pulling else []
     landed = {str(snapshot.snapshot_date) for snapshot in nights}
     for day in sorted({folder.parent.name for folder in folders} - landed):

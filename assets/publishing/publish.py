@@ -23,11 +23,11 @@ from pipelines.landing.snapshots import Decision, Snapshot
 from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import (
     Finish,
-    finish_apart,
+    finish_flattened,
     is_behind,
-    landed_apart,
-    make,
-    unmade,
+    night_tasks,
+    outdated_nights,
+    rebuild_nights,
     upgraded_from,
 )
 from warehouse.contract import states
@@ -97,7 +97,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
     """Make again the judged nights that the lake lost or an older nightbook made; whether any."""
     # `manifests` are those before; the caller is the writer. A landed night that is not whole is
     # reported: that date is not in the warehouse, and the others are.
-    nights = [lost for lost in unmade(manifests) if lost.is_decided]
+    nights = [lost for lost in outdated_nights(manifests) if lost.is_decided]
     older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
@@ -106,7 +106,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
         )
         tell(message, event="upgrading")
     say = progress_reporter(nightbook, tell, "upgrading")
-    for error in make(nightbook.layout, nights, nightbook.now(), say):
+    for error in rebuild_nights(nightbook.layout, nights, nightbook.now(), say):
         if tell is None:
             print(error, file=sys.stderr)
         else:
@@ -249,8 +249,8 @@ def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
         _check(nightbook, from_landing=True)
     first, *_ = nightbooks  # whoever asked hears of all
     say = progress_reporter(first, first.tell, "flattening")
-    with landed_apart([nightbook.layout for nightbook in nightbooks]) as nights:
-        finish = finish_apart(spark.flatten_on_spark(nights, say))
+    with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
+        finish = finish_flattened(spark.flatten_on_spark(nights, say))
         return [_remake(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
 
 
@@ -279,8 +279,8 @@ def _remake(
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
     say = progress_reporter(nightbook, nightbook.tell, "rebuilding")
-    nights = unmade(manifests := LakeManifests(layout))
-    for error in make(layout, nights, nightbook.now(), say, finish):
+    nights = outdated_nights(manifests := LakeManifests(layout))
+    for error in rebuild_nights(layout, nights, nightbook.now(), say, finish):
         raise error
     placement.settle(layout)
     published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)

@@ -26,10 +26,10 @@ from pipelines.shelf import arrival, shelf_list
 from pipelines.shelf.arrival import FetchResult, FollowedNight, fetch
 from pipelines.shelf.object_store import (
     SETTING,
-    BreaksItsWord,
     StoreAddress,
     StoreFailed,
     StoreNotInstalled,
+    UnsafeStoreError,
     open_store,
 )
 from pipelines.shelf.shelving import Shelver
@@ -111,7 +111,7 @@ def shelve(nightbook: Nightbook) -> tuple[str, ...]:
     """Let this home and the shelf agree; returns the nights that went up, none without a shelf.
 
     What other machines decided is published here. The caller is the writer. Raises `StoreFailed`,
-    `BreaksItsWord`, `StoreNotInstalled`, and `NotAllDone` where some nights were left out.
+    `UnsafeStoreError`, `StoreNotInstalled`, and `NotAllDone` where some nights were left out.
     """
     address = shelf_of(nightbook)
     if address is None:
@@ -155,7 +155,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 
 @contextlib.contextmanager
-def following(nightbook: Nightbook) -> Iterator[arrival.Tell]:
+def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
     """Yield a function that reports decisions of other machines, and publish them at the end."""
     followed: list[FollowedNight] = []
 
@@ -199,7 +199,7 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
         if unreached is not None:
             raise unreached
         shelve(nightbook)
-    except (StoreFailed, BreaksItsWord, StoreNotInstalled, NotAllDone, Damaged) as error:
+    except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, Damaged) as error:
         print(printable_lines(f"Decided here, and not shelved yet: {error}"), file=sys.stderr)
 
 

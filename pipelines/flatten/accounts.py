@@ -15,7 +15,7 @@ from pipelines.flatten.columns import COLUMNS, Level
 from pipelines.flatten.listings import LandedAnswer, landed_answers
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
-from pipelines.records.fast_reader import Element, once
+from pipelines.records.fast_reader import Element, distinct_records
 from pipelines.records.json_text import Members, Notes, read_json
 from pipelines.records.schema import PORTFOLIO, RecordShape
 from pipelines.records.tolerant_reader import AnswerPath, TolerantReader, UnusableRecord, leaves
@@ -117,7 +117,9 @@ def landed_positions(
     # Of copies the rows are made of one, and it is found as flattening finds it.
     return [
         position
-        for element in once(several, Notes(), carries_money=True, shape=schema.PORTFOLIO)
+        for element in distinct_records(
+            several, Notes(), carries_money=True, shape=schema.PORTFOLIO
+        )
         for position in _positions(_Cut(bodies[element.request_no].body, element), asset)
     ]
 

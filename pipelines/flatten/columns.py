@@ -14,7 +14,14 @@ from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.records import amounts, fast_reader, timestamps, tolerant_reader
 from pipelines.records.fast_reader import Element
 from pipelines.records.json_text import Drift, Inexact, Notes, Reject
-from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, RecordShape, arrow_fields
+from pipelines.records.schema import (
+    INSTRUMENT,
+    PORTFOLIO,
+    VENUE,
+    JsonType,
+    RecordShape,
+    arrow_fields,
+)
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind, Table
 from warehouse.storage.layout import Layout, read_json, write_json
@@ -82,7 +89,7 @@ def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
         columns[field.source] = child
-        if field.form is Form.OBJECT and field.shape is not None:
+        if field.json_type is JsonType.OBJECT and field.shape is not None:
             columns |= _columns(child, field.shape)
     documented = {field.name for field in shape.fields.values()}
     for extra in records.type.names:
@@ -209,7 +216,7 @@ def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
     for field in shape.fields.values():
         tails[field.source] = f"{above}.{field.name}"
         if field.shape is not None:
-            inner = tails[field.source] if field.form is Form.OBJECT else ""
+            inner = tails[field.source] if field.json_type is JsonType.OBJECT else ""
             tails |= _tails(field.shape, inner)
     return tails
 
@@ -227,7 +234,7 @@ def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa
     """Return the rows of a batch by table; what is odd goes to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
-    except fast_reader.NotPlain:
+    except fast_reader.UndocumentedRecord:
         return _tolerant_rows(batch, resource, notes)
 
 
@@ -237,10 +244,10 @@ def _plain_rows(
     records = fast_reader.read([element.raw for element in batch], resource.shape)
     filled = resource.fill(records)
     if not all(odd.legal for odd in filled.unfit):
-        raise fast_reader.NotPlain("a text is no amount or no time")
+        raise fast_reader.UndocumentedRecord("a text is no amount or no time")
     for key in filled.keys:
         fast_reader.require_distinct(key)
-    fast_reader.note_words(records, resource.shape, notes)
+    fast_reader.record_undocumented_values(records, resource.shape, notes)
     numbers = [element.number for element in batch]
     for odd in filled.unfit:
         record, path = filled.where(odd, numbers)
@@ -275,7 +282,7 @@ def _tolerant_records(
         place = tolerant_reader.AnswerPath(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money
-            record = reader.whole(raw, resource.shape, place, money=money)
+            record = reader.read_record(raw, resource.shape, place, money=money)
         except tolerant_reader.UnusableRecord:
             continue
         if resource.settle is not None:

@@ -20,7 +20,7 @@ from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.flatten.listings import Carry, Embedded, landed_answers, landed_elements, nothing
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import fast_reader, schema
-from pipelines.records.fast_reader import Element, batches, id_of, once
+from pipelines.records.fast_reader import Element, batches, distinct_records, id_of
 from pipelines.records.json_text import Notes
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
@@ -56,7 +56,7 @@ def portfolio_tables(
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
     landed = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
-    elements = once(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
+    elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
         progress = Tally(say, len(elements), "portfolios", ROWS)
@@ -75,7 +75,7 @@ def flatten_venues(
     notes = Notes()
     embedded: Embedded = {}
     landed = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
-    elements = once(landed, notes, carries_money=False)
+    elements = distinct_records(landed, notes, carries_money=False)
     with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
         progress = Tally(say, len(elements), "venues", ROWS)
@@ -131,7 +131,7 @@ class _Instruments:
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
         for venue_id, typed, more in self._lists(self._notes):
-            elements = once([*typed, *more], self._notes, carries_money=False)
+            elements = distinct_records([*typed, *more], self._notes, carries_money=False)
             listed: list[pa.StructArray] = []
             read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
             filled = _fill_tables(elements, read, self._notes, self._tables)

@@ -132,7 +132,7 @@ def landed_answers(
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
     envelope = read_envelope(body, single=False, with_records=True)
     for path, name, example in wholeness.unknown(envelope):
-        notes.saw(path, UNKNOWN_FIELD, name, example)
+        notes.add_drift(path, UNKNOWN_FIELD, name, example)
     # What is no object is for the tolerant reader: such a record must not hide its siblings.
     raws = raw_records(envelope)
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]

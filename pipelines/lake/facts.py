@@ -16,7 +16,7 @@ from pipelines.lake import lessons
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Manifest, Window, load_manifest
 from pipelines.landing.notices import AnswerNotice
-from pipelines.landing.reasons import most
+from pipelines.landing.reasons import max_share
 from pipelines.landing.snapshots import Snapshot
 from pipelines.records import amounts
 from warehouse.contract import states
@@ -117,7 +117,7 @@ def _lesson(lesson: lessons.Lesson) -> Row:
         "reason_key": lesson.reason.key,
         "words": lesson.reason.words,
         "share": lesson.reason.share,
-        "most_share": str(most(lesson.reason.share)),
+        "most_share": str(max_share(lesson.reason.share)),
         "taught_by": lesson.taught.by,
         "taught_at": datetime.fromisoformat(lesson.taught.at),
         "taken_back_by": back.by if back else None,

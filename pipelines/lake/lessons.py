@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from pipelines.landing import snapshots
-from pipelines.landing.reasons import Reason, lesson_id, most
+from pipelines.landing.reasons import Reason, lesson_id, max_share
 from pipelines.landing.snapshots import Decision, Snapshot
 from warehouse.contract.states import ACCEPTED, HELD, REJECTED
 from warehouse.storage.layout import Layout
@@ -70,7 +70,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
-            key, share = lesson.reason.key, most(lesson.reason.share)
+            key, share = lesson.reason.key, max_share(lesson.reason.share)
             largest_shares[key] = max(largest_shares.get(key, share), share)
     return largest_shares
 

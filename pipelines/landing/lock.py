@@ -17,7 +17,7 @@ from pathlib import Path
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
 
-class NotTheOwner(Exception):
+class WrongOwner(Exception):
     """The home belongs to a different user."""
 
     exit_code = 2
@@ -33,10 +33,10 @@ class NotTheOwner(Exception):
 
 
 def require_owner(layout: Layout, doing: str) -> None:
-    """Raise `NotTheOwner` if our new files would have a different owner than the existing files."""
+    """Raise `WrongOwner` if our new files would have a different owner than the existing files."""
     owner = _owner(layout)
     if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
-        raise NotTheOwner(layout, int(owner or 0), doing)
+        raise WrongOwner(layout, int(owner or 0), doing)
 
 
 def name_of(user: int) -> str:
@@ -97,7 +97,7 @@ class WriterBusy(Exception):
         )
 
 
-class PullUnderWay(WriterBusy):
+class PullRunning(WriterBusy):
     """Another run is pulling the night right now."""
 
 
@@ -115,7 +115,7 @@ class HomeReadOnly(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class LockTimeout:
     """How many seconds to wait for a lock, how to sleep, and where to report the wait."""
 
     seconds: float = 0.0
@@ -123,7 +123,7 @@ class Patience:
     tell: Callable[[str], object] = lambda _: None
 
 
-NONE = Patience()
+NO_WAIT = LockTimeout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,35 +142,35 @@ class HomeLock:
             os.pwrite(self.descriptor, note.encode(), 0)
 
 
-def the_writer(
-    layout: Layout, doing: str, now: datetime, patience: Patience = NONE
+def hold_writer_lock(
+    layout: Layout, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> AbstractContextManager[HomeLock]:
-    """Hold the writer lock of a home during the `with` block. Raises the errors of `only_one`."""
-    return only_one(layout, layout.lock, doing, now, patience)
+    """Hold the writer lock of a home during the `with` block. Raises the errors of `hold_lock`."""
+    return hold_lock(layout, layout.lock, doing, now, timeout)
 
 
-def the_puller(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
-    """Hold the pull lock of a home during the `with` block. Raises the errors of `only_one`."""
-    return only_one(layout, layout.pull_lock, doing, now)
+def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
+    """Hold the pull lock of a home during the `with` block. Raises the errors of `hold_lock`."""
+    return hold_lock(layout, layout.pull_lock, doing, now)
 
 
 @contextlib.contextmanager
-def only_one(
-    layout: Layout, lock: Path, doing: str, now: datetime, patience: Patience = NONE
+def hold_lock(
+    layout: Layout, lock: Path, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> Iterator[HomeLock]:
     """Hold one lock of a home during the `with` block.
 
-    Raises `WriterBusy` if the lock is still taken after `patience` (`PullUnderWay` for the pull
-    lock), `NotTheOwner` if the home belongs to a different user, and `HomeReadOnly` if it cannot be
+    Raises `WriterBusy` if the lock is still taken after `timeout` (`PullRunning` for the pull
+    lock), `WrongOwner` if the home belongs to a different user, and `HomeReadOnly` if it cannot be
     written.
     """
     descriptor = _open(layout, lock, doing)
     try:
         try:
-            _wait(layout, descriptor, patience)
+            _wait(layout, descriptor, timeout)
         except WriterBusy as busy:
             if lock == layout.pull_lock:
-                raise PullUnderWay(layout, busy.holder) from None
+                raise PullRunning(layout, busy.holder) from None
             raise
         held = HomeLock(descriptor, now)
         held.note(doing)
@@ -184,12 +184,12 @@ def only_one(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise the errors of `only_one` if the home cannot be written. Ignores who holds the lock."""
+    """Raise the errors of `hold_lock` if the home cannot be written. Ignores who holds the lock."""
     os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
-def nobody_writes(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
+def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
     """Keep writers out of a home that is only read.
 
     This also works for users who may read the home but not write it, and on a disk that has become
@@ -202,15 +202,15 @@ def nobody_writes(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
             with contextlib.suppress(FileNotFoundError):
                 descriptor = os.open(layout.lock, os.O_RDONLY)
                 stack.callback(os.close, descriptor)
-                _wait(layout, descriptor, NONE)
+                _wait(layout, descriptor, NO_WAIT)
             yield
     else:
-        with the_writer(layout, doing, now):
+        with hold_writer_lock(layout, doing, now):
             yield
 
 
 @contextlib.contextmanager
-def unheld(lock: Path) -> Iterator[bool]:
+def acquire_if_free(lock: Path) -> Iterator[bool]:
     """Yield whether a lock is free.
 
     If it is, nobody else can acquire it during the `with` block.
@@ -231,7 +231,7 @@ def unheld(lock: Path) -> Iterator[bool]:
 
 
 def _open(layout: Layout, lock: Path, doing: str) -> int:
-    """Open a lock file. Raises `NotTheOwner` or `HomeReadOnly`."""
+    """Open a lock file. Raises `WrongOwner` or `HomeReadOnly`."""
     try:
         require_owner(layout, doing)
         make_directory(layout.home)
@@ -240,7 +240,7 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
         raise HomeReadOnly(layout, doing, error) from error
 
 
-def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
+def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
     """Acquire the lock, or raise `WriterBusy` after the timeout."""
     waited, next_report, reported_holder = 0.0, 0.0, ""
     while True:
@@ -250,13 +250,13 @@ def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
             holder = _holder(descriptor)
         else:
             return
-        if waited >= patience.seconds:
+        if waited >= timeout.seconds:
             raise WriterBusy(layout, holder)
         if holder != reported_holder or waited >= next_report:
             duration = f" ({waited:.0f} s so far)" if waited else ""
-            patience.tell(f"waiting for: {holder}{duration}")
+            timeout.tell(f"waiting for: {holder}{duration}")
             reported_holder, next_report = holder, waited + REPORT_INTERVAL
-        patience.pause(STEP)
+        timeout.pause(STEP)
         waited += STEP
 
 
@@ -272,7 +272,7 @@ def _holder(descriptor: int) -> str:
 def sweep(layout: Layout) -> list[Path]:
     """Delete the unfinished files and scratch files of dead runs, and return their paths."""
     # The caller is the writer. Leave the files of a running pull alone.
-    with unheld(layout.pull_lock) as no_pull_runs:
+    with acquire_if_free(layout.pull_lock) as no_pull_runs:
         leftovers = sweep_pulls(layout) if no_pull_runs else []
     unfinished = (
         file for root in (layout.landing, layout.lake) for file in _unfinished_files(str(root))

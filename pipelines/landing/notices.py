@@ -32,7 +32,7 @@ class AnswerNotice:
         return f"{self.place}: {self.words} ({self.operation})"
 
 
-class Noticing:
+class NoticeCounter:
     """Counts the signs in a night's responses.
 
     Keeps the smallest example, so order does not matter.

@@ -48,7 +48,7 @@ def lesson_id(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
-def most(share: str) -> Decimal:
+def max_share(share: str) -> Decimal:
     """Return the largest share that a lesson taught at `share` covers."""
     # A lesson from 3 of 100 accounts must not accept a night in which all accounts are affected.
     seen = Decimal(share)

@@ -46,7 +46,7 @@ class NoSuchSnapshot(Exception):
         )
 
 
-class NotToBeDecided(Exception):
+class DecisionNotAllowed(Exception):
     """The state of the snapshot does not allow this decision."""
 
     exit_code = 2
@@ -59,7 +59,7 @@ class NotToBeDecided(Exception):
         )
 
 
-class NoWhy(Exception):
+class ReasonRequired(Exception):
     """A reason is required to change a decision that people may have relied on."""
 
     exit_code = 2
@@ -292,16 +292,16 @@ def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
     """Return whether there is anything to decide. False if the snapshot already has this state.
 
-    Raises `NotToBeDecided`, or `NoWhy` if a reason is required.
+    Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """
     if state not in (ACCEPTED, REJECTED):
         raise ValueError(f"{state!r} is not a decision, use {ACCEPTED} or {REJECTED}")
     if snapshot.state == state:
         return False
     if snapshot.state not in (HELD, ACCEPTED, REJECTED):
-        raise NotToBeDecided(snapshot.snapshot_id, snapshot.state, state)
+        raise DecisionNotAllowed(snapshot.snapshot_id, snapshot.state, state)
     if snapshot.state != HELD and not why:
-        raise NoWhy(snapshot.snapshot_id, snapshot.state, WORDS[state])
+        raise ReasonRequired(snapshot.snapshot_id, snapshot.state, WORDS[state])
     return True
 
 
@@ -317,7 +317,7 @@ def decide_by_hand(
 ) -> Snapshot:
     """Accept or reject a snapshot. Accepting a held snapshot teaches its teachable reasons.
 
-    Raises `NoSuchSnapshot`, `NotToBeDecided` and `NoWhy`.
+    Raises `NoSuchSnapshot`, `DecisionNotAllowed` and `ReasonRequired`.
     """
     snapshot = find(layout, snapshot_id)
     if not require_decidable(snapshot, state, why=why):

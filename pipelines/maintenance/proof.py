@@ -22,7 +22,7 @@ from warehouse.storage.layout import Layout
 Asset = tuple[str, bool]
 
 
-class NothingToProve(ValueError):
+class NoBookToProve(ValueError):
     """There is no accepted book, or its files are missing."""
 
     exit_code = 2
@@ -63,15 +63,13 @@ def prove(
 ) -> Iterator[Proof]:
     """Yield the proof for the newest book, for the book of a date, or for all books in order.
 
-    Raises `NothingToProve`, and `engine_sums.EngineNotInstalled`.
+    Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
     dates = sorted(day for day in books if as_of is None or day <= as_of)
     if not dates:
         reason = f"the first book is dated {min(books)}" if books else "no night is accepted"
-        raise NothingToProve(
-            f"There is no book to check with {engine}: {reason}. Nothing was done."
-        )
+        raise NoBookToProve(f"There is no book to check with {engine}: {reason}. Nothing was done.")
     for day in dates if are_all else dates[-1:]:
         yield _prove(layout, engine, books[day], in_parts=in_parts)
 
@@ -84,7 +82,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     )
     for path in (file, totals):
         if not path.is_file():
-            raise NothingToProve(
+            raise NoBookToProve(
                 f"{path} is missing. Nothing was done. Rebuild the lake with: nightbook rebuild"
             )
     sums, rows = _control_sums(totals)

@@ -28,7 +28,7 @@ MOST_DAYS = 36500  # a hundred years, to refuse typing errors and dates out of r
 MOST_BYTES = 10**18
 
 
-class NoLimit(ValueError):
+class InvalidLimit(ValueError):
     """No valid limit for pruning was given."""
 
     exit_code = 2
@@ -41,7 +41,7 @@ class NoLimit(ValueError):
         )
 
 
-class NotPruned(Exception):
+class KeptNightDamaged(Exception):
     """A night that must be kept is damaged, so nothing may be deleted."""
 
     exit_code = 1
@@ -56,7 +56,7 @@ class NotPruned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GoneDays:
+class DatesWithoutNight:
     """The dates without a night: those in `without_night`, and all up to `last` except `kept`."""
 
     without_night: frozenset[date] = frozenset()
@@ -78,7 +78,7 @@ class PruneResult:
     files: tuple[Path, ...]
     byte_count: int
     left: int = 0
-    gone: GoneDays = field(default_factory=GoneDays, compare=False)
+    gone: DatesWithoutNight = field(default_factory=DatesWithoutNight, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,9 @@ def prune(
     `keep_month_ends` the last book of each month. If bodies and tables are then larger than
     `most_bytes`, more nights are deleted, the oldest first and month ends last. Some nights stay
     whatever the limits: the newest book, each night that waits for a decision, and each night whose
-    instruments were carried over into a kept night. Raises `NotPruned` if a kept night is damaged,
-    and `NoLimit` if a limit is invalid.
+    instruments were carried over into a kept night.
+
+    Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
     require_limit(keep_days, most_bytes)
     landed = snapshots.landed_snapshots(layout)
@@ -143,13 +144,15 @@ def prune(
     return result
 
 
-def _gone_days(gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None) -> GoneDays:
+def _gone_days(
+    gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None
+) -> DatesWithoutNight:
     """Return the dates that have no night after pruning."""
     kept = frozenset(snapshot.snapshot_date for snapshot in staying)
     books, last = snapshots.books(staying), date.min
     if keep_days is not None and books:
         last = max(books) - timedelta(days=keep_days)
-    return GoneDays(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
+    return DatesWithoutNight(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
 
 
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
@@ -169,13 +172,13 @@ def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: s
 
 
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
-    """Raise `NoLimit` if there is no limit, or one is out of range."""
+    """Raise `InvalidLimit` if there is no limit, or one is out of range."""
     if keep_days is None and most_bytes is None:
-        raise NoLimit("Neither --keep nor --max-gb is given")
+        raise InvalidLimit("Neither --keep nor --max-gb is given")
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
-        raise NoLimit(f"{str(keep_days)[:40]} days is not a limit from 1 to {MOST_DAYS}")
+        raise InvalidLimit(f"{str(keep_days)[:40]} days is not a limit from 1 to {MOST_DAYS}")
     if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise NoLimit("The size of bodies and tables must be from 1 to 10^18 bytes")
+        raise InvalidLimit("The size of bodies and tables must be from 1 to 10^18 bytes")
 
 
 def _plan(
@@ -269,11 +272,11 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
-    """Raise `NotPruned` if a night that stays is damaged."""
+    """Raise `KeptNightDamaged` if a night that stays is damaged."""
     damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
     kept_damages = [str(damage) for damage in damages if damage.night not in going]
     if kept_damages:
-        raise NotPruned(kept_damages)
+        raise KeptNightDamaged(kept_damages)
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:

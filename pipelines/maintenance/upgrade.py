@@ -34,7 +34,7 @@ Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Unmade:
+class OutdatedNight:
     """A landed night that the lake lacks, or has only by a different contract.
 
     `contract` is that contract, or None if the lake lacks the night. `is_decided` is True if the
@@ -57,7 +57,7 @@ def is_behind(layout: Layout) -> bool:
     return False
 
 
-def unmade(manifests: LakeManifests) -> list[Unmade]:
+def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
     """Return the landed nights that the lake does not have by this contract, oldest first.
 
     Raises `Damaged` if a manifest of the lake was changed.
@@ -69,13 +69,13 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
         contract = manifests.briefs.of(snapshot).contract if is_sealed else None
         if (contract == current and is_decided) or snapshot.state == PRUNED:
             continue
-        nights.append(Unmade(snapshot.folder, contract, is_decided))
+        nights.append(OutdatedNight(snapshot.folder, contract, is_decided))
     return nights
 
 
-def make(
+def rebuild_nights(
     layout: Layout,
-    nights: list[Unmade],
+    nights: list[OutdatedNight],
     now: datetime,
     say: Say = silent,
     finish: Finish = night.finish,
@@ -84,19 +84,21 @@ def make(
     # New object, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
-    for unmade_night in nights:
+    for outdated_night in nights:
         try:
-            _make(manifests, unmade_night, now, finish)
+            _rebuild_night(manifests, outdated_night, now, finish)
         except Damaged as error:
             damage.append(error)
         done.add(1)
     return tuple(damage)
 
 
-def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish: Finish) -> None:
+def _rebuild_night(
+    manifests: LakeManifests, outdated_night: OutdatedNight, now: datetime, finish: Finish
+) -> None:
     """Rebuild one night, and note it if it had an older contract."""
-    layout, folder = manifests.layout, unmade_night.folder
-    if unmade_night.contract in (None, lake_contract()):
+    layout, folder = manifests.layout, outdated_night.folder
+    if outdated_night.contract in (None, lake_contract()):
         finish(manifests, folder, now)
         return
     sealed = night_folders.read(layout.manifest(folder.name))
@@ -104,7 +106,7 @@ def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish:
     sync_directory(layout.manifests)
     finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
-    _note(layout, unmade_night, now)
+    _record_upgrade(layout, outdated_night, now)
 
 
 def upgraded_from(layout: Layout) -> str | None:
@@ -115,11 +117,11 @@ def upgraded_from(layout: Layout) -> str | None:
     return None
 
 
-def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
+def _record_upgrade(layout: Layout, outdated_night: OutdatedNight, now: datetime) -> None:
     """Record from which version and contract a night was upgraded."""
     content = {
-        CONTRACT: unmade_night.contract,
-        "program_version": load_manifest(unmade_night.folder).program_version,
+        CONTRACT: outdated_night.contract,
+        "program_version": load_manifest(outdated_night.folder).program_version,
         "to": lake_contract(),
         "at": now.isoformat(),
     }
@@ -167,7 +169,7 @@ def program() -> str:
 
 
 @contextlib.contextmanager
-def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
+def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
     """Yield a task for each landed night of some homes. The staged files are deleted afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
@@ -189,11 +191,11 @@ def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """Flatten the nights in some batches. Tasks and results are JSON in one column."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
-        answers = [msgspec.json.encode(flatten_apart(landed)).decode() for landed in nights]
+        answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
         yield pa.RecordBatch.from_pydict({COLUMN: pa.array(answers, pa.string())})
 
 
-def flatten_apart(landed: NightTask) -> FlattenedNight:
+def flatten_task(landed: NightTask) -> FlattenedNight:
     """Flatten a landed night into a folder that no other attempt writes to."""
     folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
@@ -222,7 +224,7 @@ def flatten_apart(landed: NightTask) -> FlattenedNight:
     return flattened
 
 
-def finish_apart(flattened: Mapping[str, FlattenedNight]) -> Finish:
+def finish_flattened(flattened: Mapping[str, FlattenedNight]) -> Finish:
     """Return a function that finishes flattened nights.
 
     It flattens a night that is not among them.

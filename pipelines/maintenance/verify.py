@@ -38,7 +38,7 @@ STRANGE = "nightbook did not write this file: check it, and move it away"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 
 
-class BodiesAway(Exception):
+class BodiesNotLocal(Exception):
     """Nights were loaded from a shelf without their bodies, and a command needs the bodies."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
@@ -126,10 +126,10 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
 def require_landing(layout: Layout, *, bodies: bool) -> None:
     """Check that every night is landed, and with `bodies` that its files are intact.
 
-    Raises `Damaged` with every missing night and every damaged file, and `BodiesAway`.
+    Raises `Damaged` with every missing night and every damaged file, and `BodiesNotLocal`.
     """
     if bodies and (away := without_bodies(layout)):
-        raise BodiesAway(away, "Nothing was rebuilt")
+        raise BodiesNotLocal(away, "Nothing was rebuilt")
     damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:

@@ -12,14 +12,14 @@ from pipelines.edge.sending.attempts import Event
 from pipelines.edge.signing import Credentials
 from pipelines.lake import lake_manifest
 from pipelines.landing import lock, snapshots
-from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.lock import WriterBusy, hold_pull_lock, hold_writer_lock
 from pipelines.landing.manifest import Manifest, Window
 from pipelines.landing.night_folders import Damaged
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.night import business_date
 from pipelines.pull.recheck import Recheck
 from pipelines.pull.recorder import PlannedRequest, Recorder
-from pipelines.settings import Settings, SettingsWrong
+from pipelines.settings import InvalidSettings, Settings
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.storage.layout import Layout, make_directory
 
@@ -144,10 +144,10 @@ def take(
     """
     access = settings.access
     if access is None:
-        raise SettingsWrong(("NIGHTBOOK_API_URL is not set.",))
+        raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    with the_puller(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
@@ -175,7 +175,7 @@ def _sweep(layout: Layout, now: datetime) -> None:
     make_directory(layout.work)
     lock.sweep_pulls(layout)
     doing = "deleting files of killed runs"
-    with contextlib.suppress(WriterBusy), the_writer(layout, doing, now):
+    with contextlib.suppress(WriterBusy), hold_writer_lock(layout, doing, now):
         lock.sweep(layout)
 
 

@@ -52,7 +52,7 @@ class Recheck:
         Raises `EdgeError` only if the key is refused, because the book is already landed.
         """
         session, first = self._recorder, self._portfolios
-        has_lost = bool(recorder.to_ask(self._known, session.marks[first.number]))
+        has_lost = bool(recorder.portfolios_to_request(self._known, session.marks[first.number]))
         if has_lost:
             pause(self._wait())
         after = round(self._since())
@@ -138,7 +138,9 @@ class Recheck:
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for portfolio_id in recorder.to_ask(self._known, session.marks[self._portfolios.number]):
+        for portfolio_id in recorder.portfolios_to_request(
+            self._known, session.marks[self._portfolios.number]
+        ):
             try:
                 call = get_portfolio(portfolio_id)
             except IdRefused:
@@ -151,5 +153,7 @@ class Recheck:
             is_different_portfolio = error is None and portfolio_id not in session.marks.get(
                 request.number, ()
             )
-            fates[portfolio_id] = UNTOLD if is_different_portfolio else recorder.fate(error)
+            fates[portfolio_id] = (
+                UNTOLD if is_different_portfolio else recorder.confirmed_state(error)
+            )
         return dict(sorted(fates.items()))

@@ -23,7 +23,7 @@ from pipelines.landing.manifest import (
     UNTOLD,
     RequestRecord,
 )
-from pipelines.landing.notices import Noticing
+from pipelines.landing.notices import NoticeCounter
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.records import fast_reader
 from pipelines.records.fast_reader import id_of
@@ -83,7 +83,7 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
     return f"{list_name}: {', '.join(differences)}" if differences else ""
 
 
-def to_ask(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+def portfolios_to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     """Return some portfolios that a list has lost, those with money first."""
     # Request them only if one of them had money, or if the list lost all portfolios.
     gone = sorted(
@@ -96,7 +96,7 @@ def to_ask(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     return gone[:MOST_ASKED] if is_worthwhile else []
 
 
-def fate(error: EdgeError | None) -> str:
+def confirmed_state(error: EdgeError | None) -> str:
     """Return the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
     if error is None:
         return THERE
@@ -151,7 +151,7 @@ class Recorder:
         self.skew: int | None = None
         self.told: Skew | None = None
         self._machine_times: set[int] = set()  # responses whose times are by this machine's clock
-        self.notices = Noticing()
+        self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
         self.embedded: dict[str, set[str] | None] = {}

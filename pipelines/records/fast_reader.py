@@ -19,7 +19,7 @@ from pipelines.records.schema import (
     INSTRUMENT,
     PORTFOLIO,
     VENUE,
-    Form,
+    JsonType,
     RecordShape,
     arrow_fields,
     every_field,
@@ -29,12 +29,12 @@ _BRACE = ord("{")
 FEW = 8  # up to this many records of one parent are compared one by one
 
 
-class NotPlain(Exception):
+class UndocumentedRecord(Exception):
     """A batch contains something that the API document does not describe."""
 
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
-    """Parse records into nested columns. Raises `NotPlain`."""
+    """Parse records into nested columns. Raises `UndocumentedRecord`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
     # Arrow also accepts null in lists. A search for "null" is cheap, and a record that only has it
@@ -52,9 +52,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
             ),
         )
     except pa.ArrowInvalid as error:
-        raise NotPlain(str(error)) from None
+        raise UndocumentedRecord(str(error)) from None
     if table.num_rows != len(raws):
-        raise NotPlain("Arrow returned a different number of records")
+        raise UndocumentedRecord("Arrow returned a different number of records")
     records = pa.StructArray.from_arrays(
         [table.column(name).combine_chunks() for name in schema.names], fields=list(schema)
     )
@@ -64,7 +64,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
 
 def _has_lists(shape: RecordShape) -> bool:
     """Return whether any field of the record is a list."""
-    return any(field.form in (Form.OBJECTS, Form.TEXTS) for field in every_field(shape))
+    return any(
+        field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
+    )
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
@@ -77,10 +79,10 @@ def _model(shape: RecordShape) -> type[msgspec.Struct]:
     """Return a strict msgspec type for a record schema."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
-        kind: Any = {Form.FLAG: bool, Form.TEXTS: list[str]}.get(field.form, str)
+        kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
         if field.shape is not None:
             inner: Any = _model(field.shape)
-            kind = inner if field.form is Form.OBJECT else list[inner]
+            kind = inner if field.json_type is JsonType.OBJECT else list[inner]
         fields.append((field.name, *((kind, NODEFAULT) if field.required else (kind | None, None))))
     return msgspec.defstruct(shape.name, fields, forbid_unknown_fields=True, kw_only=True, gc=False)
 
@@ -91,32 +93,32 @@ _PROOFS = {
 
 
 def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
-    """Raise `NotPlain` if a record does not fit its strict type."""
+    """Raise `UndocumentedRecord` if a record does not fit its strict type."""
     decoder = _PROOFS[name]
     try:
         for raw in raws:
             decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise NotPlain(str(error)) from None
+        raise UndocumentedRecord(str(error)) from None
 
 
 def _require(records: pa.StructArray, shape: RecordShape) -> None:
-    """Raise `NotPlain` if a required field is missing, or a list contains null."""
+    """Raise `UndocumentedRecord` if a required field is missing, or a list contains null."""
     for field in shape.fields.values():
         values = pc.struct_field(records, field.name)
         if field.required and values.null_count != records.null_count:
-            raise NotPlain(f"{field.source} is missing or null")
-        if field.shape is not None and field.form is Form.OBJECT:
+            raise UndocumentedRecord(f"{field.source} is missing or null")
+        if field.shape is not None and field.json_type is JsonType.OBJECT:
             _require(values, field.shape)
-        elif field.form in (Form.OBJECTS, Form.TEXTS):
+        elif field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
             elements = pc.list_flatten(values)
             if elements.null_count:
-                raise NotPlain(f"{field.source} contains null")
+                raise UndocumentedRecord(f"{field.source} contains null")
             if field.shape is not None:
                 _require(elements, field.shape)
 
 
-def note_words(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
+def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
     """Record every value that is not among the documented values of its field (2, 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
@@ -128,11 +130,13 @@ def note_words(records: pa.StructArray, shape: RecordShape, notes: Notes) -> Non
         for entry in pc.value_counts(undocumented.drop_null()):
             word = entry["values"].as_py()
             count = entry["counts"].as_py()
-            notes.saw(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
+            notes.add_drift(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
 
 
 def require_distinct(columns: dict[str, pa.Array]) -> None:
-    """Raise `NotPlain` if a key is repeated. The careful reader then decides which record to keep.
+    """Raise `UndocumentedRecord` if a key is repeated.
+
+    The tolerant reader then decides which record to keep.
 
     If there is a column `parent` with ascending parent numbers, compare each record only with those
     of the same parent, one by one if there are at most `FEW`.
@@ -146,7 +150,7 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
         keys = pa.table(columns)
         twice = keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows
     if twice:
-        raise NotPlain("a key is repeated")
+        raise UndocumentedRecord("a key is repeated")
 
 
 def _max_records_per_parent(parents: pa.Array | None) -> float:
@@ -234,7 +238,7 @@ def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
     return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
-def once(
+def distinct_records(
     elements: Iterable[Element],
     notes: Notes,
     *,

@@ -47,7 +47,7 @@ class Members(dict[str, Any]):
         self.pairs = pairs
         self.repeated = len(self) != len(pairs)
 
-    def twice(self) -> str:
+    def repeated_key(self) -> str:
         """Return the first repeated key, or "" if all keys are different."""
         seen: set[str] = set()
         for key, _ in self.pairs:
@@ -172,7 +172,7 @@ class Notes:
     inexact: list[Inexact] = field(default_factory=list)
     drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
-    def saw(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
+    def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
         """Record something undocumented.
 
         Keeps the smallest example, so the order does not matter.
@@ -186,7 +186,7 @@ class Notes:
         self.rejects += other.rejects
         self.inexact += other.inexact
         for (path, kind, word), (example, count) in other.drift.items():
-            self.saw(path, kind, word, example, count)
+            self.add_drift(path, kind, word, example, count)
 
     def drift_rows(self) -> Iterator[Drift]:
         """Yield the drift as rows, in a fixed order."""

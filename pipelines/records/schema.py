@@ -18,7 +18,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind
 
 
-class Form(Enum):
+class JsonType(Enum):
     """The JSON type of a field."""
 
     TEXT = "text"
@@ -34,7 +34,7 @@ class Field:
 
     name: str
     source: str
-    form: Form
+    json_type: JsonType
     required: bool
     shape: "RecordShape | None" = None
 
@@ -89,28 +89,32 @@ def _shape(info: inspect.StructType) -> RecordShape:
 
 def _field(model: str, field: inspect.Field) -> Field:
     """Return the schema of one field."""
-    form, shape = _form(field.type)
+    json_type, shape = _json_type(field.type)
     source = f"{model}.{field.encode_name}"
     return Field(
-        name=field.encode_name, source=source, form=form, required=field.required, shape=shape
+        name=field.encode_name,
+        source=source,
+        json_type=json_type,
+        required=field.required,
+        shape=shape,
     )
 
 
-def _form(kind: inspect.Type) -> tuple[Form, RecordShape | None]:
+def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
     """Return the JSON type of a field, and the schema of its objects if it has any."""
     match kind:
         case inspect.UnionType(types=types):
-            return _form(next(t for t in types if not isinstance(t, inspect.NoneType)))
+            return _json_type(next(t for t in types if not isinstance(t, inspect.NoneType)))
         case inspect.StrType():
-            return Form.TEXT, None
+            return JsonType.TEXT, None
         case inspect.BoolType():
-            return Form.FLAG, None
+            return JsonType.FLAG, None
         case inspect.StructType():
-            return Form.OBJECT, _shape(kind)
+            return JsonType.OBJECT, _shape(kind)
         case inspect.ListType(item_type=inspect.StructType() as item):
-            return Form.OBJECTS, _shape(item)
+            return JsonType.OBJECTS, _shape(item)
         case inspect.ListType(item_type=inspect.StrType()):
-            return Form.TEXTS, None
+            return JsonType.TEXTS, None
     raise TypeError(f"{kind} has no JSON type: add it to pipelines/records/schema.py")
 
 
@@ -129,7 +133,7 @@ def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
     fields = []
     for field in shape.fields.values():
         fields.append(pa.field(field.name, _arrow_type(field, tolerant=tolerant)))
-        if tolerant and field.form in (Form.OBJECTS, Form.TEXTS):
+        if tolerant and field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
             fields.append(pa.field(f"{field.name}#", pa.int32()))
     if tolerant and shape.name == models.Account.__name__:
         fields += [
@@ -142,17 +146,17 @@ def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
 
 def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
     """Return the Arrow type of one field."""
-    match field.form:
-        case Form.FLAG:
+    match field.json_type:
+        case JsonType.FLAG:
             return pa.bool_()
-        case Form.TEXTS:
+        case JsonType.TEXTS:
             return pa.list_(pa.string())
-        case Form.TEXT:
+        case JsonType.TEXT:
             return pa.string()
     if field.shape is None:
-        raise TypeError(f"{field.source} is {field.form.value} but has no schema")
+        raise TypeError(f"{field.source} is {field.json_type.value} but has no schema")
     inner = pa.struct(arrow_fields(field.shape, tolerant=tolerant))
-    return inner if field.form is Form.OBJECT else pa.list_(inner)
+    return inner if field.json_type is JsonType.OBJECT else pa.list_(inner)
 
 
 # The balance kinds (2.5) are the fields of the model, and each of their fields is an amount.

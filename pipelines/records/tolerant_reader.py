@@ -21,7 +21,7 @@ from pipelines.records.json_text import (
     read_json,
     text_of,
 )
-from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, Form, RecordShape
+from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType, RecordShape
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
@@ -166,7 +166,7 @@ class TolerantReader:
     columns: Columns
     model: str
 
-    def whole(
+    def read_record(
         self, raw: bytes, shape: RecordShape, place: AnswerPath, *, money: bool
     ) -> dict[str, Any]:
         """Read the usable parts of a top-level record.
@@ -189,7 +189,7 @@ class TolerantReader:
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
         if value.repeated:
-            key = value.twice()[:SHOWN]
+            key = value.repeated_key()[:SHOWN]
             reason = f"the key {key!r} stands twice: which one counts cannot be known"
             raise self._broken(place, reason, value, money=money)
         clean: dict[str, Any] = {}
@@ -223,13 +223,13 @@ class TolerantReader:
             if not field.required:
                 return None
             state, value = ("null", None) if field.name in record else ("missing", MISSING)
-            self.notes.saw(location.pattern, MISSING_FIELD, field.name, state)
+            self.notes.add_drift(location.pattern, MISSING_FIELD, field.name, state)
             return self._without(record, field, place, f"required, but {state}", value, money=money)
         try:
             return self._value(value, field, location, clean)
         except TypeError:
-            reason = f"{field.form.value} was expected"
-            self.notes.saw(location.pattern, CHANGED_TYPE, field.name, text_of(value))
+            reason = f"{field.json_type.value} was expected"
+            self.notes.add_drift(location.pattern, CHANGED_TYPE, field.name, text_of(value))
             if rows := self._amounts_elsewhere(value, field, location):
                 clean.setdefault(OTHER, []).extend(rows)
                 return None
@@ -258,14 +258,14 @@ class TolerantReader:
 
         Raises `TypeError` if it has a different type.
         """
-        match field.form:
-            case Form.TEXT:
+        match field.json_type:
+            case JsonType.TEXT:
                 return self._text(value, field, location)
-            case Form.FLAG if isinstance(value, bool):
+            case JsonType.FLAG if isinstance(value, bool):
                 return value
-            case Form.OBJECT if isinstance(value, Members) and field.shape is not None:
+            case JsonType.OBJECT if isinstance(value, Members) and field.shape is not None:
                 return self._object(value, field, location, clean)
-            case Form.TEXTS | Form.OBJECTS if isinstance(value, list):
+            case JsonType.TEXTS | JsonType.OBJECTS if isinstance(value, list):
                 clean[f"{field.name}#"] = len(value)
                 return self._elements(value, field, location)
         raise TypeError
@@ -307,7 +307,7 @@ class TolerantReader:
         """Record a string that is not among the documented values."""
         documented = DOCUMENTED[self.model].get(location.pattern.removeprefix("data[]."))
         if documented is not None and text not in documented:
-            self.notes.saw(location.pattern, UNKNOWN_VALUE, text, text_of(text))
+            self.notes.add_drift(location.pattern, UNKNOWN_VALUE, text, text_of(text))
 
     def _object(
         self, value: Members, field: Field, location: AnswerPath, clean: dict[str, Any]
@@ -360,7 +360,7 @@ class TolerantReader:
             is_filled = isinstance(member, Members | list) and bool(member)
             is_kind = shape.name == BALANCE and (rows or is_filled)
             kind = UNKNOWN_BALANCE if is_kind else UNKNOWN_FIELD
-            self.notes.saw(location.pattern, kind, name, text_of(member))
+            self.notes.add_drift(location.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
 
     def _amounts_elsewhere(self, value: Any, field: Field, location: AnswerPath) -> list[Row]:

@@ -18,8 +18,8 @@ from pipelines.shelf import night_manifest, object_store, shelf_list
 from pipelines.shelf.night_manifest import (
     ADVICE,
     UNUSABLE,
-    AnotherWriter,
     Document,
+    DuplicateNight,
     NightManifest,
     Role,
     ShelvedFile,
@@ -63,13 +63,13 @@ class FollowedNight:
     message: str
 
 
-Tell = Callable[[FollowedNight], object]
+OnFollowed = Callable[[FollowedNight], object]
 
 
-def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
-    """Add the shelf's decisions on a night to this home, and report new ones to `tell`.
+def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
+    """Add the shelf's decisions on a night to this home, and report new ones to `on_followed`.
 
-    Raises `AnotherWriter` if the shelf's night has different responses.
+    Raises `DuplicateNight` if the shelf's night has different responses.
     """
     require_same_answers(snapshot, night)
     theirs = without_pruning(night.decisions)
@@ -84,7 +84,7 @@ def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
         after = snapshots.write_decisions(snapshot, merged)
     new = unknown_decisions(theirs, snapshot.decisions)
     unshelved = unknown_decisions(without_pruning(snapshot.decisions), theirs)
-    tell(
+    on_followed(
         FollowedNight(
             before=snapshot,
             after=after,
@@ -96,13 +96,13 @@ def follow(snapshot: Snapshot, night: NightManifest, tell: Tell) -> Snapshot:
 
 
 def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
-    """Raise `AnotherWriter` if home and shelf have different nights with one ID."""
+    """Raise `DuplicateNight` if home and shelf have different nights with one ID."""
     if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
-        raise AnotherWriter(night)
+        raise DuplicateNight(night)
 
 
 def follow_shelf(
-    layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], tell: Tell
+    layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], on_followed: OnFollowed
 ) -> None:
     """Add the shelf's decisions to the nights of a home, without changing the shelf.
 
@@ -113,7 +113,7 @@ def follow_shelf(
     newest = newest_manifests(store, record.shelved_nights)
     for snapshot in behind(nights, newest, record):
         with contextlib.suppress(*UNUSABLE):
-            follow(snapshot, read_night(store, newest[snapshot.snapshot_id]), tell)
+            follow(snapshot, read_night(store, newest[snapshot.snapshot_id]), on_followed)
 
 
 def behind(
@@ -226,10 +226,10 @@ class Arrival:
             are_bodies_wanted=with_landing or is_behind,
         )
 
-    def take(self, tell: Tell) -> NightRecord:
+    def take(self, on_followed: OnFollowed) -> NightRecord:
         """Load the newest generation of the night. Decisions that only this home has are kept."""
         is_landed = (self._folder / MANIFEST).is_file()
-        local = follow(snapshots.read(self._folder), self.night, tell) if is_landed else None
+        local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
         if self.night.state == PRUNED:  # the files in this home stay
             if local is None:
                 self._land()
@@ -365,7 +365,7 @@ def fetch(
     layout: Layout,
     store: ObjectStore,
     say: Say = silent,
-    tell: Tell = lambda _: None,
+    on_followed: OnFollowed = lambda _: None,
     *,
     with_landing: bool = False,
 ) -> FetchResult:
@@ -373,8 +373,9 @@ def fetch(
 
     The caller is the home's writer, and afterwards it judges and publishes the nights. Decisions
     that only this home has are merged with the decisions of the shelf, and must still be shelved.
-    `tell` is called for each merged night. The shelf is not changed. Raises `StoreFailed`, and
-    `Damaged` if the list of the shelf is incomplete.
+    `on_followed` is called for each merged night. The shelf is not changed.
+
+    Raises `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
     """
     url = store.address.url
     record = read_record(layout, url)
@@ -390,7 +391,7 @@ def fetch(
         try:
             night = shelf_list.read_night(store, key)
             arrival = Arrival.of(layout, store, night, with_landing=with_landing)
-            done[night.snapshot_id] = arrival.take(tell)
+            done[night.snapshot_id] = arrival.take(on_followed)
         except UNUSABLE as error:
             problems.append(str(error))
         progress.add(1)

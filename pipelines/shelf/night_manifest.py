@@ -134,7 +134,7 @@ class NewerManifest(Exception):
         )
 
 
-class AnotherWriter(Exception):
+class DuplicateNight(Exception):
     """Two machines read the API in the same second, so two nights have the same ID."""
 
     def __init__(self, night: NightManifest) -> None:
@@ -149,7 +149,7 @@ class AnotherWriter(Exception):
         )
 
 
-UNUSABLE = (AnotherWriter, Damaged, NewerManifest)
+UNUSABLE = (DuplicateNight, Damaged, NewerManifest)
 """The reasons for which one night is left out, while the others are shelved or fetched."""
 
 

@@ -368,7 +368,7 @@ def open_store(address: StoreAddress) -> ObjectStore:
 MAX_PROBE_ATTEMPTS = 5
 
 
-class BreaksItsWord(Exception):
+class UnsafeStoreError(Exception):
     """A store accepts a write that it should have refused."""
 
     exit_code = 2
@@ -385,19 +385,19 @@ class BreaksItsWord(Exception):
 def probe(store: ObjectStore, token: str) -> None:
     """Check that the store refuses a second create and a swap with an old tag.
 
-    Raises `BreaksItsWord`.
+    Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
     store.put_new(PROBE, first)  # the object exists from now on
     if store.put_new(PROBE, second) or _content(store) == second:
-        raise BreaksItsWord(store.address.url, "it created an object that already existed")
+        raise UnsafeStoreError(store.address.url, "it created an object that already existed")
     for _ in range(MAX_PROBE_ATTEMPTS):
         existing = store.get(PROBE)
         if existing is None:
-            raise BreaksItsWord(store.address.url, "it accepted an object but does not have it")
+            raise UnsafeStoreError(store.address.url, "it accepted an object but does not have it")
         if store.swap(PROBE, second, existing.tag):
             if store.swap(PROBE, third, existing.tag) or _content(store) == third:
-                raise BreaksItsWord(
+                raise UnsafeStoreError(
                     store.address.url, "it replaced an object that had changed since it was read"
                 )
             return

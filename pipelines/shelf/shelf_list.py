@@ -17,7 +17,7 @@ from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
     """The content of `LATEST`: the newest manifest, and the token of the run that wrote it."""
 
     snapshot_id: str = ""
@@ -31,14 +31,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return (self.snapshot_id, self.generation)
 
 
-def read_head(content: bytes) -> Head:
+def parse_latest(content: bytes) -> LatestPointer:
     """Parse `LATEST`.
 
-    Return an empty head if it is unreadable, because the next writer replaces it.
+    Return an empty pointer if it is unreadable, because the next writer replaces it.
     """
     with contextlib.suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(content, type=Head)
-    return Head()
+        return msgspec.json.decode(content, type=LatestPointer)
+    return LatestPointer()
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
@@ -49,9 +49,9 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     `known` nights is missing, for example in the empty folder of a disk that is not mounted.
     """
     # Read first, because manifests that it names must already be in the list.
-    head = store.get(LATEST)
+    latest = store.get(LATEST)
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
-    latest_key = read_head(head.content).manifest if head else ""
+    latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
         raise Damaged(
             Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "that key", ADVICE

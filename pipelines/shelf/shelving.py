@@ -14,7 +14,7 @@ from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Decision, Snapshot, merge
 from pipelines.shelf import night_manifest, object_store
 from pipelines.shelf.arrival import (
-    Tell,
+    OnFollowed,
     agreement,
     behind,
     follow,
@@ -32,11 +32,11 @@ from pipelines.shelf.night_manifest import (
 )
 from pipelines.shelf.object_store import LATEST, ObjectStore, StoreFailed, probe
 from pipelines.shelf.shelf_list import (
-    Head,
+    LatestPointer,
     NightRecord,
     ShelfRecord,
     newest_manifests,
-    read_head,
+    parse_latest,
     read_night,
     read_record,
     waiting_nights,
@@ -147,13 +147,16 @@ class Shelver:
     program_version: str
 
     def shelve(
-        self, nights: Sequence[Snapshot], say: Say = silent, tell: Tell = lambda _: None
+        self,
+        nights: Sequence[Snapshot],
+        say: Say = silent,
+        on_followed: OnFollowed = lambda _: None,
     ) -> ShelvingResult:
         """Synchronize the nights of the home with the shelf. The caller is the home's writer.
 
         Uploads judged nights that changed since they were last shelved. Decisions that other
-        machines shelved are merged into this home, and `tell` is called for each such night. Raises
-        `StoreFailed` and `BreaksItsWord`.
+        machines shelved are merged into this home, and `on_followed` is called for each such
+        night. Raises `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -172,7 +175,7 @@ class Shelver:
             known = record.nights.get(snapshot.snapshot_id)
             try:
                 done[snapshot.snapshot_id], night = self._synchronize(
-                    snapshot, newest.get(snapshot.snapshot_id), known, tell
+                    snapshot, newest.get(snapshot.snapshot_id), known, on_followed
                 )
                 shelved += [night] if snapshot.snapshot_id in waiting_ids else []
             except UNUSABLE as error:
@@ -186,12 +189,16 @@ class Shelver:
         return ShelvingResult(tuple(night.snapshot_id for night in shelved), tuple(problems))
 
     def _synchronize(
-        self, snapshot: Snapshot, key: str | None, known: NightRecord | None, tell: Tell
+        self,
+        snapshot: Snapshot,
+        key: str | None,
+        known: NightRecord | None,
+        on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
         """Synchronize one night. `key` is its newest manifest, or None."""
 
         def next_generation(previous: NightManifest) -> NightManifest:
-            local = follow(snapshots.read(snapshot.folder), previous, tell)
+            local = follow(snapshots.read(snapshot.folder), previous, on_followed)
             return self._next(local, previous, known)
 
         previous = read_night(self.store, key) if key else None
@@ -280,20 +287,20 @@ class Shelver:
 
     def _update_latest(self, night: NightManifest) -> None:
         """Update `LATEST` to a manifest, unless it already names a newer one."""
-        head = Head(
+        latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,
             manifest=night.key,
             token=self.token,
         )
-        content = json_bytes(msgspec.to_builtins(head))
+        content = json_bytes(msgspec.to_builtins(latest))
         for _ in range(MAX_ATTEMPTS):
             existing = self.store.get(LATEST)
             if existing is None:
                 if self.store.put_new(LATEST, content):
                     return
                 continue
-            if read_head(existing.content).rank >= head.rank:
+            if parse_latest(existing.content).rank >= latest.rank:
                 return
             if self.store.swap(LATEST, content, existing.tag):
                 return

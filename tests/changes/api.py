@@ -18,7 +18,7 @@ from pipelines.edge.response.wholeness import signs
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone
 from pipelines.landing.manifest import RequestRecord
-from pipelines.landing.notices import Noticing
+from pipelines.landing.notices import NoticeCounter
 from pipelines.landing.snapshots import Snapshot
 from tests.support import nights
 from warehouse.storage.layout import Layout
@@ -130,7 +130,7 @@ def _instrument(venue: str, asset: str) -> Json:
 def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
     """A whole night of these answers: landed, flattened, judged and settled."""
     pulling = zone.PendingSnapshot(layout, started, ZoneInfo("UTC"))
-    noticing, landed = Noticing(), list[RequestRecord]()
+    noticing, landed = NoticeCounter(), list[RequestRecord]()
 
     def add(operation: str, records: Any, venue: str | None = None, query: str = "") -> None:
         is_meant = answers.only in ("", operation)

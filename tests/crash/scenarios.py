@@ -19,7 +19,7 @@ from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import lock, snapshots
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.snapshots import NotToBeDecided
+from pipelines.landing.snapshots import DecisionNotAllowed
 from pipelines.maintenance.verify import CHANGED, MISSING, verify
 from tests.crash.nights import Clock, answers, at, land, nightbook, run
 from warehouse.contract.book import BOOK
@@ -141,7 +141,7 @@ def _held(home: Path) -> None:
 def _accept(home: Path, moment: datetime) -> None:
     """`nightbook accept ID`; where that was decided already, it says so."""
     held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(NotToBeDecided):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(DecisionNotAllowed):
         nights.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
 
 

@@ -24,7 +24,7 @@ from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import columns, portfolios, venues
 from pipelines.flatten.columns import Resource
 from pipelines.records import fast_reader
-from pipelines.records.fast_reader import Element, id_of, once
+from pipelines.records.fast_reader import Element, distinct_records, id_of
 from pipelines.records.json_text import Notes
 from tests.fuzz import shapeless
 
@@ -57,7 +57,7 @@ def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     tolerant = _by(columns._tolerant_rows, batch, how())
     try:
         fast = _by(columns._plain_rows, batch, how())
-    except fast_reader.NotPlain:
+    except fast_reader.UndocumentedRecord:
         if _by(columns.rows, batch, how()) != tolerant:
             return "what was refused left something behind"
         return "refused"
@@ -84,7 +84,7 @@ def _checked(raws: list[bytes]) -> list[Element] | None:
         return None
     found = [msgspec.Raw(raw) for raw in cut_out]
     elements = [Element(raw, 1, number, id_of(raw)) for number, raw in enumerate(found)]
-    return once(elements, Notes(), carries_money=False)
+    return distinct_records(elements, Notes(), carries_money=False)
 
 
 def _unchecked(raws: list[bytes]) -> list[Element]:

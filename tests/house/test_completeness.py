@@ -80,7 +80,7 @@ def test_each_documented_state_has_a_column_of_holdings() -> None:
 
 def test_a_field_that_reaches_nothing_is_named() -> None:
     """The message for a new field names both files."""
-    new = schema.Field("noSuchField", "Account.noSuchField", schema.Form.TEXT, required=True)
+    new = schema.Field("noSuchField", "Account.noSuchField", schema.JsonType.TEXT, required=True)
     assert len(unused([*FIELDS, new])) == 1
     assert "Account.noSuchField" in unused([new])[0]
     assert "warehouse/contract/book.py" in unused([new])[0]

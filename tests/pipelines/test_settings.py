@@ -7,7 +7,7 @@ import pytest
 from pipelines import settings
 from pipelines.edge import access
 from pipelines.schedule import is_schedule
-from pipelines.settings import SettingsWrong
+from pipelines.settings import InvalidSettings
 
 SECRET = "canary-secret-9f31"
 GOOD = {
@@ -21,7 +21,7 @@ def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
     """What is said about good settings with these changes."""
     try:
         settings.read(GOOD | changes, api=api)
-    except SettingsWrong as wrong:
+    except InvalidSettings as wrong:
         message, found = str(wrong), wrong.complaints
     else:
         return ()
@@ -50,7 +50,7 @@ def test_neither_key_nor_secret_is_in_a_repr() -> None:
 
 def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
     """One message names each variable, and that nothing was read or written."""
-    with pytest.raises(SettingsWrong) as wrong:
+    with pytest.raises(InvalidSettings) as wrong:
         settings.read({"NIGHTBOOK_TIMEZONE": "Mars", "NIGHTBOOK_DEADLINE": "soon"}, api=True)
     assert len(wrong.value.complaints) == 5
     message = str(wrong.value)
@@ -303,5 +303,5 @@ def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -
 def test_a_dotenv_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
     """Not by a traceback."""
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
-    with pytest.raises(SettingsWrong, match=r"\.env cannot be read"):
+    with pytest.raises(InvalidSettings, match=r"\.env cannot be read"):
         settings.environment(tmp_path, {})

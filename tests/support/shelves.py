@@ -15,7 +15,7 @@ from obstore.store import MemoryStore
 from pipelines.lake import placement
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify_shelf
-from pipelines.shelf.arrival import Tell, fetch
+from pipelines.shelf.arrival import OnFollowed, fetch
 from pipelines.shelf.object_store import ObjectStore, StoreAddress
 from pipelines.shelf.shelving import Shelver, ShelvingResult
 from warehouse.storage.layout import Layout
@@ -102,13 +102,15 @@ class MemoryShelf:
         return ObjectStore(StoreAddress("memory:///"), self.client, library)
 
 
-def shelve(home: Path, store: ObjectStore, tell: Tell = lambda _: None) -> ShelvingResult:
+def shelve(
+    home: Path, store: ObjectStore, on_followed: OnFollowed = lambda _: None
+) -> ShelvingResult:
     """Shelve the judged nights of a home, as one run does."""
     layout = Layout(home)
     shelver = Shelver(
         layout=layout, store=store, token=secrets.token_hex(), at=NOW, program_version="0"
     )
-    return shelver.shelve(snapshots.landed_snapshots(layout), tell=tell)
+    return shelver.shelve(snapshots.landed_snapshots(layout), on_followed=on_followed)
 
 
 def take(home: Path, store: ObjectStore, *, with_landing: bool = True) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assets.home.demo import is_demo, make_demo, the_demo
-from pipelines.landing.lock import the_writer
+from pipelines.landing.lock import hold_writer_lock
 from tests.support.operator_home import Keeper
 from warehouse.storage.layout import Layout
 
@@ -87,7 +87,7 @@ def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
         assert (said.code, said.out) == (1, "")
         assert "the demo, process" in said.err
         assert tree(keeper.home) == before
-    with the_writer(keeper.layout, "taking the snapshot of 2026-03-06", NOW):
+    with hold_writer_lock(keeper.layout, "taking the snapshot of 2026-03-06", NOW):
         said = keeper("demo")
         assert (said.code, said.out) == (1, "")
         assert "taking the snapshot of 2026-03-06, process" in said.err

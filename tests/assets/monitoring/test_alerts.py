@@ -17,7 +17,7 @@ from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.conditions import night_alerts
 from pipelines.landing import snapshots
-from pipelines.landing.lock import the_puller
+from pipelines.landing.lock import hold_pull_lock
 from tests.support.operator import Receiver, Watched, take
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox
 from warehouse.contract.states import ACCEPTED, HELD
@@ -112,7 +112,7 @@ def test_a_second_run_that_finds_the_first_at_work_is_no_alarm(
 ) -> None:
     """Another run is taking the night, so nobody is woken."""
     keeper = watched().keeper
-    with the_puller(keeper.layout, "taking the night", keeper.nightbook.now()):
+    with hold_pull_lock(keeper.layout, "taking the night", keeper.nightbook.now()):
         assert keeper.run(THIRD).code == 1
     assert receiver.alerts == []
 

@@ -17,7 +17,7 @@ from assets.publishing import publish
 from pipelines.flatten.columns import Part
 from pipelines.flatten.flatten import flatten_portfolios
 from pipelines.landing import lock, snapshots
-from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.lock import WriterBusy, hold_pull_lock, hold_writer_lock
 from pipelines.landing.manifest import Manifest, load_manifest
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 from warehouse.contract import states
@@ -111,7 +111,7 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
 def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
     """While one run writes, a person's command says who does, and changes nothing when it ends."""
     before = sorted(copied.home.rglob("*"))
-    with the_writer(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
+    with hold_writer_lock(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
         for words in (
             ("rebuild",),
             ("reject", "20260305T021500Z", "--why", "a test"),
@@ -132,7 +132,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
 
     Who gives up says what is landed, and never that nothing was written.
     """
-    with the_writer(copied.layout, "backing up", copied.sandbox.clock()):
+    with hold_writer_lock(copied.layout, "backing up", copied.sandbox.clock()):
         said = copied.run(FIRST_DAY)
     assert said.code == 1
     assert f"waiting for: backing up, process {os.getpid()}" in said.out
@@ -157,7 +157,7 @@ def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
 
     def flatten(layout: Layout, manifest: Manifest, say: Say) -> Part:
         try:
-            with the_writer(layout, "sneaking in", copied.sandbox.clock()):
+            with hold_writer_lock(layout, "sneaking in", copied.sandbox.clock()):
                 told.append("nobody held it")
         except WriterBusy as busy:
             told.append(busy.holder)
@@ -166,7 +166,7 @@ def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
     monkeypatch.setattr("pipelines.flatten.flatten.flatten_portfolios", flatten)
     assert copied.run(FIRST_DAY).code == 0
     assert [words.partition(",")[0] for words in told] == [f"flattening {FIRST_DAY}"]
-    with the_writer(copied.layout, "working on", copied.sandbox.clock()):
+    with hold_writer_lock(copied.layout, "working on", copied.sandbox.clock()):
         """The run is over, and so is its lock."""
 
 
@@ -175,7 +175,7 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
     layout, now = copied.layout, copied.sandbox.clock()
     half = layout.landing / str(FIRST_DAY) / ".20260306T021500Z.pulling"
     half.mkdir(parents=True)
-    with the_puller(layout, f"taking the snapshot of {FIRST_DAY}", now):
+    with hold_pull_lock(layout, f"taking the snapshot of {FIRST_DAY}", now):
         assert copied("rebuild").code == 0
         assert half.is_dir()
     lock.sweep(layout)

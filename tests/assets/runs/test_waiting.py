@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pipelines.landing import snapshots
-from pipelines.landing.lock import the_writer
+from pipelines.landing.lock import hold_writer_lock
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD
 
@@ -14,7 +14,7 @@ def test_a_night_that_gives_up_waiting_is_told(
     """An alert says who held the home, and that what was read is landed."""
     keeper = watched().keeper
     keeper.sandbox.show()
-    with the_writer(keeper.layout, "backing up", keeper.sandbox.clock()):
+    with hold_writer_lock(keeper.layout, "backing up", keeper.sandbox.clock()):
         assert keeper.run(THIRD).code == 1
     words = "\n".join(f"{title}\n{message}" for title, message in receiver.alerts)
     assert str(THIRD) in words

@@ -16,7 +16,7 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.lock import machine_name
-from pipelines.landing.snapshots import NotToBeDecided, NoWhy
+from pipelines.landing.snapshots import DecisionNotAllowed, ReasonRequired
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
 from warehouse.contract.book import BOOK
@@ -106,7 +106,7 @@ def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: s
     """That raises in words, and its history does not change."""
     manifest = nights.land(layout, book())
     snapshot = snapshots.find(layout, manifest.snapshot_id)
-    with pytest.raises(NotToBeDecided, match=f"is complete, so it cannot be {wanted}"):
+    with pytest.raises(DecisionNotAllowed, match=f"is complete, so it cannot be {wanted}"):
         snapshots.decide_by_hand(layout, snapshot.snapshot_id, wanted, by=ME, at=START, why="x")
     assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
 
@@ -126,7 +126,7 @@ def test_what_was_decided_is_done_or_changed_with_a_reason(
     if before == wanted:
         assert decide(why="") == decide(why="again") == snapshot
         return
-    with pytest.raises(NoWhy, match=f"is {before}, and people may have worked with that"):
+    with pytest.raises(ReasonRequired, match=f"is {before}, and people may have worked with that"):
         decide(why="")
     assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
     decide(why="it was another firm's book")

@@ -240,7 +240,7 @@ def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None
     at, after = "2026-11-20T02:15:00.999999+00:00", "2026-11-20T02:15:01+00:00"
     assert first == Decision(HELD, GUARDS, at, ("r",), machine=machine_name())
     assert second == Decision(REJECTED, "ann", after, (), machine=machine_name())
-    with pytest.raises(snapshots.NoWhy, match=manifest.snapshot_id):
+    with pytest.raises(snapshots.ReasonRequired, match=manifest.snapshot_id):
         snapshots.decide_by_hand(
             layout, manifest.snapshot_id, ACCEPTED, by="ann", at=STARTED, why=""
         )

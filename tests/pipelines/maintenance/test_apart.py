@@ -22,7 +22,13 @@ from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
 from pipelines.maintenance import upgrade
-from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, make, unmade
+from pipelines.maintenance.upgrade import (
+    COLUMN,
+    FlattenedNight,
+    NightTask,
+    outdated_nights,
+    rebuild_nights,
+)
 from tests.pipelines.test_carry_over import book
 from tests.support import nights
 from warehouse.contract.states import HELD
@@ -82,7 +88,7 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
 ) -> None:
     """Every file of the lake is as a night makes it: carried over, or landed only meanwhile."""
     before = files(layout)
-    with upgrade.landed_apart([layout]) as landed:
+    with upgrade.night_tasks([layout]) as landed:
         lost = answers(landed)
         flattened = {answer.folder: answer for answer in answers(landed[::-1])}
         assert files(layout) == before
@@ -90,8 +96,11 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
         assert [bool(each.failed or each.empty) for each in lost] == [0, 1, 1, 1, 1, 0]
         del flattened[landed[1].folder]
         publish._forget_lake(layout)
-        made = unmade(LakeManifests(layout))
-        assert make(layout, made, nights.STARTED, finish=upgrade.finish_apart(flattened)) == ()
+        made = outdated_nights(LakeManifests(layout))
+        assert (
+            rebuild_nights(layout, made, nights.STARTED, finish=upgrade.finish_flattened(flattened))
+            == ()
+        )
         placement.settle(layout)
     assert files(layout) == before
     assert list(layout.work.iterdir()) == []
@@ -99,7 +108,7 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
 
 def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> None:
     """It says on which machine, and what to do; nothing is staged."""
-    with upgrade.landed_apart([layout]) as [landed, *_]:
+    with upgrade.night_tasks([layout]) as [landed, *_]:
         other = msgspec.structs.replace(landed, program="nightbook of contract 0")
         blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
         unlike, unseeing = answers([other, blind])
@@ -111,7 +120,7 @@ def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> N
 
 def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:
     """The file, what it holds and what to do are the words of the same error."""
-    with upgrade.landed_apart([layout]) as [landed, *_]:
+    with upgrade.night_tasks([layout]) as [landed, *_]:
         manifest = load_manifest(Path(landed.folder))
         answer = manifest.answers[0]
         (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")

@@ -15,7 +15,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION
-from pipelines.maintenance.prune import NotPruned, PruneResult, prune
+from pipelines.maintenance.prune import KeptNightDamaged, PruneResult, prune
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from tests.support.shared import once
@@ -200,7 +200,7 @@ def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
     content = kept.read_bytes()
     kept.write_bytes(content[:-1])
     with pytest.raises(
-        NotPruned, match=r"1 file of a kept night is damaged or missing \(.*0001-portfolios"
+        KeptNightDamaged, match=r"1 file of a kept night is damaged or missing \(.*0001-portfolios"
     ):
         pruned(layout, 10)
     assert set(states(layout).values()) == {ACCEPTED}

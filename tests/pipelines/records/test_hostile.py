@@ -279,7 +279,7 @@ def _expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
 @contextmanager
 def read_by(reader: str) -> Iterator[mock.Mock]:
     """Batches go to the fast reader first, or all to the tolerant one, which is watched."""
-    refusal = fast_reader.NotPlain if reader == TOLERANT else None
+    refusal = fast_reader.UndocumentedRecord if reader == TOLERANT else None
     fast = mock.Mock(wraps=columns._plain_rows, side_effect=refusal)
     slow = mock.Mock(wraps=columns._tolerant_rows)
     with mock.patch.multiple(columns, _tolerant_rows=slow, _plain_rows=fast):

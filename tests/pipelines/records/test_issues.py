@@ -275,7 +275,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     reader = tolerant_reader.TolerantReader(7, notes, {}, "Portfolio")
     text = "[" * 200_000
     with pytest.raises(tolerant_reader.UnusableRecord):
-        reader.whole(
+        reader.read_record(
             text.encode(), PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
         )
     [found] = notes.rejects
@@ -296,7 +296,7 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
         reader = tolerant_reader.TolerantReader(7, Notes(), {}, "Portfolio")
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
         with contextlib.suppress(tolerant_reader.UnusableRecord):
-            reader.whole(
+            reader.read_record(
                 raw, PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
             )
             return True, is_counted
@@ -309,9 +309,9 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
 def test_notes_taken_over_are_counted_together() -> None:
     """The smallest example of each thing is kept, in whatever order they come."""
     one, other = Notes(), Notes()
-    one.saw("a", "unknown field", "", "2", 3)
-    other.saw("a", "unknown field", "", "1", 4)
-    other.saw("b", "unknown value", "w", "x")
+    one.add_drift("a", "unknown field", "", "2", 3)
+    other.add_drift("a", "unknown field", "", "1", 4)
+    other.add_drift("b", "unknown value", "w", "x")
     one.add(other)
     assert one.drift == {
         ("a", "unknown field", ""): ("1", 7),

@@ -44,7 +44,7 @@ def home() -> Iterator[Layout]:
 
 def tolerant_only() -> Any:
     """Nothing is plain: the tolerant reader takes every batch."""
-    refusal = fast_reader.NotPlain("a test wants care")
+    refusal = fast_reader.UndocumentedRecord("a test wants care")
     return mock.patch.object(columns, "_plain_rows", side_effect=refusal)
 
 

@@ -33,7 +33,7 @@ def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
     field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
     raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
     if field is None or field.required:
-        with pytest.raises(fast_reader.NotPlain):
+        with pytest.raises(fast_reader.UndocumentedRecord):
             fast_reader.read(raws, INSTRUMENT)
         return
     rows = fast_reader.read(raws, INSTRUMENT).to_pylist()
@@ -45,5 +45,5 @@ def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
 def test_what_is_no_instrument_is_not_read_as_one(odd: bytes) -> None:
     """Wherever it stands, and whatever stands on its lines."""
     for raws in ([odd, _instrument("id", "a")], [_instrument("id", "a"), odd], [odd]):
-        with pytest.raises(fast_reader.NotPlain):
+        with pytest.raises(fast_reader.UndocumentedRecord):
             fast_reader.read(raws, INSTRUMENT)

@@ -12,16 +12,21 @@ import pytest
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
-from pipelines.maintenance.verify import BodiesAway, require_landing, verify_landing, verify_shelf
+from pipelines.maintenance.verify import (
+    BodiesNotLocal,
+    require_landing,
+    verify_landing,
+    verify_shelf,
+)
 from pipelines.shelf import shelf_list, shelving
 from pipelines.shelf.arrival import FollowedNight, fetch
 from pipelines.shelf.night_manifest import decode
 from pipelines.shelf.object_store import (
     LATEST,
-    BreaksItsWord,
     ObjectStore,
     StoreAddress,
     StoreFailed,
+    UnsafeStoreError,
     manifest_key,
 )
 from pipelines.shelf.shelf_list import newest_manifests, read_night
@@ -71,7 +76,7 @@ def test_without_bodies_a_home_says_so_and_gets_them_when_asked(home: Path, tmp_
     take(other, shelf, with_landing=False)
     assert not list(other.glob("landing/*/*/*.zst"))
     assert list(verify_landing(Layout(other))) == []
-    with pytest.raises(BodiesAway, match="publish --with-landing"):
+    with pytest.raises(BodiesNotLocal, match="publish --with-landing"):
         require_landing(Layout(other), bodies=True)
     assert take(other, shelf) == (FIRST, SECOND)
     assert files(other) == files(home)
@@ -245,7 +250,7 @@ def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> No
 def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
     """Nothing is shelved where a second create is taken."""
     memory = MemoryShelf()
-    with pytest.raises(BreaksItsWord, match="created an object that already existed"):
+    with pytest.raises(UnsafeStoreError, match="created an object that already existed"):
         shelve(home, memory.reached(Calls(ignores=True)))
     assert [entry.key for entry in memory.reached().list("")] == ["probe"]
 
