@@ -119,7 +119,7 @@ def _land(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
         # Read without the writer's lock: whoever else works here must not cost the night.
         if not nightbook.is_demo:
             require_real(step.layout)
-        manifest = tonight.take(
+        manifest = tonight.pull_snapshot(
             nightbook.settings(api=True),
             nightbook.now,
             program_version(),

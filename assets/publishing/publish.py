@@ -23,7 +23,7 @@ from pipelines.landing.snapshots import Decision, Snapshot
 from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import (
     Finish,
-    finish_flattened,
+    finish_flattened_nights,
     is_behind,
     night_tasks,
     outdated_nights,
@@ -250,7 +250,7 @@ def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
     first, *_ = nightbooks  # whoever asked hears of all
     say = progress_reporter(first, first.tell, "flattening")
     with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
-        finish = finish_flattened(spark.flatten_on_spark(nights, say))
+        finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))
         return [_remake(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
 
 

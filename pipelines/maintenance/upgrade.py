@@ -224,7 +224,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
     return flattened
 
 
-def finish_flattened(flattened: Mapping[str, FlattenedNight]) -> Finish:
+def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
     """Return a function that finishes flattened nights.
 
     It flattens a night that is not among them.

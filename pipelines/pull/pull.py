@@ -48,7 +48,7 @@ class Pull:
         self._client, self._monotonic = client, monotonic
         self._recorder = Recorder(client, pulling, requests)
 
-    def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
+    def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
 
         Raises `EdgeError` if there can be no snapshot. After any error, nothing is left in the
@@ -75,7 +75,7 @@ class Pull:
         session = self._recorder
         portfolios = session.next_request("portfolios", list_portfolios(integrations=True))
         venues = session.next_request("venues", list_venues(instruments=True))
-        session.ask([portfolios, venues], required=True)
+        session.send([portfolios, venues], required=True)
         read = self._monotonic()
         # From here on, use the server's clock, including the choice of the previous book.
         if session.told is not None and session.told.is_beyond_tolerance:
@@ -99,8 +99,8 @@ class Pull:
 
     def _instruments(self, venues: list[str]) -> None:
         """Read the typed lists of these venues, and the untyped list if they are incomplete."""
-        self._recorder.ask(list(self._typed_requests(venues)))
-        self._recorder.ask(list(self._untyped_requests(venues)))
+        self._recorder.send(list(self._typed_requests(venues)))
+        self._recorder.send(list(self._untyped_requests(venues)))
 
     def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
         """Yield the requests for the list of each instrument type."""
@@ -122,7 +122,7 @@ class Pull:
                     yield request
 
 
-def take(
+def pull_snapshot(
     settings: Settings,
     now: Callable[[], datetime],
     program_version: str,
@@ -164,7 +164,7 @@ def take(
             ) as client:
                 known = partial(_previous_portfolios, layout, pulling)
                 pull = Pull(client, pulling, requests, known=known, pause=pause)
-                return pull.take(now, access.url, program_version)
+                return pull.land_all(now, access.url, program_version)
         except BaseException:
             pulling.abandon()
             raise

@@ -58,7 +58,7 @@ class Recheck:
         after = round(self._since())
         second = session.next_request("portfolios", list_portfolios(), purpose=CLOSING)
         venues = session.next_request("venues", list_venues(), purpose=CLOSING)
-        session.ask([second, venues])
+        session.send([second, venues])
         state, moved = self._compare(second, venues)
         if not (has_lost and self._was_read(second)):
             return Window(state, moved, self._missing())
@@ -108,7 +108,7 @@ class Recheck:
         """
         session = self._recorder
         reread = session.next_request("portfolios", list_portfolios(integrations=True))
-        session.ask([reread])
+        session.send([reread])
         if not self._was_read(reread):
             return False
         session.replace(reread.call.operation, but=reread.number)
@@ -119,7 +119,7 @@ class Recheck:
         """Reread the venues, and the instruments of new and changed venues."""
         session = self._recorder
         reread = session.next_request("venues", list_venues(instruments=True))
-        session.ask([reread])
+        session.send([reread])
         if not self._was_read(reread):
             return False
         before, after = session.marks[self._venues.number], session.marks[reread.number]
@@ -147,7 +147,7 @@ class Recheck:
                 fates[portfolio_id] = UNTOLD
             else:
                 asked[portfolio_id] = session.next_request("portfolio", call, purpose=CONFIRMING)
-        session.ask(asked.values())
+        session.send(asked.values())
         for portfolio_id, request in asked.items():
             error = session.errors.get(request.number)
             is_different_portfolio = error is None and portfolio_id not in session.marks.get(

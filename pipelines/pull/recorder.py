@@ -197,7 +197,7 @@ class Recorder:
             )
             return None
 
-    def ask(self, requests: Iterable[PlannedRequest], *, required: bool = False) -> None:
+    def send(self, requests: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and record the responses.
 
         If `required`, raise `EdgeError` for the first failure.

@@ -226,7 +226,7 @@ class Arrival:
             are_bodies_wanted=with_landing or is_behind,
         )
 
-    def take(self, on_followed: OnFollowed) -> NightRecord:
+    def load(self, on_followed: OnFollowed) -> NightRecord:
         """Load the newest generation of the night. Decisions that only this home has are kept."""
         is_landed = (self._folder / MANIFEST).is_file()
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
@@ -299,7 +299,7 @@ class Arrival:
         if any(_is_intact(place, file) for place in places):
             return None
         blocks = self.store.get_blocks(file.key, file.offset, file.size)
-        _write_verified(temp_dir / f"{file.role}-{file.name}", file, blocks)
+        _verify_and_write(temp_dir / f"{file.role}-{file.name}", file, blocks)
         return temp_dir / f"{file.role}-{file.name}", places[-1]
 
     def _fetch_bodies(self, folder: Path) -> None:
@@ -313,7 +313,7 @@ class Arrival:
                     scratch.write(block)
                 for body in packed:
                     scratch.seek(body.offset)
-                    _write_verified(folder / body.name, body, blocks_of(scratch, body.size))
+                    _verify_and_write(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
         """Return the size of an object in bytes."""
@@ -337,7 +337,7 @@ def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
         yield block
 
 
-def _write_verified(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
+def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
     """Write a file. Raises `Damaged`, and writes no file, if its digest is wrong."""
     digest = hashlib.sha256()
     with written_aside(path) as out:
@@ -391,7 +391,7 @@ def fetch(
         try:
             night = shelf_list.read_night(store, key)
             arrival = Arrival.of(layout, store, night, with_landing=with_landing)
-            done[night.snapshot_id] = arrival.take(on_followed)
+            done[night.snapshot_id] = arrival.load(on_followed)
         except UNUSABLE as error:
             problems.append(str(error))
         progress.add(1)

@@ -137,7 +137,7 @@ def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     lock.sweep(layout)
     pulling = PendingSnapshot(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
-    return Pull(client, pulling, Tally(silent, 0, "requests")).take(
+    return Pull(client, pulling, Tally(silent, 0, "requests")).land_all(
         clock, "http://localhost", "0.0.0"
     )
 

@@ -163,7 +163,7 @@ def take(keeper: Keeper, day: date, hour: int = 2) -> str:
     """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
     keeper.sandbox.clock.night(day, hour)
     book = keeper.nightbook
-    manifest = pull.take(book.settings(api=True), book.now, "0", pause=book.pause)
+    manifest = pull.pull_snapshot(book.settings(api=True), book.now, "0", pause=book.pause)
     night.finish(
         LakeManifests(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
     )

@@ -95,7 +95,9 @@ class Month:
         settings = book.settings(api=True)
         try:
             connect = book.connect or EdgeClient
-            manifest = pull.take(settings, book.now, "0", pause=book.pause, connect=connect)
+            manifest = pull.pull_snapshot(
+                settings, book.now, "0", pause=book.pause, connect=connect
+            )
         except EdgeError as error:
             tags = {PARTITION: day.isoformat(), sensors.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)

@@ -129,7 +129,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
     keeper = watched().keeper
     keeper.sandbox.show()
     keeper.sandbox.clock.night(THIRD)
-    pull.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
+    pull.pull_snapshot(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
     keeper.sandbox.clock.night(THIRD, hour=3, minute=44)
     watching(keeper)
     assert receiver.titles == []

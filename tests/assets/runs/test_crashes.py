@@ -42,7 +42,7 @@ from warehouse.storage.layout import Layout
 from warehouse.progress import Say
 from warehouse.contract.book import BOOK
 chosen = settings.read(variables, api=True)
-manifest = pull.take(chosen, now, "0")
+manifest = pull.pull_snapshot(chosen, now, "0")
 if sys.argv[2] == "flattened":
     night.stage_portfolios(Layout(chosen.home), manifest)
     night.stage_venues(Layout(chosen.home), manifest)

@@ -98,7 +98,9 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
         publish._forget_lake(layout)
         made = outdated_nights(LakeManifests(layout))
         assert (
-            rebuild_nights(layout, made, nights.STARTED, finish=upgrade.finish_flattened(flattened))
+            rebuild_nights(
+                layout, made, nights.STARTED, finish=upgrade.finish_flattened_nights(flattened)
+            )
             == ()
         )
         placement.settle(layout)

@@ -37,7 +37,7 @@ def taken(home: Path, off: timedelta, true: datetime = START, **simulated: objec
     """Take a night on a machine whose clock is off, from a server whose clock is not."""
     simulation = Simulation(time=Time(true), **simulated)  # type: ignore[arg-type] # its own fields
     with simulation.time.running():
-        return pull.take(
+        return pull.pull_snapshot(
             chosen(home),
             lambda: simulation.time.now() + off,
             "0",

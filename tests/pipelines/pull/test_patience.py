@@ -31,7 +31,7 @@ def taken(home: Path, simulation: Simulation, events: list[Event] | None = None)
         "NIGHTBOOK_HOME": str(home),
     }
     with simulation.time.running():
-        return pull.take(
+        return pull.pull_snapshot(
             settings.read(access, api=True),
             simulation.time.now,
             "0",

@@ -86,7 +86,7 @@ class Night:
             ) as client,
         ):
             taking = pull.Pull(client, pulling, requests, known=lambda: known or {}, pause=pause)
-            return taking.take(now, served.origin, "0")
+            return taking.land_all(now, served.origin, "0")
 
 
 @pytest.fixture

@@ -315,7 +315,7 @@ def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
             "NIGHTBOOK_HOME": str(tmp_path),
         }
         chosen = settings.read(variables, api=True)
-        manifest = pull.take(chosen, lambda: datetime.now(UTC), "0", started=started)
+        manifest = pull.pull_snapshot(chosen, lambda: datetime.now(UTC), "0", started=started)
     assert str(manifest.snapshot_date) == "2026-11-20"
     assert manifest.started_at == "2026-11-20T23:59:59+00:00"
     assert night.landed_on(Layout(tmp_path), started.date()) is not None
