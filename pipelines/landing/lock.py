@@ -16,6 +16,10 @@ from pathlib import Path
 
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
+WAIT_STEP = 1.0  # seconds between two attempts to acquire a lock
+REPORT_INTERVAL = 60.0  # seconds between two messages about the same holder
+NOTHING = "This run wrote nothing."
+
 
 class WrongOwner(Exception):
     """The home belongs to a different user."""
@@ -76,11 +80,6 @@ def _owner_of_new(folder: Path) -> int | None:
             return os.fstat(file.fileno()).st_uid
     except OSError:
         return None
-
-
-STEP = 1.0
-REPORT_INTERVAL = 60.0
-NOTHING = "This run wrote nothing."
 
 
 class WriterBusy(Exception):
@@ -256,8 +255,8 @@ def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
             duration = f" ({waited:.0f} s so far)" if waited else ""
             timeout.tell(f"waiting for: {holder}{duration}")
             reported_holder, next_report = holder, waited + REPORT_INTERVAL
-        timeout.pause(STEP)
-        waited += STEP
+        timeout.pause(WAIT_STEP)
+        waited += WAIT_STEP
 
 
 def _holder(descriptor: int) -> str:

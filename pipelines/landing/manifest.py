@@ -16,6 +16,8 @@ from pipelines.landing.notices import AnswerNotice
 # States of the recheck at the end of a pull, then results for a portfolio that left the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
+# Purposes of a request.
+BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,6 @@ class Window:
     missing: Mapping[str, str] = field(default_factory=dict)
     second_count: int | None = None
     second_after: int | None = None
-
-
-BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,11 @@ ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 ID_FORM = "%Y%m%dT%H%M%SZ"  # the start in UTC, so later IDs sort after earlier IDs
 MANIFEST = "manifest.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+SEAL = "sha256"
+LANDED = (
+    "The file was not used. Restore it from a backup. The API keeps no history, so nightbook "
+    "cannot fetch it again."
+)
 
 
 def dates(layout: Layout) -> list[date]:
@@ -111,13 +116,6 @@ def folders(layout: Layout) -> Iterator[Path]:
     for name, day in sorted(_ids(layout)):
         if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path is slow
             yield file_in(file_in(landing, day), name)
-
-
-SEAL = "sha256"
-LANDED = (
-    "The file was not used. Restore it from a backup. The API keeps no history, so nightbook "
-    "cannot fetch it again."
-)
 
 
 class Damaged(Exception):

@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from pipelines.landing import night_folders
-from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.lock import machine_name
 from pipelines.landing.reasons import Reason
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
@@ -175,7 +174,7 @@ def read(folder: Path) -> Snapshot:
 @lru_cache(maxsize=1 << 16)
 def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
     """Read a decision file. Cached, because a command looks at years of nights several times."""
-    return msgspec.convert(sealed_json.read(path)["decisions"], tuple[Decision, ...])
+    return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
@@ -250,7 +249,7 @@ def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapsh
     """Replace the decisions on a snapshot with a list that contains all of them."""
     # A pruned night cannot be rebuilt, so its pruning stays last, even after later decisions.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
-    sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
+    night_folders.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
     return replace(snapshot, decisions=ordered)
 
 

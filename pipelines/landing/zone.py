@@ -19,7 +19,6 @@ import msgspec
 import pyarrow as pa
 
 from pipelines.landing import night_folders
-from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.manifest import Manifest, RequestRecord, Window
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
@@ -101,7 +100,7 @@ class PendingSnapshot:
             signs=signs,
             follows=self.follows,
         )
-        sealed_json.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
+        night_folders.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
         make_directory(self.folder.parent)
         # This rename lands the night. Nobody sees the folder before it.
         self._aside.rename(self.folder)

@@ -26,6 +26,7 @@ from warehouse.storage.layout import Layout, sync_directory
 BY = "prune"
 MOST_DAYS = 36500  # a hundred years, to refuse typing errors and dates out of range
 MOST_BYTES = 10**18
+FOLDERS = ("landing/", "lake/")
 
 
 class InvalidLimit(ValueError):
@@ -309,9 +310,6 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
-
-
-FOLDERS = ("landing/", "lake/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ RECORD = "upgraded.json"
 CONTRACT = "contract"
 # Function that does everything after landing, for the snapshot in a folder, at a given time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
+COLUMN = "night"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,6 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
     for name in {*sealed["tables"], *sealed["nightly"]} - declared:
         layout.parquet(name, day, snapshot_id).unlink(missing_ok=True)
         layout.staged_file(name, snapshot_id).unlink(missing_ok=True)
-
-
-COLUMN = "night"
 
 
 class NightTask(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing import night_folders as proved
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
@@ -36,6 +35,10 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it, and move it away"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+# The state of an object that a newer version wrote, and the advice for objects of the shelf.
+NEWER = "of a newer nightbook"
+UPDATE = "it was not verified, so install the same version on every machine of the shelf"
+REMEDY = "restore this object under its key from the store's versions or a backup"
 
 
 class BodiesNotLocal(Exception):
@@ -134,9 +137,7 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:
         found = "; ".join(dict.fromkeys(broken))
-        raise proved.Damaged(
-            layout.landing, found, "every night unchanged since it was landed", RESTORE
-        )
+        raise Damaged(layout.landing, found, "every night unchanged since it was landed", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
@@ -164,10 +165,10 @@ def _landed_nights(layout: Layout) -> list[_LandedNight]:
 def _read(folder: Path) -> _LandedNight:
     """Read and verify the manifest and the decisions of one snapshot."""
     manifest, snapshot = None, None
-    with contextlib.suppress(proved.Damaged):
+    with contextlib.suppress(Damaged):
         if _is_as_written(folder / MANIFEST):
             manifest = load_manifest(folder)
-    with contextlib.suppress(proved.Damaged):
+    with contextlib.suppress(Damaged):
         if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
             snapshot = snapshots.read(folder)
     return _LandedNight(folder, manifest, snapshot)
@@ -175,8 +176,8 @@ def _read(folder: Path) -> _LandedNight:
 
 def _is_as_written(path: Path) -> bool:
     """Return whether a file with a checksum is identical, including its spacing."""
-    content = proved.read(path)
-    return path.read_bytes() == json_bytes(content | {proved.SEAL: proved.digest(content)})
+    content = night_folders.read(path)
+    return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
 
 def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
@@ -212,8 +213,8 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
 def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
     """Read a manifest of the lake. Return None if it is damaged."""
     try:
-        return proved.read(path) if _is_as_written(path) else None
-    except proved.Damaged:
+        return night_folders.read(path) if _is_as_written(path) else None
+    except Damaged:
         return None
 
 
@@ -308,11 +309,6 @@ def _night_of(path: Path) -> str | None:
     """Return the snapshot ID in a path, or None."""
     match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return match.group() if match else None
-
-
-NEWER = "of a newer nightbook"
-UPDATE = "it was not verified, so install the same version on every machine of the shelf"
-REMEDY = "restore this object under its key from the store's versions or a backup"
 
 
 def verify_shelf(store: ObjectStore) -> Iterator[Damage]:

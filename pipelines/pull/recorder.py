@@ -38,6 +38,7 @@ SHOWN = 3
 
 # The fields that show whether a record of a list has changed, by record ID.
 Marks = Mapping[str, tuple[str | None, ...]]
+_RELEASE_INTERVAL = 1 << 25  # bytes of a body after which its memory pages are released
 
 
 class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
@@ -103,9 +104,6 @@ def confirmed_state(error: EdgeError | None) -> str:
     if isinstance(error, AccessRefused):
         return REFUSED
     return DELETED if isinstance(error, NotFound) else UNTOLD
-
-
-_GIVE_BACK = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +315,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
     view, given_back = memoryview(reply.envelope.data), 0
     for first, end in zip(spans[::2], spans[1::2], strict=True):
         yield msgspec.Raw(view[first:end])
-        if end - given_back > _GIVE_BACK:
+        if end - given_back > _RELEASE_INTERVAL:
             reply.body.give_back()
             given_back = end
 

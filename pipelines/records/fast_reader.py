@@ -27,6 +27,8 @@ from pipelines.records.schema import (
 
 _BRACE = ord("{")
 FEW = 8  # up to this many records of one parent are compared one by one
+BATCH_BYTES = 4 * 1024 * 1024
+_LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 class UndocumentedRecord(Exception):
@@ -173,9 +175,6 @@ def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
     return False
 
 
-BATCH_BYTES = 4 * 1024 * 1024
-
-
 class Element(msgspec.Struct, frozen=True, gc=False):
     """One raw record: the number of its request, its index in the response, and its string ID."""
 
@@ -191,7 +190,6 @@ class _Id(msgspec.Struct, gc=False):
 
 
 _ID = msgspec.json.Decoder(_Id)
-_LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 def id_of(raw: msgspec.Raw) -> str | None:

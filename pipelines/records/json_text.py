@@ -10,9 +10,16 @@ import numpy as np
 
 DEEPEST = 500
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
+_NON_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+UNKNOWN_FIELD = "unknown field"
+UNKNOWN_VALUE = "unknown value"
+UNKNOWN_BALANCE = "unknown balance"
+MISSING_FIELD = "missing field"
+CHANGED_TYPE = "changed type"
+MAX_EXAMPLE_LENGTH = 200
 
 
 def is_too_deep(raw: bytes) -> bool:
@@ -22,12 +29,9 @@ def is_too_deep(raw: bytes) -> bool:
         return False
     # Without strings, only the brackets count. Each is a step up or down, and the running sum is
     # the depth. For a record with many brackets this is much faster than a loop over bytes.
-    brackets = _STRING.sub(b"", raw).translate(None, _BUT_BRACKETS)
+    brackets = _STRING.sub(b"", raw).translate(None, _NON_BRACKETS)
     steps = _STEPS[np.frombuffer(brackets, np.uint8)]
     return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)
-
-
-QUOTES = json.JSONEncoder(ensure_ascii=False)
 
 
 class Number(str):
@@ -105,7 +109,7 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
             first = len(printed) - part.size
             printed[first:] = [part.text(printed[first:], canonical=canonical)]
         elif isinstance(part, Members):
-            keys = [QUOTES.encode(key) for key, _ in part.pairs]
+            keys = [_ENCODER.encode(key) for key, _ in part.pairs]
             stack.append(_PrintedContainer(len(keys), keys))
             stack += [member for _, member in reversed(part.pairs)]
         elif isinstance(part, list):
@@ -120,15 +124,7 @@ def _leaf(value: Any) -> str:
     """Return the JSON of a value that has no elements."""
     if isinstance(value, Number):
         return str(value)
-    return QUOTES.encode(value) if isinstance(value, str) else json.dumps(value)
-
-
-UNKNOWN_FIELD = "unknown field"
-UNKNOWN_VALUE = "unknown value"
-UNKNOWN_BALANCE = "unknown balance"
-MISSING_FIELD = "missing field"
-CHANGED_TYPE = "changed type"
-EXAMPLE = 200
+    return _ENCODER.encode(value) if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +173,7 @@ class Notes:
 
         Keeps the smallest example, so the order does not matter.
         """
-        key, example = (path, kind, word[:EXAMPLE]), example[:EXAMPLE]
+        key, example = (path, kind, word[:MAX_EXAMPLE_LENGTH]), example[:MAX_EXAMPLE_LENGTH]
         before, seen = self.drift.get(key, (example, 0))
         self.drift[key] = (min(before, example), seen + count)
 

@@ -17,6 +17,18 @@ from pipelines.edge import models
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind
 
+KINDS = {column.source: column.kind for table in BOOK for column in table.columns}
+KEYS = {
+    column.source
+    for table in BOOK
+    for column in table.columns
+    if column.name in table.key and "*" not in column.source and "." in column.source
+} - {"Account.balance", "Venue.type"}
+OTHER = pa.list_(
+    pa.struct([("bucket", pa.string()), ("state", pa.string()), ("amount", pa.string())])
+)
+BALANCE = models.Balance.__name__
+
 
 class JsonType(Enum):
     """The JSON type of a field."""
@@ -64,15 +76,6 @@ class RecordShape:
     fields: dict[str, Field]
 
 
-KINDS = {column.source: column.kind for table in BOOK for column in table.columns}
-KEYS = {
-    column.source
-    for table in BOOK
-    for column in table.columns
-    if column.name in table.key and "*" not in column.source and "." in column.source
-} - {"Account.balance", "Venue.type"}
-
-
 def shape_of(model: type[msgspec.Struct]) -> RecordShape:
     """Return the schema of a model, including nested models."""
     info = inspect.type_info(model)
@@ -118,11 +121,6 @@ def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
     raise TypeError(f"{kind} has no JSON type: add it to pipelines/records/schema.py")
 
 
-OTHER = pa.list_(
-    pa.struct([("bucket", pa.string()), ("state", pa.string()), ("amount", pa.string())])
-)
-
-
 def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
     """Return the nested Arrow type of a schema.
 
@@ -161,7 +159,6 @@ def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
 
 # The balance kinds (2.5) are the fields of the model, and each of their fields is an amount.
 _KINDS = shape_of(models.Balance).fields
-BALANCE = models.Balance.__name__
 BALANCE_KINDS = frozenset(_KINDS)
 MONEY = {field.shape.name for field in _KINDS.values() if field.shape is not None}
 HOLDS_MONEY = {"Portfolio.positions", "Position.accounts", "Account.balance"} | {

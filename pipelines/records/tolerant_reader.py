@@ -35,6 +35,14 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
+# Table and column of each amount or time, by its source, for ops.inexact.
+Columns = dict[str, tuple[str, str]]
+# A row for an undocumented amount: bucket, state and amount.
+Row = dict[str, str]
+OTHER = "other"
+_NAME = re.compile(r"[\w-]+")
+SHOWN = 60
+MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +132,6 @@ def _may_be_amount(text: str) -> bool:
     # hashes, but they are long and have letters among their digits.
     words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
-
-
-# Table and column of each amount or time, by its source, for ops.inexact.
-Columns = dict[str, tuple[str, str]]
-# A row for an undocumented amount: bucket, state and amount.
-Row = dict[str, str]
-OTHER = "other"
-_NAME = re.compile(r"[\w-]+")
-SHOWN = 60
-MISSING = object()
 
 
 class UnusableRecord(Exception):

@@ -47,6 +47,9 @@ from warehouse.storage.layout import (
 )
 
 MAX_REASON_LENGTH = 300
+PARALLEL_TRANSFERS = 8
+CHUNK = 1024 * 1024
+SAVE_INTERVAL = 25  # number of nights after which the progress is saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,10 +186,6 @@ def _sentence(decisions: Iterable[Decision]) -> str:
         + (f" ({'; '.join(decision.reasons)[:MAX_REASON_LENGTH]})" if decision.reasons else "")
         for decision in decisions
     )
-
-
-PARALLEL_TRANSFERS = 8
-CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,9 +346,6 @@ def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) ->
         if digest.hexdigest() != file.sha256:
             found = f"SHA-256 {digest.hexdigest()}"
             raise Damaged(Path(file.key), found, f"SHA-256 {file.sha256}", ADVICE)
-
-
-SAVE_INTERVAL = 25  # number of nights after which the progress is saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,34 @@ OPTIONS: Final = (
     *("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
     *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
 )
+LATEST = "LATEST"
+PROBE = "probe"
+FOLDER = "manifests"
+DIGEST_DIGITS = 16  # digits of a SHA-256: enough to distinguish all versions of one night's table
+_MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
+CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
+RETRIES = 5
+MAX_ATTEMPTS = 3
+CHUNK = 8 * 1024 * 1024
+MAX_REASON_LENGTH = 500
+ERRORS = (OSError, ValueError, NotImplementedError)
+_QUERY = re.compile(r"\?\S+")
+SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
+LEAST_SECRET = 6
+_SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
+_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
+_ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
+_CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
+# Addresses from which a library gets the role of a machine in a cloud if no keys are set.
+_METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
+KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+KEYS_OF_AZURE = (
+    "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+)
+MAX_PROBE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +128,6 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} must be an https address (http only on this machine): see {SETTING}."
 
 
-LATEST = "LATEST"
-PROBE = "probe"
-FOLDER = "manifests"
-DIGEST_DIGITS = 16  # digits of a SHA-256: enough to distinguish all versions of one night's table
-_MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
-
-
 def manifest_key(snapshot_id: str, generation: int) -> str:
     """Return the key of a generation of a night."""
     return f"{FOLDER}/{snapshot_id}-{generation:04}.json"
@@ -131,30 +152,6 @@ def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
     """Return the key of the notes from flattening a part of a night."""
     return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
-
-
-CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
-RETRIES = 5
-MAX_ATTEMPTS = 3
-CHUNK = 8 * 1024 * 1024
-MAX_REASON_LENGTH = 500
-ERRORS = (OSError, ValueError, NotImplementedError)
-_QUERY = re.compile(r"\?\S+")
-SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
-LEAST_SECRET = 6
-_SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
-_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
-_ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
-_CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# Addresses from which a library gets the role of a machine in a cloud if no keys are set.
-_METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
-KEYS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-}
-KEYS_OF_AZURE = (
-    "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
-)
 
 
 class StoreFailed(Exception):
@@ -363,9 +360,6 @@ def open_store(address: StoreAddress) -> ObjectStore:
         reason = _reason(str(error), address.url)[:MAX_REASON_LENGTH]
         raise StoreFailed(address.url, "open", reason) from None
     return ObjectStore(address, client, library)
-
-
-MAX_PROBE_ATTEMPTS = 5
 
 
 class UnsafeStoreError(Exception):

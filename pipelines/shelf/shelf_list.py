@@ -16,6 +16,9 @@ from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
+RECORD = "shelf.json"
+JUDGED = (ACCEPTED, HELD, REJECTED)
+
 
 class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
     """The content of `LATEST`: the newest manifest, and the token of the run that wrote it."""
@@ -79,10 +82,6 @@ def read_night(store: ObjectStore, key: str) -> NightManifest:
     if content is None:
         raise StoreFailed(store.address.url, f"return {key}", "it was listed, but is missing")
     return decode(content.content, key)
-
-
-RECORD = "shelf.json"
-JUDGED = (ACCEPTED, HELD, REJECTED)
 
 
 class NightRecord(msgspec.Struct, frozen=True):

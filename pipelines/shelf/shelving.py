@@ -47,6 +47,8 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
 PARALLEL_UPLOADS = 8
+SAVE_INTERVAL = 25  # number of nights after which the progress is saved
+MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,6 @@ def _require_intact(file: LocalFile) -> None:
     """Raise `Damaged` if a file is missing or was changed."""
     if not file.path.is_file() or digest_of(file.path) != file.sha256:
         raise Damaged(file.path, "different content, or none", f"SHA-256 {file.sha256}")
-
-
-SAVE_INTERVAL = 25  # number of nights after which the progress is saved
-MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
