@@ -42,7 +42,7 @@ SHOWN = 80
 # How similar (difflib's ratio) a name without our prefix must be to count as a misspelled setting.
 MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod for a service named nightbook-something.
-_KUBERNETES_NAME = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
+_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
@@ -104,22 +104,16 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         complaint = f".env cannot be read: {reason}. Correct or remove it."
         raise InvalidSettings((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
-        merged = {
-            name: value for name, value in merged.items() if not _KUBERNETES_NAME.search(name)
-        }
-    return {
-        name: value
-        for name, value in merged.items()
-        if _belongs_to_other_tool(name) or _may_be_setting(name)
-    }
+        merged = {name: value for name, value in merged.items() if not _KUBERNETES.search(name)}
+    return {name: value for name, value in merged.items() if _is_foreign(name) or _is_setting(name)}
 
 
-def _belongs_to_other_tool(name: str) -> bool:
+def _is_foreign(name: str) -> bool:
     """Return whether a variable belongs to the tools of a store or a catalog."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
-def _may_be_setting(name: str) -> bool:
+def _is_setting(name: str) -> bool:
     """Return whether a name is a setting or close to one: `NIGHTBOK_HOME`, `nightbook_home`."""
     upper = name.upper()
     if name.startswith("NIGHTBOOK_") or not ("NIGHT" in upper or "BOOK" in upper):
@@ -130,7 +124,7 @@ def _may_be_setting(name: str) -> bool:
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     """Yield an error for each unknown name, because ignoring it would hide a typing error."""
     for name in sorted(variables.keys() - set(NAMES)):
-        if _belongs_to_other_tool(name):
+        if _is_foreign(name):
             continue
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
         yield f"{name[:SHOWN]} is not a setting. Do you mean {nearest}?"

@@ -20,7 +20,7 @@ from assets.home.dagster_internals import forget_checks
 from assets.home.instance import open_instance, quiet
 from assets.monitoring.alerts import Alert
 from assets.nightbook import Nightbook
-from pipelines.maintenance.prune import DatesWithoutNight
+from pipelines.maintenance.prune import MissingDates
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import Layout, read_json, sync_directory, write_json
@@ -170,7 +170,7 @@ class Removed:
     byte_count: int
 
 
-def prune_files(layout: Layout, gone: DatesWithoutNight, *, dry_run: bool) -> Removed:
+def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
     """Remove exports and reports of dates that are gone, unless the date was signed or closed."""
     files = list(_files(layout, gone))
     size = sum(path.stat().st_size for path in files)
@@ -182,7 +182,7 @@ def prune_files(layout: Layout, gone: DatesWithoutNight, *, dry_run: bool) -> Re
     return Removed(len(files), size)
 
 
-def _files(layout: Layout, gone: DatesWithoutNight) -> Iterator[Path]:
+def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
     """Yield files with the names that we give; a person's file of another name stays."""
     evidence = _signed_days(layout)
     if evidence is None:
@@ -205,7 +205,7 @@ def _signed_days(layout: Layout) -> set[date] | None:
         return None
 
 
-def prune_record(layout: Layout, gone: DatesWithoutNight, *, dry_run: bool) -> Removed:
+def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
     """Delete the runs of dates that are gone from Dagster's record; raises `RecordAway`.
 
     Runs that are not finished stay. A run without a date goes by the day on which it was created.
@@ -238,7 +238,7 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.RunRecord]:
         cursor = page[-1].dagster_run.run_id
 
 
-def _is_gone(record: dg.RunRecord, gone: DatesWithoutNight) -> bool:
+def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
     day = _date(record.dagster_run.tags.get(PARTITION, ""))
     return record.create_timestamp.date() <= gone.last if day is None else day in gone
 

@@ -57,7 +57,7 @@ class KeptNightDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class DatesWithoutNight:
+class MissingDates:
     """The dates without a night: those in `without_night`, and all up to `last` except `kept`."""
 
     without_night: frozenset[date] = frozenset()
@@ -79,7 +79,7 @@ class PruneResult:
     files: tuple[Path, ...]
     byte_count: int
     left: int = 0
-    gone: DatesWithoutNight = field(default_factory=DatesWithoutNight, compare=False)
+    gone: MissingDates = field(default_factory=MissingDates, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Plan:
 
     nights: list[Snapshot]
     staying: set[str]
-    permanent: set[str]
+    fixed: set[str]
     month_ends: set[str]
 
 
@@ -118,10 +118,8 @@ def prune(
     nights = [snapshot for snapshot in landed if snapshot.state != PRUNED]
     plan = _plan(layout, nights, keep_days, keep_month_ends=keep_month_ends)
     sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in nights}
-    over_limit = (
-        set() if most_bytes is None else _nights_over_limit(layout, plan, sizes, most_bytes)
-    )
-    staying = plan.staying - over_limit
+    excess = set() if most_bytes is None else _excess(layout, plan, sizes, most_bytes)
+    staying = plan.staying - excess
     going = [snapshot for snapshot in nights if snapshot.snapshot_id not in staying]
     _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
     files = tuple(path for snapshot in (*gone, *going) for path in _files(layout, snapshot))
@@ -138,7 +136,7 @@ def prune(
         for snapshot in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             reason = f"older than {days} before the newest book"
-            if snapshot.snapshot_id in over_limit:
+            if snapshot.snapshot_id in excess:
                 reason = f"bodies and tables took more than {most_bytes} bytes"
             _decide_to_prune(layout, snapshot, at, reason)
         _remove(layout, files)
@@ -147,13 +145,13 @@ def prune(
 
 def _gone_days(
     gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None
-) -> DatesWithoutNight:
+) -> MissingDates:
     """Return the dates that have no night after pruning."""
     kept = frozenset(snapshot.snapshot_date for snapshot in staying)
     books, last = snapshots.books(staying), date.min
     if keep_days is not None and books:
         last = max(books) - timedelta(days=keep_days)
-    return DatesWithoutNight(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
+    return MissingDates(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
 
 
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
@@ -191,33 +189,29 @@ def _plan(
     if not books:
         return _Plan(nights, all_ids, all_ids, set())
     newest = max(books)
-    permanent = {
-        snapshot.snapshot_id for snapshot in nights if _may_become_book(snapshot, nights)
-    } | {books[newest].snapshot_id}
-    last_books = {(day.year, day.month): book for day, book in sorted(books.items())}
-    month_ends = (
-        {snapshot.snapshot_id for snapshot in last_books.values()} if keep_month_ends else set()
-    )
+    fixed = {snapshot.snapshot_id for snapshot in nights if _may_become_book(snapshot, nights)} | {
+        books[newest].snapshot_id
+    }
+    lasts = {(day.year, day.month): book for day, book in sorted(books.items())}
+    month_ends = {snapshot.snapshot_id for snapshot in lasts.values()} if keep_month_ends else set()
     if keep_days is None:
-        return _Plan(nights, all_ids, permanent, month_ends)
+        return _Plan(nights, all_ids, fixed, month_ends)
     recent = {
         snapshot.snapshot_id
         for snapshot in nights
         if snapshot.snapshot_date > newest - timedelta(days=keep_days)
     }
-    staying = recent | permanent | month_ends
+    staying = recent | fixed | month_ends
     return _Plan(
-        nights, staying | set(_sources(layout, nights, staying).values()), permanent, month_ends
+        nights, staying | set(_sources(layout, nights, staying).values()), fixed, month_ends
     )
 
 
-def _nights_over_limit(
-    layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int
-) -> set[str]:
+def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
     """Return the nights to delete until the size fits, or until no more may be deleted."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
-        plan.staying - plan.permanent, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
+        plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
     # Search for the next night each time, because a night whose instruments were carried over can

@@ -85,9 +85,9 @@ def rebuild_nights(
     # New object, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
-    for outdated_night in nights:
+    for outdated in nights:
         try:
-            _rebuild_night(manifests, outdated_night, now, finish)
+            _rebuild_night(manifests, outdated, now, finish)
         except Damaged as error:
             damage.append(error)
         done.add(1)
@@ -95,11 +95,11 @@ def rebuild_nights(
 
 
 def _rebuild_night(
-    manifests: LakeManifests, outdated_night: OutdatedNight, now: datetime, finish: Finish
+    manifests: LakeManifests, outdated: OutdatedNight, now: datetime, finish: Finish
 ) -> None:
     """Rebuild one night, and note it if it had an older contract."""
-    layout, folder = manifests.layout, outdated_night.folder
-    if outdated_night.contract in (None, lake_contract()):
+    layout, folder = manifests.layout, outdated.folder
+    if outdated.contract in (None, lake_contract()):
         finish(manifests, folder, now)
         return
     sealed = night_folders.read(layout.manifest(folder.name))
@@ -107,7 +107,7 @@ def _rebuild_night(
     sync_directory(layout.manifests)
     finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
-    _record_upgrade(layout, outdated_night, now)
+    _record_upgrade(layout, outdated, now)
 
 
 def upgraded_from(layout: Layout) -> str | None:
@@ -118,11 +118,11 @@ def upgraded_from(layout: Layout) -> str | None:
     return None
 
 
-def _record_upgrade(layout: Layout, outdated_night: OutdatedNight, now: datetime) -> None:
+def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
     """Record from which version and contract a night was upgraded."""
     content = {
-        CONTRACT: outdated_night.contract,
-        "program_version": load_manifest(outdated_night.folder).program_version,
+        CONTRACT: outdated.contract,
+        "program_version": load_manifest(outdated.folder).program_version,
         "to": lake_contract(),
         "at": now.isoformat(),
     }
@@ -197,9 +197,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
     """Flatten a landed night into a folder that no other attempt writes to."""
     folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
-        problem = (
-            f"{worker} has {program()}, but {landed.program} is required: install the same there."
-        )
+        problem = f"{worker} has {program()}, not {landed.program}: install the same there."
         return FlattenedNight(landed.folder, problem=problem)
     if not (folder / night_folders.MANIFEST).is_file():
         problem = f"{worker} does not see {folder}: mount the home there under the same path."

@@ -118,12 +118,10 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
         if night.snapshot is None:
             yield _broken_file(folder / DECISION, folder.name, LANDED)
         if night.is_kept and folder.name in away:
-            yield from _changed_files(
-                {path: bodies[path] for path in bodies if path.exists()}, LANDED
-            )
+            yield from _mismatches({path: bodies[path] for path in bodies if path.exists()}, LANDED)
         elif night.is_kept:
-            yield from _changed_files(bodies, LANDED)
-    yield from _surplus_files(layout.landing, expected)
+            yield from _mismatches(bodies, LANDED)
+    yield from _surplus(layout.landing, expected)
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
@@ -199,14 +197,12 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
             yield Damage(path, SURPLUS, path.stem, f"its landed night is missing; {LANDED}")
         digests = _file_digests(layout, path.stem, sealed)
         expected |= set(digests)
-        yield from _changed_files(digests, LAKE)
+        yield from _mismatches(digests, LAKE)
     for snapshot_id, night in sorted(nights.items()):
         if night.is_decided and night.is_kept and not layout.manifest(snapshot_id).exists():
             yield Damage(layout.manifest(snapshot_id), MISSING, snapshot_id, LAKE)
     yield from (
-        path_
-        for path_ in _surplus_files(layout.lake, expected)
-        if not _belongs_to(path_.file, unsealed)
+        path_ for path_ in _surplus(layout.lake, expected) if not _belongs_to(path_.file, unsealed)
     )
 
 
@@ -256,7 +252,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
     has_books = any(night.is_decided for night in nights.values())
     if not layout.database.exists() and (has_books or current.is_symlink()):
         yield Damage(layout.database, MISSING, None, WAREHOUSE)
-    yield from _surplus_files(layout.warehouse, expected)
+    yield from _surplus(layout.warehouse, expected)
 
 
 def damaged_versions(layout: Layout) -> Iterator[Path]:
@@ -283,7 +279,7 @@ def _missing_decisions(
                 yield _broken_file(night.folder / DECISION, snapshot_id, LANDED)
 
 
-def _changed_files(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
+def _mismatches(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
     """Yield the files that are missing or whose digest differs."""
     for path, digest in sorted(digests.items()):
         if not path.is_file() or digest_of(path) != digest:
@@ -295,7 +291,7 @@ def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 
-def _surplus_files(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
+def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
     """Yield all files below a folder that are neither expected nor leftovers of a killed run."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):

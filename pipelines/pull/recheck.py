@@ -52,7 +52,7 @@ class Recheck:
         Raises `EdgeError` only if the key is refused, because the book is already landed.
         """
         session, first = self._recorder, self._portfolios
-        has_lost = bool(recorder.portfolios_to_request(self._known, session.marks[first.number]))
+        has_lost = bool(recorder.to_request(self._known, session.marks[first.number]))
         if has_lost:
             pause(self._wait())
         after = round(self._since())
@@ -138,7 +138,7 @@ class Recheck:
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for portfolio_id in recorder.portfolios_to_request(
+        for portfolio_id in recorder.to_request(
             self._known, session.marks[self._portfolios.number]
         ):
             try:
@@ -150,10 +150,6 @@ class Recheck:
         session.send(asked.values())
         for portfolio_id, request in asked.items():
             error = session.errors.get(request.number)
-            is_different_portfolio = error is None and portfolio_id not in session.marks.get(
-                request.number, ()
-            )
-            fates[portfolio_id] = (
-                UNTOLD if is_different_portfolio else recorder.confirmed_state(error)
-            )
+            is_other = error is None and portfolio_id not in session.marks.get(request.number, ())
+            fates[portfolio_id] = UNTOLD if is_other else recorder.final_state(error)
         return dict(sorted(fates.items()))

@@ -84,7 +84,7 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
     return f"{list_name}: {', '.join(differences)}" if differences else ""
 
 
-def portfolios_to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     """Return some portfolios that a list has lost, those with money first."""
     # Request them only if one of them had money, or if the list lost all portfolios.
     gone = sorted(
@@ -97,7 +97,7 @@ def portfolios_to_request(previous: Mapping[str, bool], listed: Iterable[str]) -
     return gone[:MOST_ASKED] if is_worthwhile else []
 
 
-def confirmed_state(error: EdgeError | None) -> str:
+def final_state(error: EdgeError | None) -> str:
     """Return the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
     if error is None:
         return THERE

@@ -66,12 +66,8 @@ def _are_digits(texts: pa.Array) -> bool:
     if bytes(memoryview(characters)[ends[0] : ends[-1]]).translate(None, _DIGITS):
         return False
     sizes = np.diff(ends)
-    point_indexes = (
-        pc.find_substring(texts.filter(pa.array(sizes > _SHORT)), ".").drop_null().to_numpy()
-    )
-    return bool(
-        sizes.max(initial=0) <= _MOST and ((point_indexes >= 0) & (point_indexes <= _SHORT)).all()
-    )
+    dots = pc.find_substring(texts.filter(pa.array(sizes > _SHORT)), ".").drop_null().to_numpy()
+    return bool(sizes.max(initial=0) <= _MOST and ((dots >= 0) & (dots <= _SHORT)).all())
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:

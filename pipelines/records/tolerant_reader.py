@@ -76,11 +76,7 @@ class Leaf:
         if isinstance(value, Number):
             return "an amount as text was expected, not a number"
         if isinstance(value, list):
-            return (
-                "an amount as text was expected, not a list"
-                if _has_possible_amount(value)
-                else None
-            )
+            return "an amount as text was expected, not a list" if _may_have_money(value) else None
         if is_text(value) and _may_be_amount(value):
             return "an amount as text was expected, not this text"
         return None
@@ -98,7 +94,7 @@ def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
             yield leaf
 
 
-def _has_possible_amount(value: list[Any]) -> bool:
+def _may_have_money(value: list[Any]) -> bool:
     """Return whether a list contains a possible amount at any depth."""
     stack: list[Any] = [value]
     while stack:

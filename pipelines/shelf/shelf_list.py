@@ -56,9 +56,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
-        raise Damaged(
-            Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "that key", ADVICE
-        )
+        raise Damaged(Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "it", ADVICE)
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:
         snapshot_id, generation = generation_of(key)

@@ -207,14 +207,12 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
 
 def test_what_held_no_money_is_not_asked_for() -> None:
     """An empty portfolio may go; with money among them all are asked for, money first, but ten."""
-    assert recorder.portfolios_to_request({"a": False, "b": False}, ["a"]) == []
-    assert recorder.portfolios_to_request({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
-    assert recorder.portfolios_to_request({"a": False}, []) == ["a"]
-    assert recorder.portfolios_to_request({}, []) == []
+    assert recorder.to_request({"a": False, "b": False}, ["a"]) == []
+    assert recorder.to_request({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
+    assert recorder.to_request({"a": False}, []) == ["a"]
+    assert recorder.to_request({}, []) == []
     many = {f"p{number:02}": number % 2 == 1 for number in range(30)}
-    assert recorder.portfolios_to_request(many, []) == [
-        f"p{number:02}" for number in range(1, 21, 2)
-    ]
+    assert recorder.to_request(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +227,7 @@ def test_what_held_no_money_is_not_asked_for() -> None:
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
     """Only what the document has a code for is told as known."""
-    assert recorder.confirmed_state(error) == fate
+    assert recorder.final_state(error) == fate
 
 
 def test_differences_are_told_in_one_sentence() -> None:
