@@ -1,6 +1,6 @@
-"""The environment, read once: every complaint in one message, and no value of a secret.
+"""The settings from the environment. All errors are reported at once, without any secret.
 
-A `.env` beside the process is read first; what the environment says wins.
+A file `.env` in the working directory is read too. The environment takes precedence.
 """
 
 import difflib
@@ -38,16 +38,16 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# How alike (difflib's ratio) a name of another prefix must be to count as a slip of ours.
-ALIKE = 0.85
-# What a cluster puts into every pod for a service that happens to be called nightbook-something.
-_OF_SERVICE = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
+# How similar (difflib's ratio) a name without our prefix must be to count as a misspelled setting.
+MIN_SIMILARITY = 0.85
+# Variables that Kubernetes adds to every pod for a service named nightbook-something.
+_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
 class InvalidSettings(Exception):
-    """Settings are missing or wrong: each named, with where its value comes from."""
+    """Some settings are missing or invalid. The message names each setting and the problem."""
 
     exit_code = 2
 
@@ -55,23 +55,24 @@ class InvalidSettings(Exception):
         self.complaints = complaints
         several = "settings are" if len(complaints) > 1 else "setting is"
         super().__init__(
-            f"{len(complaints)} {several} missing or wrong; nothing was read or written.\n"
+            f"{len(complaints)} {several} missing or wrong. Nothing was read or written.\n"
             + "\n".join(f"  {complaint}" for complaint in complaints)
-            + "\nPut them in the environment or in a file .env here (see .env.example)."
+            + "\nSet them in the environment or in a file .env here (see .env.example)."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the operator chose. `access` is None where a command needs no API.
+    """The operator's choices. `access` is None if a command does not need the API.
 
-    `deadline` is in seconds for a whole pull; `timezone` decides the business date. Of
-    `native_nights` newest nights the warehouse holds the rows itself (of all where it is None), and
-    its older versions are kept within `versions_gb`. `shelf` is the object store of
-    `NIGHTBOOK_LAKE`, None where nights stay on this machine, and `catalog` where its files are
-    registered as Iceberg tables. The report shows `pinned_assets` first.
-    Addresses of alerts, heartbeat and catalog may hold secrets, so neither a repr nor a complaint
-    shows them.
+    `deadline` is in seconds for a whole pull. `timezone` decides the business date. The warehouse
+    has its own copy of the rows of the newest `native_nights` nights (None: of all nights), and its
+    older versions use at most `versions_gb`. `shelf` is the object store of `NIGHTBOOK_LAKE`, or
+    None if it is not configured. `catalog` is the catalog in which the shelf's files are registered
+    as Iceberg tables. The report shows `pinned_assets` first.
+
+    The addresses of alerts, heartbeat and catalog may contain secrets, so they appear neither in a
+    repr nor in an error message.
     """
 
     home: Path
@@ -90,49 +91,48 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that count: those of the process, then those of `directory/.env`.
+    """Return the variables of the process, completed by those in `directory/.env`.
 
-    An empty one of the process counts as not set. Raises `InvalidSettings` where `.env` cannot be
-    read.
+    An empty variable of the process counts as unset. Raises `InvalidSettings` if `.env` is
+    unreadable.
     """
     try:
         merged = merged_environment(directory, os.environ if process is None else process)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        complaint = f".env cannot be read: {why}. Mend it, or take it away."
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        complaint = f".env cannot be read: {reason}. Correct or remove it."
         raise InvalidSettings((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
-        merged = {name: value for name, value in merged.items() if not _OF_SERVICE.search(name)}
-    return {name: value for name, value in merged.items() if _is_of_others(name) or _is_meant(name)}
+        merged = {name: value for name, value in merged.items() if not _KUBERNETES.search(name)}
+    return {name: value for name, value in merged.items() if _is_foreign(name) or _is_setting(name)}
 
 
-def _is_of_others(name: str) -> bool:
-    """Return whether a variable tells how a store or a catalog is reached, as its own tools do."""
+def _is_foreign(name: str) -> bool:
+    """Return whether a variable belongs to the tools of a store or a catalog."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
-def _is_meant(name: str) -> bool:
-    """Return whether a variable is one of ours, or was to be: `NIGHTBOK_HOME`, `nightbook_home`."""
+def _is_setting(name: str) -> bool:
+    """Return whether a name is a setting or close to one: `NIGHTBOK_HOME`, `nightbook_home`."""
     upper = name.upper()
     if name.startswith("NIGHTBOOK_") or not ("NIGHT" in upper or "BOOK" in upper):
         return name.startswith("NIGHTBOOK_")
-    return bool(difflib.get_close_matches(upper, NAMES, n=1, cutoff=ALIKE))
+    return bool(difflib.get_close_matches(upper, NAMES, n=1, cutoff=MIN_SIMILARITY))
 
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
-    """Complain of each name that is no setting: left unread, it would look as if it held."""
+    """Yield an error for each unknown name, because ignoring it would hide a typing error."""
     for name in sorted(variables.keys() - set(NAMES)):
-        if _is_of_others(name):
+        if _is_foreign(name):
             continue
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
-        yield f"{name[:SHOWN]} is no setting: do you mean {nearest}?"
+        yield f"{name[:SHOWN]} is not a setting. Do you mean {nearest}?"
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
-    """Return settings from variables; with `api`, those for the API must be there too.
+    """Return the settings from variables. With `api`, the settings for the API are required.
 
-    An empty variable counts as one that is not set. Raises `InvalidSettings` with every complaint
-    at once.
+    An empty variable counts as unset. Raises `InvalidSettings` with all errors at once.
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
     complaints = list(_unknown_names(variables))
@@ -158,70 +158,75 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
 
 
 def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
+    """Return the home's path, and add an error if Dagster, SQLite or DuckDB could not use it."""
     text = variables["NIGHTBOOK_HOME"]
     try:
         home = home_path(text)
     except RuntimeError:
-        complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: no such user has a home here.")
+        complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: this user has no home directory.")
         return Path.cwd()
     if signs := sorted(set(str(home)) & set(NO_PATH)):
         complaints.append(
-            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(signs)} in a path is read in its own "
-            "way by Dagster, SQLite or DuckDB. Choose a plainer path."
+            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(signs)} in a path has a special "
+            "meaning for Dagster, SQLite or DuckDB. Choose a plainer path."
         )
     return home
 
 
 def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
+    """Return the time zone, and add an error if its name is unknown."""
     name = variables["NIGHTBOOK_TIMEZONE"]
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         complaints.append(
-            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}: give a name of the time zone database, "
+            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}. Use a name of the time zone database, "
             "such as Europe/Zurich."
         )
         return ZoneInfo("UTC")
 
 
 def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
+    """Return the cron schedule in a normal form, and add an error if it is invalid."""
     schedule = variables["NIGHTBOOK_SCHEDULE"]
     if not is_schedule(schedule):
         complaints.append(
-            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, "
-            "day, month, weekday), such as 15 2,4,6 * * * for three tries every night."
+            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}. Use five cron fields (minute, hour, "
+            "day, month, weekday), such as 15 2,4,6 * * * for three attempts every night."
         )
     return " ".join(schedule.lower().split())
 
 
 def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
+    """Return a whole number, and add an error if it is not between 1 and `most`."""
     text = variables[name].strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS
     if is_number and 1 <= int(text) <= most:
         return int(text)
-    complaints.append(f"{name} is {text[:SHOWN]!r}: give a whole number from 1 to {most}.")
+    complaints.append(f"{name} is {text[:SHOWN]!r}. Use a whole number from 1 to {most}.")
     return 1
 
 
 def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
+    """Return the number of native nights, or None for all, and add an error if it is unusable."""
     name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
     if variables[name].strip().lower() == "all":
         return None
     if variables[name].strip() == "1":
         complaints.append(
-            f"{name} is '1': the newest night is compared with the one before it, so "
-            "give 2 or more, or all."
+            f"{name} is '1', but the newest night is compared with the one before it. "
+            "Use 2 or more, or all."
         )
     if sign := misleading_sign(home_path(home)):
         complaints.append(
-            f"{name} cannot be used where NIGHTBOOK_HOME holds {sign}: DuckDB would read it in its "
-            "own way in the paths of older nights. Choose a plainer path, or all."
+            f"{name} cannot be used if NIGHTBOOK_HOME contains {sign}, which has a special meaning "
+            "for DuckDB in the paths of older nights. Choose a plainer path, or all."
         )
     return int(_number(variables, complaints, name, 100_000))
 
 
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
-    """Split addresses: a comma inside one does not end it, the next `scheme://` does."""
+    """Split the addresses at each new `scheme://`. A comma inside an address does not end it."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
     addresses = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
     for number, address in enumerate(addresses, 1):
@@ -234,11 +239,13 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
 
 
 def _pinned_assets(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the assets that the report shows first."""
     names = variables.get("NIGHTBOOK_PINNED_ASSETS", "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:
+    """Return the heartbeat URL or None, and add an error if it is invalid."""
     url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
     try:
         parts = urlsplit(url)
@@ -247,7 +254,7 @@ def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | Non
         is_url = False
     if url and not (is_url and is_visible_ascii(url)):
         complaints.append(
-            "NIGHTBOOK_HEARTBEAT is no http or https URL: give the one that your monitor made for "
-            "this check, whole."
+            "NIGHTBOOK_HEARTBEAT is not an http or https URL. Use the complete URL that your "
+            "monitor created for this check."
         )
     return url or None

@@ -1,1 +1,1 @@
-"""The landing zone: bodies, manifests and decisions."""
+"""The landing zone: response bodies, manifests and decisions."""

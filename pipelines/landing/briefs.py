@@ -1,8 +1,8 @@
-"""What publishing needs of each night's manifests and decisions, so that years are not read.
+"""Cached data from each night's manifests and decisions, so that publishing need not read years.
 
-None of these files changes once it is written, so a brief is taken when they were proved, and holds
-as long as they are the same by inode, size and time. The file of briefs proves itself, and is made
-again wherever it is not what was written: nothing is in it that those files do not say.
+These files do not change once they are written. An entry is created from verified files, and is
+valid while their inode, size and time are the same. The cache file has a checksum, and is rebuilt
+if the checksum does not match. It contains only data from those files.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from warehouse.storage.layout import Layout, edition, written_aside
 
-# Columns of a snapshot that the lake's manifest counts, by what it calls them.
+# Columns of a snapshot that the lake's manifest counts, with the name of each count.
 IN_LAKE = {
     "portfolio_count": "portfolios",
     "account_count": "accounts",
@@ -33,14 +33,15 @@ IN_LAKE = {
 }
 Row = dict[str, Any]
 _DAY = len("YYYY-MM-DD")
-_TICK = 2_000_000_000  # nanoseconds: the coarsest clock of a file system, FAT's
+# Nanoseconds: file times on FAT, the least exact file system, are multiples of this.
+_TICK = 2_000_000_000
 
 
-# Without cycles, so without garbage collection: of years of nights it took as long as reading them.
+# No cycles and no garbage collection: with years of nights, collection took as long as reading.
 class Brief(msgspec.Struct, frozen=True, gc=False):
-    """One night in brief, and the two files as they were: contract, moves, and columns of its row.
+    """Cached data of one night: contract, drops, its row, and the versions of both manifest files.
 
-    `contract` is None where the lake has nothing of it.
+    `contract` is None if the night is not in the lake.
     """
 
     files: tuple[int, ...]
@@ -50,21 +51,21 @@ class Brief(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
-    """What was decided on one night, and the file that says so as it was."""
+    """The decisions on one night, and the version of the file that contains them."""
 
     file: tuple[int, ...]
     decisions: tuple[Decision, ...]
 
 
 class _DateFolder(msgspec.Struct, frozen=True, gc=False):
-    """The ids of the snapshots of one date, and its folder as it was."""
+    """The snapshot IDs of one date, and the version of the date's folder."""
 
     folder: tuple[int, ...]
     ids: tuple[str, ...]
 
 
-class _Known(msgspec.Struct):
-    """What is known of a home: by the ids of its nights, and by its dates."""
+class _Cache(msgspec.Struct):
+    """The cache of a home: briefs and decisions by snapshot ID, folders by date."""
 
     briefs: dict[str, Brief] = {}
     decided: dict[str, Decided] = {}
@@ -72,26 +73,27 @@ class _Known(msgspec.Struct):
 
 
 class Briefs:
-    """The briefs of a home, for one command: each is taken again where a file is another one."""
+    """The briefs of a home, for one command. A brief is rebuilt if one of its files has changed."""
 
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
-        self._known = _read(layout.briefs)
+        self._cache = _read(layout.briefs)
         self._landed: dict[str, tuple[int, int, int]] = {}
         self._seen: set[str] = set()
         self._is_changed = False
 
     def of(self, snapshot: Snapshot) -> Brief:
-        """Return that of a landed night; raises `Damaged` where a manifest is not as written."""
+        """Return the brief of a landed night. Raises `Damaged` if a manifest was changed."""
         name = snapshot.snapshot_id
-        brief = self._known.briefs.get(name)
+        brief = self._cache.briefs.get(name)
         if brief is None or name not in self._seen:
             landed = self._landed.get(name) or edition(f"{snapshot.place}/{MANIFEST}")
             files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
             if brief is None or brief.files != files:
-                brief = self._known.briefs[name] = self._take(snapshot.folder, files)
+                brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
                 self._is_changed = True
-            # Once a command: that of a night which has not been sealed yet is no answer for later.
+            # Check the files once per command. Check a night that is not sealed yet each time,
+            # because it may be sealed later.
             if brief.contract is not None:
                 self._seen.add(name)
         return brief
@@ -109,32 +111,38 @@ class Briefs:
         ]
 
     def _ids(self, folder: str, newest: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the snapshots of a date: what comes into a folder or goes changes its time."""
-        # Two changes within a tick of the clock leave the same time. A list is remembered only of a
-        # folder that is older than that of the newest date: what comes after it has a later time.
+        """Return the snapshots of a date.
+
+        Adding or deleting one changes the time of the date's folder.
+        """
+        # Two changes within one tick of the clock give the same time. So cache the list only if the
+        # folder is older than the newest date's folder, because any later change gets a later time.
         now = edition(folder)
-        day = self._known.days.get(folder[-_DAY:])
+        day = self._cache.days.get(folder[-_DAY:])
         if day is None or day.folder != now:
             day = _DateFolder(now, tuple(night_folders.ids_in(folder)))
             if now[-1] + _TICK < newest[-1]:
-                self._known.days[folder[-_DAY:]] = day
+                self._cache.days[folder[-_DAY:]] = day
                 self._is_changed = True
         return day.ids
 
     def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
+        """Return whether the snapshot has a manifest, and store the version of that file."""
         self._landed[snapshot_id] = edition(manifest)
         return any(self._landed[snapshot_id])
 
     def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
+        """Return a snapshot with its decisions, which are read only if their file has changed."""
         file = edition(f"{folder}/{DECISION}")
-        decided = self._known.decided.get(snapshot_id)
+        decided = self._cache.decided.get(snapshot_id)
         if decided is None or decided.file != file:
             decided = Decided(file, snapshots.read(Path(folder)).decisions)
-            self._known.decided[snapshot_id] = decided
+            self._cache.decided[snapshot_id] = decided
             self._is_changed = True
         return Snapshot(snapshot_id, day, folder, decided.decisions)
 
-    def _take(self, folder: Path, files: tuple[int, ...]) -> Brief:
+    def _build(self, folder: Path, files: tuple[int, ...]) -> Brief:
+        """Build the brief of a night from its manifests."""
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None
         return Brief(
             files=files,
@@ -144,24 +152,28 @@ class Briefs:
         )
 
     def keep(self) -> None:
-        """Write the briefs for the next command, where one is new."""
+        """Save the briefs for the next command if any has changed."""
         if self._is_changed:
-            content = msgspec.json.encode(self._known)
+            content = msgspec.json.encode(self._cache)
             with written_aside(self._layout.briefs) as file:
                 file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
             self._is_changed = False
 
 
-def _read(path: Path) -> _Known:
+def _read(path: Path) -> _Cache:
+    """Read the cache file.
+
+    Return an empty cache if the file is missing or its checksum is wrong.
+    """
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         digest, _, content = path.read_bytes().partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() == digest:
-            return msgspec.json.decode(content, type=_Known)
-    return _Known()
+            return msgspec.json.decode(content, type=_Cache)
+    return _Cache()
 
 
 def _row(manifest: Manifest, sealed: Mapping[str, Any]) -> Row:
-    """Return the columns of `ops.snapshots` that no decision changes; times as text."""
+    """Return the columns of `ops.snapshots` that decisions do not change. Times are strings."""
     counts = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
     return {
         "started_at": manifest.started_at,

@@ -1,4 +1,4 @@
-"""The lock of the landing zone, its owner, and files that a killed night left."""
+"""The lock of the landing zone, the home's owner, and cleanup of files left by killed runs."""
 
 import contextlib
 import fcntl
@@ -16,31 +16,35 @@ from pathlib import Path
 
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
+WAIT_STEP = 1.0  # seconds between two attempts to acquire a lock
+REPORT_INTERVAL = 60.0  # seconds between two messages about the same holder
+NOTHING = "This run wrote nothing."
+
 
 class WrongOwner(Exception):
-    """Somebody else's home."""
+    """The home belongs to a different user."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, owner: int, doing: str) -> None:
         me = name_of(os.geteuid())
         super().__init__(
-            f"{layout.home} belongs to {name_of(owner)}, and you are {me}: {doing} did not begin, "
-            f"and nothing was written, for {name_of(owner)} could not write again what {me} had "
-            f"written. Do it as {name_of(owner)} (sudo -u {name_of(owner)} nightbook ...), or give "
-            f"the whole home to {me} first: chown -R {me} {layout.home}"
+            f"{layout.home} belongs to {name_of(owner)}, and you are {me}. {doing} did not start, "
+            f"and nothing was written, because {name_of(owner)} could not overwrite files of {me}. "
+            f"Run the command as {name_of(owner)} (sudo -u {name_of(owner)} nightbook ...), or "
+            f"first give the whole home to {me}: chown -R {me} {layout.home}"
         )
 
 
 def require_owner(layout: Layout, doing: str) -> None:
-    """Raise `WrongOwner` where what is written here would be another's than what is here."""
+    """Raise `WrongOwner` if our new files would have a different owner than the existing files."""
     owner = _owner(layout)
     if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
         raise WrongOwner(layout, int(owner or 0), doing)
 
 
 def name_of(user: int) -> str:
-    """Return a user's name, or its number where it has none, as in a container."""
+    """Return the name of a user, or the user number if the user has no name, as in a container."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -48,23 +52,29 @@ def name_of(user: int) -> str:
 
 
 def machine_name() -> str:
-    """Return the name of this machine, to be stored with what is decided on it."""
+    """Return the host name, which is stored with each decision."""
     return socket.gethostname()
 
 
 def _owner(layout: Layout) -> int | None:
-    """Return who wrote here; None where nothing is, or root made it for somebody."""
+    """Return the user ID that owns the home.
+
+    Return None if nothing was written yet, or if root created the home for another user.
+    """
     written = (layout.lock, layout.landing, layout.dagster, layout.warehouse, layout.lake)
     for path in written:
         if os.path.lexists(path):
             return path.lstat().st_uid
     owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # A volume may be root's, and be written by its group.
+    # A volume may belong to root and be writable for its group.
     return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
 
 
 def _owner_of_new(folder: Path) -> int | None:
-    """Return who owns a new file there: a network disk may give all to one user."""
+    """Return the owner of a new file in `folder`.
+
+    Some network disks assign all files to one user.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.fstat(file.fileno()).st_uid
@@ -72,42 +82,40 @@ def _owner_of_new(folder: Path) -> int | None:
         return None
 
 
-STEP = 1.0
-TOLD_AGAIN = 60.0
-NOTHING = "This run wrote nothing."
-
-
 class WriterBusy(Exception):
-    """Another run is writing in this home; `done` says what this one did before it gave up."""
+    """Another run is writing in this home.
+
+    `done` says what this run had written before it gave up.
+    """
 
     def __init__(self, layout: Layout, holder: str, done: str = NOTHING) -> None:
         self.layout, self.holder = layout, holder
         super().__init__(
-            f"Another run is writing in {layout.home}: {holder}. {done} Wait for it to end, or "
-            "stop it; a run that died holds nothing."
+            f"Another run is writing in {layout.home}: {holder}. {done} Wait until it ends, or "
+            "stop it. A run that was killed does not hold the lock."
         )
 
 
 class PullRunning(WriterBusy):
-    """Another run is taking the night at this moment."""
+    """Another run is pulling the night right now."""
 
 
 class HomeReadOnly(Exception):
-    """A home in which nothing can be written."""
+    """A home that cannot be written."""
 
     exit_code = 2
 
     def __init__(self, layout: Layout, doing: str, error: OSError) -> None:
         super().__init__(
-            f"{layout.home} cannot be written ({error.strerror}): {doing} did not begin, and "
-            "nothing was changed. It is to be a folder of the user who runs nightbook, on a disk "
-            "that can be written: mend that, or choose another by NIGHTBOOK_HOME or --home."
+            f"{layout.home} cannot be written ({error.strerror}). {doing} did not start, and "
+            "nothing was changed. The home must be a folder that the user of nightbook can write. "
+            "Fix this, or choose a different folder with NIGHTBOOK_HOME or --home."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LockTimeout:
-    """How many seconds to wait for a lock, how a second passes, and who hears for whom."""
+    """How many seconds to wait for a lock, how to sleep, and where to report the wait."""
 
     seconds: float = 0.0
     pause: Callable[[float], None] = lambda _: None
@@ -119,13 +127,13 @@ NO_WAIT = LockTimeout()
 
 @dataclass(frozen=True, slots=True)
 class HomeLock:
-    """A lock that this process holds, in whose file stands for what."""
+    """A lock that this process holds. The lock file describes the operation for other users."""
 
     descriptor: int
     since: datetime
 
     def note(self, doing: str) -> None:
-        """Say what is being done now; a full disk must not keep it from being done."""
+        """Write the current operation to the lock file. A full disk must not stop the operation."""
         since = self.since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = json.dumps({"doing": doing, "pid": os.getpid(), "since": since})
         with contextlib.suppress(OSError):
@@ -136,12 +144,12 @@ class HomeLock:
 def hold_writer_lock(
     layout: Layout, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> AbstractContextManager[HomeLock]:
-    """Be the only writer of a home while the `with` lasts; raises as `hold_lock` does."""
+    """Hold the writer lock of a home during the `with` block. Raises the errors of `hold_lock`."""
     return hold_lock(layout, layout.lock, doing, now, timeout)
 
 
 def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
-    """Be the only pull of a home while the `with` lasts; raises as `hold_lock` does."""
+    """Hold the pull lock of a home during the `with` block. Raises the errors of `hold_lock`."""
     return hold_lock(layout, layout.pull_lock, doing, now)
 
 
@@ -149,10 +157,11 @@ def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContext
 def hold_lock(
     layout: Layout, lock: Path, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> Iterator[HomeLock]:
-    """Hold one lock of a home while the `with` lasts.
+    """Hold one lock of a home during the `with` block.
 
-    Raises `WriterBusy` after `timeout` (`PullRunning` for the lock of pulls), `WrongOwner` in
-    somebody else's home, and `HomeReadOnly` where nobody could write here.
+    Raises `WriterBusy` if the lock is still taken after `timeout` (`PullRunning` for the pull
+    lock), `WrongOwner` if the home belongs to a different user, and `HomeReadOnly` if it cannot be
+    written.
     """
     descriptor = _open(layout, lock, doing)
     try:
@@ -165,7 +174,7 @@ def hold_lock(
         held = HomeLock(descriptor, now)
         held.note(doing)
         yield held
-        # The lock goes with the descriptor, also when the process dies; the note is only for
+        # Closing the descriptor releases the lock, even if the process dies. The note only informs
         # people.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
@@ -174,20 +183,20 @@ def hold_lock(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise as `hold_lock` does where nothing could be written, whoever holds the lock."""
+    """Raise the errors of `hold_lock` if the home cannot be written. Ignores who holds the lock."""
     os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
 def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
-    """Keep writers away while a home is only read; one that cannot be written has none.
+    """Keep writers out of a home that is only read.
 
-    For who may read a home and not write it, and for a disk that has become read-only. Raises
-    `WriterBusy` where a writer is at work.
+    This also works for users who may read the home but not write it, and on a disk that has become
+    read-only: such a home cannot have a writer. Raises `WriterBusy` if a writer is active.
     """
     try:
         require_writable(layout, doing)
-    except Exception:  # noqa: BLE001 - whatever keeps us from writing, reading is all that is wanted
+    except Exception:  # noqa: BLE001 - reading is enough here, whatever prevents writing
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(FileNotFoundError):
                 descriptor = os.open(layout.lock, os.O_RDONLY)
@@ -201,7 +210,10 @@ def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]
 
 @contextlib.contextmanager
 def acquire_if_free(lock: Path) -> Iterator[bool]:
-    """Whether nobody holds a lock; while the `with` lasts nobody takes it then."""
+    """Yield whether a lock is free.
+
+    If it is, nobody else can acquire it during the `with` block.
+    """
     try:
         descriptor = os.open(lock, os.O_RDWR)
     except FileNotFoundError:
@@ -218,6 +230,7 @@ def acquire_if_free(lock: Path) -> Iterator[bool]:
 
 
 def _open(layout: Layout, lock: Path, doing: str) -> int:
+    """Open a lock file. Raises `WrongOwner` or `HomeReadOnly`."""
     try:
         require_owner(layout, doing)
         make_directory(layout.home)
@@ -227,8 +240,8 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
 
 
 def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
-    """Take the lock, or raise `WriterBusy` when timeout is at its end."""
-    waited, next_told, last_holder = 0.0, 0.0, ""
+    """Acquire the lock, or raise `WriterBusy` after the timeout."""
+    waited, next_report, reported_holder = 0.0, 0.0, ""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,52 +251,55 @@ def _wait(layout: Layout, descriptor: int, timeout: LockTimeout) -> None:
             return
         if waited >= timeout.seconds:
             raise WriterBusy(layout, holder)
-        if holder != last_holder or waited >= next_told:
-            so_long = f" ({waited:.0f} s so far)" if waited else ""
-            timeout.tell(f"waiting for: {holder}{so_long}")
-            last_holder, next_told = holder, waited + TOLD_AGAIN
-        timeout.pause(STEP)
-        waited += STEP
+        if holder != reported_holder or waited >= next_report:
+            duration = f" ({waited:.0f} s so far)" if waited else ""
+            timeout.tell(f"waiting for: {holder}{duration}")
+            reported_holder, next_report = holder, waited + REPORT_INTERVAL
+        timeout.pause(WAIT_STEP)
+        waited += WAIT_STEP
 
 
 def _holder(descriptor: int) -> str:
+    """Describe the run that holds the lock, from the note in the lock file."""
     try:
         note = json.loads(os.pread(descriptor, 4096, 0))
         return f"{note['doing']}, process {note['pid']}, since {note['since']}"
     except (ValueError, KeyError, TypeError):
-        return "who it is has not been written yet"
+        return "it has not written its name yet"
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
-    # The caller is the writer; what a living pull is reading is left to it.
-    with acquire_if_free(layout.pull_lock) as is_dead:
-        left = sweep_pulls(layout) if is_dead else []
-    halves = (half for root in (layout.landing, layout.lake) for half in _halves(str(root)))
-    return left + _remove([*halves, *layout.work.glob("*")])
+    """Delete the unfinished files and scratch files of dead runs, and return their paths."""
+    # The caller is the writer. Leave the files of a running pull alone.
+    with acquire_if_free(layout.pull_lock) as no_pull_runs:
+        leftovers = sweep_pulls(layout) if no_pull_runs else []
+    unfinished = (
+        file for root in (layout.landing, layout.lake) for file in _unfinished_files(str(root))
+    )
+    return leftovers + _remove([*unfinished, *layout.work.glob("*")])
 
 
-def _halves(folder: str) -> Iterator[Path]:
-    """Yield the files below a folder that were not written to their end."""
-    # Names alone, no path for each: ten years are fifty thousand folders, and `rglob` takes twice
-    # as long (1.2 CPU s).
+def _unfinished_files(folder: str) -> Iterator[Path]:
+    """Yield the files below a folder that were not written completely."""
+    # List names only. Ten years are 50,000 folders, and `rglob` creates a path for each, which
+    # takes twice as long (1.2 CPU s).
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _halves(entry.path)
+                yield from _unfinished_files(entry.path)
             elif entry.name.startswith(".") and entry.name.endswith(".aside"):
                 yield Path(entry.path)
 
 
 def sweep_pulls(layout: Layout) -> list[Path]:
-    """Remove what dead pulls left, for the caller is the only one."""
+    """Delete the files of dead pulls. The caller must hold the pull lock."""
     return _remove(list(layout.landing.glob("*/.*.pulling")))
 
 
-def _remove(left: list[Path]) -> list[Path]:
-    for path in left:
+def _remove(leftovers: list[Path]) -> list[Path]:
+    for path in leftovers:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-    return left
+    return leftovers

@@ -1,4 +1,4 @@
-"""What a landed snapshot is: its manifest, its requests, and how still the book stood."""
+"""The manifest of a landed snapshot, its requests, and the result of rechecking the lists."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -13,20 +13,23 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
 
-# How still the book stood, and what became of a portfolio that is gone from the list.
+# States of the recheck at the end of a pull, then results for a portfolio that left the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
+# Purposes of a request.
+BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the end of a pull found out about its beginning.
+    """The result of rechecking the lists at the end of a pull.
 
-    `state` is `still`; `moved`: it was read again and then stood still; `moving`: it moved again;
-    or `unknown`: the end could not be read. `moved` says what differed. `missing` has, for
-    portfolios of the book before that are gone, what the API said when asked for them by id.
-    `second_count` and `second_after` are of the second read of a list that had lost some: how many
-    portfolios it had, and how many seconds after the first it was asked for.
+    `state` is one of four. `still`: nothing changed during the pull. `moved`: a list changed, and
+    was stable after it was reread. `moving`: it changed during the reread too. `unknown`: the
+    recheck failed. `moved` describes the changes. `missing` maps portfolios of the previous book
+    that are gone to the API's response to a request by ID. If the list had lost portfolios,
+    `second_count` is the number of portfolios in the second read, and `second_after` is the number
+    of seconds between the two reads.
     """
 
     state: str = UNKNOWN
@@ -36,16 +39,13 @@ class Window:
     second_after: int | None = None
 
 
-BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One request of a snapshot and what came: the row of `ops.requests`, times in UTC.
+    """One request of a snapshot and its result: a row of `ops.requests`. Times are in UTC.
 
-    `purpose` is `book` for what the tables are made of. What else was asked: `replaced` was read
-    again because the book moved, `closing` was only compared and is not kept, `confirming` asked
-    for a portfolio that had gone from the list.
+    `purpose` is `book` for responses that the tables are built from. `replaced`: reread because the
+    book changed. `closing`: only compared, and not stored. `confirming`: asked for a portfolio that
+    had left the list.
     """
 
     request_no: int
@@ -66,14 +66,13 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
+    """The manifest of a landed snapshot. Times are ISO 8601 in UTC. `origin` is the API's address.
 
-    `notices` are the texts of `signs`: what the answers said against their being whole (older
-    manifests have notices alone). `stored` has the SHA-256 of each file as it lies there,
-    compressed: some bits of a compressed file may change without changing what it says.
-    `started_at` is by the corrected clock, and `machine_started_at` the same moment by this
-    machine's own; None where nobody noted it. `follows` is the newest night that was landed before
-    and is a book or may become one.
+    `notices` are the texts of `signs`, which suggest that responses are incomplete (older manifests
+    have only `notices`). `stored` has the SHA-256 of each compressed file, because some bits of a
+    compressed file can change without changing the content. `started_at` is the start by the
+    corrected clock. `machine_started_at` is the start by this machine's clock, or None in older
+    manifests. `follows` is the newest earlier night that is a book or may become one.
     """
 
     snapshot_id: str
@@ -94,7 +93,10 @@ class Manifest:
 
     @property
     def machine_date(self) -> date:
-        """The business date by this machine's own clock: not `snapshot_date` where that is off."""
+        """The business date by this machine's clock.
+
+        Differs from `snapshot_date` if the clock is wrong.
+        """
         if self.machine_started_at is None:
             return self.snapshot_date
         moment = datetime.fromisoformat(self.machine_started_at)
@@ -102,41 +104,42 @@ class Manifest:
 
     @property
     def is_date_doubtful(self) -> bool:
-        """Whether the server's time and this machine's give different business dates."""
+        """Whether the clocks of the server and this machine give different business dates."""
         return self.machine_date != self.snapshot_date
 
     @property
     def book(self) -> list[RequestRecord]:
-        """The requests that the tables are made of."""
+        """The requests that the tables are built from."""
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def answers_of(self, operation: str) -> list[RequestRecord]:
-        """Return those of an operation that were answered."""
+        """Return the requests of an operation that have a response."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a landed snapshot; raises `Damaged` where it was changed."""
+    """Read the manifest of a landed snapshot. Raises `Damaged` if it was changed."""
     return convert_manifest(night_folders.read(folder / MANIFEST), folder)
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Return what a proved manifest says that is or is to be in a folder; raises `Damaged`."""
+    """Convert the verified content of a manifest, which belongs in `folder`. Raises `Damaged`."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)
         manifest = msgspec.convert(content, Manifest)
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        problem = f"other fields than this version of nightbook writes ({error})"
+        problem = f"different fields than this version of nightbook writes ({error})"
         raise Damaged(folder / MANIFEST, problem, "a manifest of this version") from None
     day = manifest.snapshot_date.isoformat()
     if folder.parts[-2:] != (day, manifest.snapshot_id):
-        problem = f"the manifest of {manifest.snapshot_id} of {day}"
-        raise Damaged(folder / MANIFEST, problem, f"that of {folder.name} of {folder.parent.name}")
+        problem = f"the manifest of {manifest.snapshot_id} on {day}"
+        expected = f"the manifest of {folder.name} on {folder.parent.name}"
+        raise Damaged(folder / MANIFEST, problem, expected)
     return manifest
 
 
 def _check_fields(content: Iterable[str], model: type[Manifest | RequestRecord]) -> None:
-    """Raise where a manifest has fields that this version would drop in silence."""
-    if strange := set(content) - {field_.name for field_ in fields(model)}:
-        raise TypeError(f"{model.__name__} has {', '.join(sorted(strange))}")
+    """Raise `TypeError` if a manifest has fields that this version would silently drop."""
+    if unknown_fields := set(content) - {field_.name for field_ in fields(model)}:
+        raise TypeError(f"{model.__name__} has {', '.join(sorted(unknown_fields))}")

@@ -1,4 +1,4 @@
-"""The folders of nights, and the sealed JSON files in them."""
+"""The folders of nights, and the JSON files with a checksum in them."""
 
 import contextlib
 import hashlib
@@ -16,9 +16,14 @@ import msgspec
 from warehouse.storage.layout import Layout, write_json
 
 ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-ID_FORM = "%Y%m%dT%H%M%SZ"  # of its start in UTC; later ids sort after earlier ones
+ID_FORM = "%Y%m%dT%H%M%SZ"  # the start in UTC, so later IDs sort after earlier IDs
 MANIFEST = "manifest.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+SEAL = "sha256"
+LANDED = (
+    "The file was not used. Restore it from a backup. The API keeps no history, so nightbook "
+    "cannot fetch it again."
+)
 
 
 def dates(layout: Layout) -> list[date]:
@@ -28,14 +33,14 @@ def dates(layout: Layout) -> list[date]:
 
 
 def nights(layout: Layout) -> Iterator[Path]:
-    """Yield the folders of snapshots, whatever is in them."""
+    """Yield the folders of all snapshots, including unfinished ones."""
     landing = layout.landing
     for name, day in _ids(layout):
         yield file_in(file_in(landing, day), name)
 
 
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Yield each snapshot's id and the name of its date's folder, as texts: years of them."""
+    """Yield each snapshot ID with the name of its date folder. Both are strings, to save time."""
     landing = layout.landing
     for name in map(date.isoformat, dates(layout)):
         for snapshot_id in ids_in(f"{landing}/{name}"):
@@ -43,27 +48,30 @@ def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def ids_in(folder: str) -> list[str]:
-    """Return the ids of the snapshots in the folder of a date, whatever is in them."""
+    """Return the snapshot IDs in the folder of a date, including unfinished snapshots."""
     return [name for name in _names(folder) if _time_of(name, ID)]
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
-    """Return an id for a snapshot of a date that starts now, in UTC; a later one if need be."""
-    # The newest id of a date is its book, so it comes after those of that date, also where the
-    # clock was set back between two runs. The date stays that of the start, whatever day the id
-    # then shows.
+    """Return an unused ID for a snapshot of `day` that starts at `started_at`.
+
+    The ID shows that time in UTC, or a later time if IDs of the date are newer.
+    """
+    # The newest ID of a date is its book, so a new ID must follow all IDs of the date, even if the
+    # clock was set back between two runs. The date remains the start date, whatever day the ID
+    # shows.
     times = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
     time = max([started_at, *(other + timedelta(seconds=1) for other in times if other)])
-    # An id is unique in the home, not only in its date: it names files of the lake too.
+    # IDs are unique in the whole home, because they also name files in the lake.
     while any(layout.landing.glob(f"*/{time.strftime(ID_FORM)}")):
         time += timedelta(seconds=1)
     return time.strftime(ID_FORM)
 
 
 def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
-    """Return the folder of a landed snapshot by its id; None where it is not found so quickly."""
-    # A business date is the date of its start in some time zone: the day of the id, or one beside
-    # it. All other folders need not be listed, and years of them are many.
+    """Return the folder of a landed snapshot by its ID, or None if this quick search fails."""
+    # A business date is the date of the start in some time zone, so it is at most one day away from
+    # the day of the ID. This avoids listing the folders of years.
     if (started := _time_of(snapshot_id, ID)) is not None:
         for days in (0, -1, 1):
             folder = layout.snapshot((started + timedelta(days=days)).date(), snapshot_id)
@@ -73,27 +81,30 @@ def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
 
 
 def snapshot_time(snapshot_id: str) -> datetime:
-    """Return when the pull of a snapshot began, as its id says."""
+    """Return the start time of a pull (UTC) from the snapshot ID."""
     return datetime.fromisoformat(snapshot_id)
 
 
 @lru_cache(maxsize=1 << 18)
 def file_in(folder: Path, name: str) -> Path:
-    """Return a path, made once: with years of nights most of the time went into making them."""
+    """Return a cached path. Creating paths took most of the time with years of nights."""
     return folder / name
 
 
 def _names(folder: Path | str) -> list[str]:
-    """Return what lies in a folder, without looking at it: years of nights are listed."""
+    """Return the names in a folder.
+
+    Does not call stat on each, because years of nights are listed.
+    """
     try:
-        return os.listdir(folder)  # noqa: PTH208 - names alone: a path for each costs more
+        return os.listdir(folder)  # noqa: PTH208 - names only, because a path for each name is slow
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 @lru_cache(maxsize=1 << 16)
 def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
-    """Return the time that a folder is named for; None where its name is no such time."""
+    """Return the time in a folder's name, or None if the name is not a valid time."""
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(name) if form.fullmatch(name) else None
     return None
@@ -103,46 +114,39 @@ def folders(layout: Layout) -> Iterator[Path]:
     """Yield the folders of all landed snapshots, oldest first."""
     landing = layout.landing
     for name, day in sorted(_ids(layout)):
-        if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path costs more
+        if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path is slow
             yield file_in(file_in(landing, day), name)
 
 
-SEAL = "sha256"
-LANDED = (
-    "Nothing was made from it. Restore the file from a backup; the API keeps no history, so it "
-    "cannot be read again."
-)
-
-
 class Damaged(Exception):
-    """A file of ours is not what was written."""
+    """A file that nightbook wrote has been changed or damaged."""
 
     def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
         self.file = file
         super().__init__(
-            f"{file} holds {found}, but {expected} was expected: the file was changed or damaged "
-            f"after it was written. {advice}"
+            f"{file} contains {found}, but {expected} was expected. The file was changed or "
+            f"damaged after it was written. {advice}"
         )
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON object with its own SHA-256, whole or not at all.
+    """Write a JSON object with its own SHA-256, atomically.
 
-    Raises `ValueError` for a number that is none in JSON.
+    Raises `ValueError` for numbers that JSON cannot represent.
     """
     write_json(path, with_seal(content))
 
 
 def with_seal(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object with its own SHA-256 in it."""
+    """Return a copy of a JSON object that includes its own SHA-256."""
     return content | {SEAL: digest(content)}
 
 
 def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Read what `write` wrote; raises `Damaged` where it is anything else."""
+    """Read a file that `write` wrote. Raises `Damaged` if the file is missing or changed."""
     try:
         text = path.read_bytes()
-    except PermissionError:  # nothing is known of it then, least of all that it is damaged
+    except PermissionError:  # without permission we cannot tell whether the file is damaged
         raise
     except OSError as error:
         problem = f"nothing readable ({type(error).__name__})"
@@ -151,10 +155,10 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Return what a text says that `path` holds; raises `Damaged` where it proves nothing."""
+    """Parse the content of a file at `path`. Raises `Damaged` if its SHA-256 does not match."""
     try:
-        if (proved := _fast_read(text)) is not None:
-            return proved
+        if (verified := _fast_read(text)) is not None:
+            return verified
         content: dict[str, Any] = json.loads(text)
         expected = content.pop(SEAL)
         proof = digest(content)
@@ -167,14 +171,13 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
-    """Return the content where a fast reader proves it; None proves nothing."""
-    # Every publish reads the manifests of all nights, so this is what a long history costs.
+    """Parse with msgspec. Return None if that does not verify the content."""
+    # Each publish reads the manifests of all nights, so this dominates with a long history.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)
-        # The digest is over JSON with sorted keys and no spaces; msgspec writes the same bytes as
-        # `json.dumps` for all that manifests usually hold, and where it does not, the slow way
-        # decides.
+        # The digest covers JSON with sorted keys and no spaces. For usual manifests, msgspec writes
+        # the same bytes as `json.dumps`. If the bytes differ, the slow parser decides.
         canonical = msgspec.json.encode(content, order="sorted")
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -182,8 +185,8 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
 
 
 def digest(content: Any) -> str:
-    """Return the SHA-256 of a JSON value, however it is laid out."""
-    # What JSON has no form for would be written as null, and the file be read as damaged.
+    """Return the SHA-256 of a JSON value, independent of the formatting of its file."""
+    # Refuse values without a JSON form: `json.dumps` would write them as invalid JSON.
     text = json.dumps(
         content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
     )

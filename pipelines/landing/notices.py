@@ -1,7 +1,8 @@
-"""What the answers of a night said against their being whole, once for each sign.
+"""Signs in a night's responses that they are incomplete, one notice for each sign.
 
-A notice's `text` holds no value and starts with its place: it is the same every night, so that what
-a person accepted once can be known by it. How many answers, and an example, stand beside it.
+The `text` of a notice starts with its place and contains no values, so it is the same every night.
+A lesson that a person taught for it therefore applies to later nights. The number of responses and
+an example are stored separately.
 """
 
 from collections import defaultdict
@@ -15,9 +16,9 @@ from pipelines.landing.reasons import Reason, shape_of
 
 @dataclass(frozen=True, slots=True)
 class AnswerNotice:
-    """One sign in the answers of one operation: where it stands, what it says, how often it came.
+    """One sign in the responses of one operation: its place, its message, a count and an example.
 
-    `text` is how it is known in `Manifest.notices` and in decisions.
+    `text` identifies the notice in `Manifest.notices` and in decisions.
     """
 
     place: str
@@ -33,21 +34,24 @@ class AnswerNotice:
 
 
 class NoticeCounter:
-    """Counts the signs of a night's answers; the smallest example is kept, in any order."""
+    """Counts the signs in a night's responses.
+
+    Keeps the smallest example, so order does not matter.
+    """
 
     def __init__(self) -> None:
         self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._examples: dict[tuple[str, str, str], str] = {}
 
     def note(self, operation: str, hints: Iterable[TruncationHint]) -> None:
-        """Note the signs of one answer."""
+        """Count the hints of one response."""
         for hint in hints:
             key = (hint.location, hint.code, operation)
             self._counts[key] += 1
             self._examples[key] = min(hint.example, self._examples.get(key, hint.example))
 
     def all(self) -> tuple[AnswerNotice, ...]:
-        """Return every notice, in a fixed order."""
+        """Return all notices in a fixed order."""
         return tuple(
             AnswerNotice(*key, count, self._examples[key])
             for key, count in sorted(self._counts.items())
@@ -55,27 +59,28 @@ class NoticeCounter:
 
 
 def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Reason]:
-    """Return why a night with these notices is held: one reason for each sign, not each answer.
+    """Return the reasons to hold a night with these notices, one for each sign.
 
-    `signs` tell how many answers showed what; a text that none of them has (that of an older
-    manifest) is told as it is.
+    `signs` has the number of responses for each notice. A text without a sign comes from an older
+    manifest, and is used as it is.
     """
-    unread = set(texts)
-    same: dict[tuple[str, str], list[AnswerNotice]] = {}
+    unexplained = set(texts)
+    notices_by_sign: dict[tuple[str, str], list[AnswerNotice]] = {}
     for notice in signs:
-        if notice.text in unread:
-            same.setdefault((notice.place, notice.words), []).append(notice)
-    for (place, words), several in sorted(same.items()):
-        unread -= {notice.text for notice in several}
-        count = sum(notice.answers for notice in several)
-        operations = ", ".join(sorted(notice.operation for notice in several))
-        example = min(notice.example for notice in several)
+        if notice.text in unexplained:
+            notices_by_sign.setdefault((notice.place, notice.words), []).append(notice)
+    for (place, words), group in sorted(notices_by_sign.items()):
+        unexplained -= {notice.text for notice in group}
+        count = sum(notice.answers for notice in group)
+        operations = ", ".join(sorted(notice.operation for notice in group))
+        example = min(notice.example for notice in group)
         sentence = _sentence(count, f"{place}: {describe(words)} (in {operations}, like {example})")
         yield Reason(f"notice: {shape_of(f'{place}: {words}')}", sentence, is_teachable=True)
-    for text in sorted(unread):
+    for text in sorted(unexplained):
         yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
 
 
 def _sentence(count: int, sign: str) -> str:
-    look = "an answer looks" if count == 1 else f"{count} answers look"
-    return f"{look} like one page of several, or not whole, which no document shows (4.6): {sign}"
+    """Describe a sign and the number of responses that show it."""
+    look = "a response looks" if count == 1 else f"{count} responses look"
+    return f"{look} like one page of several, or incomplete, which is not documented (4.6): {sign}"

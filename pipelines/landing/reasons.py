@@ -1,7 +1,7 @@
-"""Why a night is held, as data: what a person accepts once is known by its key from then on.
+"""The reasons why a night is held, as data. Each reason has a key, which lessons refer to.
 
-A key says of what kind a reason is and where it stands (a path without indexes), never tonight's
-numbers, so that the same thing has the same key on every night.
+A key contains the kind of the reason and its location (a path without indexes) but no numbers of
+the night. The same problem therefore has the same key every night.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ MORE = Decimal("0.1")
 class Reason:
     """One reason to hold a night.
 
-    `share` is how much of what it is about has it, 0 to 1 as text: a lesson holds for about as
-    much as was there when it was taught. One that `is_teachable` holds no later night once a
-    person has accepted it; the others (a control total that differs, a slice that is gone, a
-    doubtful date) are looked at on each night. One that `is_known` was accepted before.
+    `share` is the affected fraction, from 0 to 1 as a decimal string. A lesson applies only to
+    about the share at which it was taught. If `is_teachable`, a person's acceptance also applies to
+    later nights. All other reasons (a control total that differs, a missing slice, a doubtful date)
+    must be reviewed each night. If `is_known`, a lesson already covers the reason.
     """
 
     key: str
@@ -34,23 +34,22 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """The reason in words, and whether it was known."""
+        """The message of the reason, with a prefix if a lesson covers it."""
         return f"known to be harmless: {self.words}" if self.is_known else self.words
 
 
 def shape_of(text: str) -> str:
-    """Strip a text of what changes from night to night: indexes, ids, numbers."""
+    """Replace the parts of `text` that change from night to night: indexes, IDs and numbers."""
     return _NUMBER.sub("#", _ID.sub("{id}", _INDEX.sub("[]", text)))
 
 
 def lesson_id(key: str) -> str:
-    """Return the short name of a lesson, by which a person takes it back."""
+    """Return the short ID of a lesson, which a person types to withdraw it."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def max_share(share: str) -> Decimal:
-    """Return the largest share of which a lesson still says that it is harmless."""
-    # What was seen in three accounts of a hundred must not let a night through in which it is in
-    # every account.
+    """Return the largest share that a lesson taught at `share` covers."""
+    # A lesson from 3 of 100 accounts must not accept a night in which all accounts are affected.
     seen = Decimal(share)
     return min(Decimal(1), max(seen * MARGIN, seen + MORE))

@@ -1,11 +1,11 @@
 """Snapshots and their states: `pulling → complete → accepted | held → accepted | rejected`.
 
-What was decided, by whom and why is kept beside the landed bodies in `decision.json`, whole
-history, so that everything after landing can be made again from the landing zone. A night may be
-pruned after years: its manifest and its decisions stay.
+`decision.json`, next to the landed bodies, has all decisions with their authors and reasons.
+Everything after landing can therefore be rebuilt from the landing zone. A night may be pruned after
+some years, but its manifest and its decisions remain.
 
-Several machines may decide on one night. Decisions are never changed, so their lists are merged:
-the union, ordered by time; the newest decision applies.
+Several machines may decide on one night. Decisions never change, so two lists are merged into their
+union, ordered by time. The newest decision applies.
 """
 
 import hashlib
@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from pipelines.landing import night_folders
-from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.lock import machine_name
 from pipelines.landing.reasons import Reason
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
@@ -34,72 +33,73 @@ _TICK = timedelta(microseconds=1)
 
 
 class NoSuchSnapshot(Exception):
-    """No landed snapshot has that id."""
+    """No landed snapshot has this ID."""
 
     exit_code = 2
 
     def __init__(self, snapshot_id: str, known: list[str]) -> None:
-        newest = ", ".join(known[-3:]) if known else "none at all"
+        newest = f"The newest are {', '.join(known[-3:])}." if known else "There are none at all."
         super().__init__(
-            f"There is no snapshot {snapshot_id!r}: the newest are {newest}. Nothing was changed. "
+            f"There is no snapshot {snapshot_id!r}. {newest} Nothing was changed. "
             "List them with: nightbook snapshots"
         )
 
 
 class DecisionNotAllowed(Exception):
-    """The snapshot is in a state from which this decision cannot be made."""
+    """The state of the snapshot does not allow this decision."""
 
     exit_code = 2
 
     def __init__(self, snapshot_id: str, state: str, wanted: str) -> None:
         super().__init__(
-            f"Snapshot {snapshot_id} is {state}, so it cannot be {wanted}: a held one waits for a "
-            "decision, an accepted one may be rejected, and a rejected one accepted after all. "
+            f"Snapshot {snapshot_id} is {state}, so it cannot be {wanted}. You can accept or "
+            "reject a held snapshot, reject an accepted one, and accept a rejected one. "
             "Nothing was changed. List them with: nightbook snapshots"
         )
 
 
 class ReasonRequired(Exception):
-    """A decision that changes what people may have used already is made with its reason."""
+    """A reason is required to change a decision that people may have relied on."""
 
     exit_code = 2
 
     def __init__(self, snapshot_id: str, state: str, word: str) -> None:
         super().__init__(
-            f"Snapshot {snapshot_id} is {state}, and people may have worked with that: say why it "
-            "is to be otherwise, so that it is on record. Nothing was changed. Type: nightbook "
+            f"Snapshot {snapshot_id} is {state}, and people may have worked with that. Give a "
+            "reason, so that it is on record. Nothing was changed. Type: nightbook "
             f"{word} {snapshot_id} --why '...'"
         )
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One decision: the state it led to, who made it, when (UTC) and why, in words.
+    """One decision: the new state, its author, the time (UTC) and the reasons.
 
-    As it is kept, what is empty is left out; one of an older version has words alone, and does not
-    name its machine. `original` is the token of a lost decision that this one replaces.
+    Empty fields are not stored. Older versions wrote only reasons without `causes`, and no machine.
+    `original` is the token of a lost decision that this decision replaces.
     """
 
     state: str
     by: str
     at: str
     reasons: tuple[str, ...]
-    causes: tuple[Reason, ...] = ()  # what the guards saw, as data
-    teaches: tuple[Reason, ...] = ()  # those that a person accepted as harmless
-    takes_back: tuple[str, ...] = ()  # keys of lessons that are none any more
-    withdrawn: tuple[str, ...] = ()  # files that were made of the night before it was taken back
+    causes: tuple[Reason, ...] = ()  # reasons of the guards, as data
+    teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
+    takes_back: tuple[str, ...] = ()  # keys of withdrawn lessons
+    # Files built from the night before its acceptance was withdrawn.
+    withdrawn: tuple[str, ...] = ()
     machine: str = ""
     original: str = ""
 
     @property
     def token(self) -> str:
-        """The fingerprint of this decision, which is the same on every machine that has it."""
+        """The fingerprint of this decision, which is equal on all machines."""
         encoded = msgspec.json.encode(self)
         return self.original or hashlib.sha256(encoded).hexdigest()[:TOKEN_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A landed snapshot: where it lies and everything decided about it, oldest first."""
+    """A landed snapshot: its folder, and its decisions, oldest first."""
 
     snapshot_id: str
     snapshot_date: date
@@ -108,27 +108,28 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
-        """Its folder: made when asked for, since a `Path` for each night of years costs more."""
+        """The folder. Created on demand, because a `Path` for each night of years is slow."""
         return Path(self.place)
 
     @property
     def state(self) -> str:
-        """The state it is in."""
+        """The current state."""
         return self.decisions[-1].state if self.decisions else COMPLETE
 
     @property
     def shared_state(self) -> str:
-        """The state it is in on machines on which it is not pruned."""
+        """The current state on machines that have not pruned the snapshot."""
         states = [decision.state for decision in self.decisions if decision.state != PRUNED]
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return its state when a later night was taken, so that a rebuild sees the same."""
-        # The guards judge a night before the next is taken; a person may decide at any time.
+        """Return the state at the time of a later pull, so that a rebuild sees the same state."""
+        # The guards judge a night before the next pull. A person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
+        """Return the decisions made by `moment`, including all decisions of the guards."""
         return [
             decision
             for decision in self.decisions
@@ -136,9 +137,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether its own numbers were in doubt: it was held for more than lessons."""
-        # Such a night may have been accepted although it was wrong, so it teaches no limit, and the
-        # night after it is compared with the one before it as well.
+        """Return whether its numbers were in doubt, so a lesson alone could not release it."""
+        # Such a night may have been accepted although it was wrong. It therefore sets no limits,
+        # and the next night is also compared with the night before it.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -147,13 +148,13 @@ class Snapshot:
 
     @property
     def held_for(self) -> tuple[Reason, ...]:
-        """What the guards held it for when they last did, as data."""
+        """The reasons why the guards last held it, as data."""
         held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
 
     @property
     def decision(self) -> Decision | None:
-        """The last decision, or None while it has not been judged."""
+        """The last decision, or None if there is none yet."""
         return self.decisions[-1] if self.decisions else None
 
 
@@ -163,7 +164,7 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 
 
 def read(folder: Path) -> Snapshot:
-    """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
+    """Read the snapshot in a folder. Raises `Damaged` if its decisions were changed."""
     path = night_folders.file_in(folder, DECISION)
     file = edition(path)
     decisions = _decisions(path, file) if any(file) else ()
@@ -172,12 +173,12 @@ def read(folder: Path) -> Snapshot:
 
 @lru_cache(maxsize=1 << 16)
 def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
-    """Read decisions once, however often a command looks at all nights: years of them are many."""
-    return msgspec.convert(sealed_json.read(path)["decisions"], tuple[Decision, ...])
+    """Read a decision file. Cached, because a command looks at years of nights several times."""
+    return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
-    """Return the snapshot of that id; raises `NoSuchSnapshot`."""
+    """Return the snapshot with this ID. Raises `NoSuchSnapshot`."""
     if (folder := night_folders.folder_of(layout, snapshot_id)) is not None:
         return read(folder)
     folders = list(night_folders.folders(layout))
@@ -188,7 +189,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 
 def newest(layout: Layout) -> str | None:
-    """Return the newest snapshot that is or may become a book: the next follows it."""
+    """Return the newest snapshot that is a book or may become one. The next snapshot follows it."""
     for folder in reversed(list(night_folders.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
@@ -196,7 +197,7 @@ def newest(layout: Layout) -> str | None:
 
 
 def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
-    """Return the book of each date: its newest accepted snapshot."""
+    """Return the book of each date, which is its newest accepted snapshot."""
     chosen: dict[date, Snapshot] = {}
     for snapshot in sorted(snapshots, key=lambda snapshot_: snapshot_.snapshot_id):
         if snapshot.state == ACCEPTED:
@@ -207,8 +208,8 @@ def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
 def accepted_before(
     snapshots: Iterable[Snapshot], snapshot_id: str, moment: datetime
 ) -> Iterator[Snapshot]:
-    """Yield the snapshots before another that were accepted by then, newest first."""
-    # One by one: of years of nights most callers look at the last alone.
+    """Yield the snapshots before `snapshot_id` that were accepted at `moment`, newest first."""
+    # Yield one by one, because most callers need only the last of years of nights.
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED:
             yield snapshot
@@ -226,8 +227,8 @@ def decide(
     takes_back: tuple[str, ...] = (),
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
-    """Add a decision; what was decided before stays on record."""
-    # Clocks of two machines differ. A decision is later than those that it was made upon, so that
+    """Add a decision. Earlier decisions remain on record."""
+    # Clocks of two machines differ. A new decision gets a later time than those before it, so that
     # the order by time is the order in which people decided.
     times = (datetime.fromisoformat(decision.at) + _TICK for decision in snapshot.decisions)
     decision = Decision(
@@ -245,31 +246,31 @@ def decide(
 
 
 def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
-    """Replace the decisions on a snapshot by a list that has all of them, and more."""
-    # A pruned night cannot be made again, so its pruning is last, whatever was decided after it.
+    """Replace the decisions on a snapshot with a list that contains all of them."""
+    # A pruned night cannot be rebuilt, so its pruning stays last, even after later decisions.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
-    sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
+    night_folders.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
     return replace(snapshot, decisions=ordered)
 
 
-def merge(here: Sequence[Decision], there: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions of two machines on one night as one list.
+def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Merge the decisions of two machines on one night into one list.
 
-    A list that has all of the other is returned as it is. Otherwise the result is the union,
-    ordered by time and then by token: the same list on whichever machine they are merged.
+    A list that contains the other is returned unchanged. Otherwise the result is the union, ordered
+    by time and then by token, so every machine gets the same list.
     """
-    ours, theirs = ({decision.token for decision in side} for side in (here, there))
+    ours, theirs = ({decision.token for decision in decisions} for decisions in (local, remote))
     if theirs <= ours:
-        return tuple(here)
+        return tuple(local)
     if ours <= theirs:
-        return tuple(there)
-    union = {decision.token: decision for decision in (*here, *there)}
+        return tuple(remote)
+    union = {decision.token: decision for decision in (*local, *remote)}
     for decision in list(union.values()):
         if decision.machine and not decision.original:
-            # An older nightbook forgets the machine of the decisions upon which it decides.
+            # Older versions of nightbook drop the machine from existing decisions if they add one.
             union.pop(msgspec.structs.replace(decision, machine="").token, None)
     times: dict[str, datetime] = {}
-    for token, at in (*_times(here), *_times(there)):
+    for token, at in (*_times(local), *_times(remote)):
         times[token] = max(at, times.get(token, at))
     return tuple(
         sorted(
@@ -280,20 +281,20 @@ def merge(here: Sequence[Decision], there: Sequence[Decision]) -> tuple[Decision
 
 
 def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
-    """Yield when each decision was made; none is before the one that it was made upon."""
-    # Older versions wrote what the clock showed, also where it had been set back.
+    """Yield the token and time of each decision. No decision is earlier than the one before it."""
+    # Older versions stored the clock's time even if the clock had been set back.
     moments = (datetime.fromisoformat(decision.at) for decision in decisions)
     ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
     return zip((decision.token for decision in decisions), ordered, strict=True)
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
-    """Return whether there is anything to decide: what is so already is done.
+    """Return whether there is anything to decide. False if the snapshot already has this state.
 
-    Raises `DecisionNotAllowed`, and `ReasonRequired` where a reason is needed.
+    Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """
     if state not in (ACCEPTED, REJECTED):
-        raise ValueError(f"{state!r} is no decision: {ACCEPTED} or {REJECTED} is")
+        raise ValueError(f"{state!r} is not a decision, use {ACCEPTED} or {REJECTED}")
     if snapshot.state == state:
         return False
     if snapshot.state not in (HELD, ACCEPTED, REJECTED):
@@ -313,7 +314,7 @@ def decide_by_hand(
     why: str,
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
-    """Accept or reject a snapshot; accepting one that was held teaches what can be taught.
+    """Accept or reject a snapshot. Accepting a held snapshot teaches its teachable reasons.
 
     Raises `NoSuchSnapshot`, `DecisionNotAllowed` and `ReasonRequired`.
     """

@@ -1,8 +1,8 @@
-"""The landing zone: every body byte for byte, zstd-compressed, and a manifest written last.
+"""The landing zone: the exact bytes of each response body, compressed with zstd, and a manifest.
 
-A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. While it is being pulled the
-folder's name starts with a dot; it is renamed when its manifest is on disk, so a snapshot is
-there whole or not at all. Neither key, secret nor signature is ever in it.
+A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. During the pull, its name starts
+with a dot. It is renamed after the manifest is on disk, so a snapshot is either complete or absent.
+It never contains the key, the secret or a signature.
 """
 
 import contextlib
@@ -19,7 +19,6 @@ import msgspec
 import pyarrow as pa
 
 from pipelines.landing import night_folders
-from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.manifest import Manifest, RequestRecord, Window
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
@@ -27,15 +26,15 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory, wri
 
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
-FRAME = 4 * CHUNK  # compressed at a time: zstd reads frame after frame as one stream
+FRAME = 4 * CHUNK  # compressed separately: zstd reads consecutive frames as one stream
 
 
 class PendingSnapshot:
-    """A snapshot being landed; until `finish` nobody sees it."""
+    """A snapshot that is being landed. Nobody sees it before `finish`."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
         self._layout, self._zone = layout, timezone
-        self._begun = started_at
+        self._started_at = started_at
         self.machine_started_at = started_at.astimezone(UTC).replace(microsecond=0)
         self.skew: timedelta | None = None
         self._date(started_at)
@@ -46,24 +45,25 @@ class PendingSnapshot:
         make_directory(self._aside)
 
     def _date(self, moment: datetime) -> None:
+        """Set the start, the date, the ID and the folder of the snapshot."""
         self.started_at = moment.astimezone(UTC).replace(microsecond=0)
         self.snapshot_date = moment.astimezone(self._zone).date()
         self.snapshot_id = night_folders.free_id(self._layout, self.started_at, self.snapshot_date)
         self.folder = self._layout.snapshot(self.snapshot_date, self.snapshot_id)
 
     def correct(self, ahead_ms: int) -> None:
-        """Date the night by the server's clock, which is so far ahead of this machine's."""
+        """Date the night by the server's clock, which is `ahead_ms` ahead of this machine."""
         self.skew = timedelta(milliseconds=ahead_ms)
-        self._date(self._begun + self.skew)
+        self._date(self._started_at + self.skew)
 
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
-        """Keep a body; returns the file's name in the snapshot's folder."""
+        """Store a body, and return the file name in the snapshot's folder."""
         file_name = f"{name}.json.zst"
         digest = hashlib.sha256()
         codec = pa.Codec("zstd", compression_level=1)
         with written_aside(self._aside / file_name) as file, memoryview(body) as view:
-            # Frame by frame, and an empty body has one as well: zstd reads several frames as one
-            # stream, and no more than one of them is in memory.
+            # Compress frame by frame, so only one frame is in memory. An empty body has one frame
+            # too.
             for start in range(0, max(len(view), 1), FRAME):
                 frame = codec.compress(view[start : start + FRAME])
                 digest.update(frame)
@@ -82,7 +82,7 @@ class PendingSnapshot:
         signs: tuple[AnswerNotice, ...] = (),
         window: Window | None = None,
     ) -> Manifest:
-        """Write the manifest last and let the snapshot appear."""
+        """Write the manifest last, then rename the folder so that the snapshot appears."""
         manifest = Manifest(
             snapshot_id=self.snapshot_id,
             snapshot_date=self.snapshot_date,
@@ -100,18 +100,18 @@ class PendingSnapshot:
             signs=signs,
             follows=self.follows,
         )
-        sealed_json.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
+        night_folders.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
         make_directory(self.folder.parent)
-        # The rename is the moment at which the night is landed; before it nobody sees the folder.
+        # This rename lands the night. Nobody sees the folder before it.
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
-        self.abandon()  # the folder of the date that this machine's clock gave
+        self.abandon()  # delete the date folder of this machine's clock if the date was corrected
         return manifest
 
     def abandon(self) -> None:
-        """Leave nothing: the night is a gap. After `finish` this is nothing."""
+        """Discard the night, which leaves a gap. Does nothing if `finish` has already run."""
         shutil.rmtree(self._aside, ignore_errors=True)
-        with contextlib.suppress(OSError):  # the date has other snapshots
+        with contextlib.suppress(OSError):  # other snapshots of the date exist
             self._aside.parent.rmdir()
 
 
@@ -121,20 +121,21 @@ def body(
     answer: RequestRecord,
     on_bytes: Callable[[int], object] = int,
 ) -> bytes | mmap.mmap:
-    """Read a landed body and check its SHA-256; a large one is a memory map.
+    """Read a landed body and check its SHA-256. A large body is returned as a memory map.
 
-    `on_bytes` is told how many bytes were read, whenever some were. Raises `Damaged` where they are
-    not those that were landed.
+    Calls `on_bytes` with the number of bytes of each read. Raises `Damaged` if the body was
+    changed.
     """
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
     expected, size = str(answer.sha256), answer.byte_count
     if size is not None and size > IN_MEMORY:
         return _memory_map(layout, path, expected, on_bytes)
-    # Whoever may only read a home can still read a small one, and in one go for half of a stream.
+    # Small bodies need no scratch file, so users with read access can read them. Reading a body in
+    # one call takes half the time of a stream.
     if size is None:
         text = b"".join(_chunks(path, expected))
     else:
-        with _damage(path, expected):
+        with _reading(path, expected):
             text = pa.Codec("zstd").decompress(path.read_bytes(), size, asbytes=True)
     on_bytes(len(text))
     _check(path, hashlib.sha256(text).hexdigest(), expected)
@@ -144,6 +145,7 @@ def body(
 def _memory_map(
     layout: Layout, path: Path, expected: str, on_bytes: Callable[[int], object]
 ) -> mmap.mmap:
+    """Decompress a body to a deleted scratch file, check it, and map it into memory."""
     digest = hashlib.sha256()
     make_directory(layout.work)
     with tempfile.TemporaryFile(dir=layout.work) as file:
@@ -157,13 +159,15 @@ def _memory_map(
 
 
 def _check(path: Path, digest: str, expected: str) -> None:
+    """Raise `Damaged` if the digests differ."""
     if digest != expected:
         raise Damaged(path, f"SHA-256 {digest}", f"SHA-256 {expected}")
 
 
 def _chunks(path: Path, expected: str) -> Iterator[bytes]:
+    """Yield the decompressed content of a file in chunks."""
     with (
-        _damage(path, expected),
+        _reading(path, expected),
         path.open("rb") as file,
         pa.CompressedInputStream(file, "zstd") as source,
     ):
@@ -172,10 +176,11 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _damage(path: Path, expected: str) -> Iterator[None]:
+def _reading(path: Path, expected: str) -> Iterator[None]:
+    """Turn read errors into `Damaged`, except missing permission."""
     try:
         yield
     except PermissionError:
         raise
     except (OSError, pa.ArrowException) as error:
-        raise Damaged(path, f"no readable body ({error})", f"SHA-256 {expected}") from None
+        raise Damaged(path, f"an unreadable body ({error})", f"SHA-256 {expected}") from None

@@ -1,1 +1,1 @@
-"""Verification and retention of a home."""
+"""Verification, pruning and rebuilding of a home."""

@@ -1,4 +1,4 @@
-"""Proving an engine: its sums of each night's balances against that night's control totals."""
+"""The proof of an engine: its sums of each night's balances, compared with the control totals."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ Asset = tuple[str, bool]
 
 
 class NoBookToProve(ValueError):
-    """There is no book to ask an engine about, or its files are not there."""
+    """There is no accepted book, or its files are missing."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An asset of which an engine has another sum: `engine` is None where it has none at all."""
+    """One asset with different sums. `engine` is None if the engine has no sum for it."""
 
     asset_id: str
     is_custom_asset: bool
@@ -40,7 +40,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What an engine made of a night; `texts` are amounts that no number holds, added by us."""
+    """One engine's totals for a night, compared with ours.
+
+    `texts` counts the amounts that are too large for a number. We add those up ourselves.
+    """
 
     snapshot: Snapshot
     rows: int
@@ -51,31 +54,28 @@ class Proof:
 
     @property
     def is_equal(self) -> bool:
-        """Whether rows and all sums are those of the control totals."""
+        """Whether the number of rows and all sums equal the control totals."""
         return not self.differences and self.rows == self.stated_rows
 
 
 def prove(
     layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
 ) -> Iterator[Proof]:
-    """Yield what an engine makes of the newest book, of that of a date, or of all, in their order.
+    """Yield the proof for the newest book, for the book of a date, or for all books in order.
 
     Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
-    days = sorted(day for day in books if as_of is None or day <= as_of)
-    if not days:
-        range_words = (
-            f"the books are of {min(books)} and later" if books else "no night is accepted"
-        )
-        raise NoBookToProve(
-            f"There is no book to ask {engine} about: {range_words}. Nothing was done."
-        )
-    for day in days if are_all else days[-1:]:
+    dates = sorted(day for day in books if as_of is None or day <= as_of)
+    if not dates:
+        reason = f"the first book is dated {min(books)}" if books else "no night is accepted"
+        raise NoBookToProve(f"There is no book to check with {engine}: {reason}. Nothing was done.")
+    for day in dates if are_all else dates[-1:]:
         yield _prove(layout, engine, books[day], in_parts=in_parts)
 
 
 def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -> Proof:
+    """Compare an engine's sums of one snapshot with its control totals."""
     file, totals = (
         layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
         for table in (BALANCES, CONTROL_TOTALS)
@@ -83,13 +83,13 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     for path in (file, totals):
         if not path.is_file():
             raise NoBookToProve(
-                f"{path} is not there. Nothing was done: nightbook rebuild makes the lake again."
+                f"{path} is missing. Nothing was done. Rebuild the lake with: nightbook rebuild"
             )
     sums, rows = _control_sums(totals)
     groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        # Where there is no number to add up, an engine has no sum.
+        # An engine has no sum if there are no numbers to add up.
         (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
         for group in groups
     }
@@ -98,8 +98,8 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
         stated, total = sums.get(asset, Decimal(0)), engine_totals.get(asset, Decimal(0))
         total = None if total is None else EXACT.add(total, texts.get(asset, Decimal(0)))
         if total != stated:
-            words = None if total is None else plain(total)
-            differences.append(Difference(*asset, words, plain(stated)))
+            engine_text = None if total is None else plain(total)
+            differences.append(Difference(*asset, engine_text, plain(stated)))
     return Proof(
         snapshot=snapshot,
         rows=sum(group.rows for group in groups),
@@ -111,7 +111,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
 
 
 def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
-    """Return the exact sum of each asset and the rows, as the control totals have them."""
+    """Return the exact sum of each asset and the number of rows, from the control totals."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     rows = 0
     for line in pq.read_table(path, partitioning=None).to_pylist():
@@ -124,12 +124,12 @@ def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
 
 
 def _texts(path: Path) -> tuple[dict[Asset, Decimal], int]:
-    """Return what only text holds, by asset: no engine adds that up; and how many amounts."""
+    """Add up the amounts stored only as strings, which engines ignore. Also return their number."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     names = ["asset_id", "is_custom_asset", "amount", "amount_text"]
     rows = pq.read_table(path, columns=names, partitioning=None)
-    lines = rows.filter(pc.is_null(rows["amount"])).to_pylist()
-    for line in lines:
+    string_rows = rows.filter(pc.is_null(rows["amount"])).to_pylist()
+    for line in string_rows:
         asset = (line["asset_id"], line["is_custom_asset"])
         sums[asset] = EXACT.add(sums[asset], amounts.parse(line["amount_text"]) or Decimal(0))
-    return dict(sums), len(lines)
+    return dict(sums), len(string_rows)

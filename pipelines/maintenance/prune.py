@@ -1,4 +1,4 @@
-"""Delete the oldest nights, here and on the shelf, within the limits of a person."""
+"""Deletion of the oldest nights, here and on the shelf, within limits that a person sets."""
 
 import contextlib
 import errno
@@ -24,39 +24,41 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
 BY = "prune"
-MOST_DAYS = 36500  # a hundred years: dates end some time, and so do slips of the finger
+MOST_DAYS = 36500  # a hundred years, to refuse typing errors and dates out of range
 MOST_BYTES = 10**18
+FOLDERS = ("landing/", "lake/")
 
 
 class InvalidLimit(ValueError):
-    """There is no limit to prune by."""
+    """No valid limit for pruning was given."""
 
     exit_code = 2
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f"{problem}. Nothing was pruned. Say how many days to keep before the newest book, how "
-            "many gigabytes bodies and tables may take, or both: nightbook prune --keep 400 "
-            "--max-gb 20 --dry-run"
+            f"{problem}. Nothing was pruned. Give the number of days to keep before the newest "
+            "book, the number of gigabytes for bodies and tables, or both: nightbook prune "
+            "--keep 400 --max-gb 20 --dry-run"
         )
 
 
 class KeptNightDamaged(Exception):
-    """What is to be kept is not whole, so nothing may go."""
+    """A night that must be kept is damaged, so nothing may be deleted."""
 
     exit_code = 1
 
     def __init__(self, damage: list[str]) -> None:
-        files = "1 file is" if len(damage) == 1 else f"{len(damage)} files are"
+        count = len(damage)
+        files = "1 file of a kept night is" if count == 1 else f"{count} files of kept nights are"
         super().__init__(
-            f"Nothing was pruned: of nights that are to be kept, {files} not as written "
-            f"({damage[0]}). Mend that first; nightbook verify lists all of it."
+            f"Nothing was pruned, because {files} damaged or missing ({damage[0]}). Repair this "
+            "first. For the full list, type: nightbook verify"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MissingDates:
-    """The dates of which no night is left, and all others up to `last`, unless a night stays."""
+    """The dates without a night: those in `without_night`, and all up to `last` except `kept`."""
 
     without_night: frozenset[date] = frozenset()
     kept: frozenset[date] = frozenset()
@@ -68,9 +70,9 @@ class MissingDates:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What went, or with `dry_run` would go: snapshot ids, and the files with their bytes.
+    """The deleted snapshots and files with their size. With `dry_run`, those that would be deleted.
 
-    `left` is how many bytes the bodies and tables of the nights that stay take.
+    `left` is the size in bytes of the bodies and tables of the remaining nights.
     """
 
     snapshots: tuple[str, ...]
@@ -82,11 +84,11 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Nights that are there, those that stay, those that must, and the last book of each month."""
+    """All nights, those that stay, those that must never be deleted, and the month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
-    never: set[str]
+    fixed: set[str]
     month_ends: set[str]
 
 
@@ -99,14 +101,16 @@ def prune(
     at: datetime,
     most_bytes: int | None = None,
 ) -> PruneResult:
-    """Let old nights go, by age, by space or both; the caller is the writer, and publishes then.
+    """Delete old nights by age, by size or both.
 
-    Days are counted back from the newest book, not from today: a home that has stopped loses
-    nothing. What is newer stays, and the last book of each month if so wished. Where bodies and
-    tables then take more than `most_bytes`, nights go too, the oldest first and month ends last.
-    Whatever the limits, the newest book stays, every night that waits for a decision, and every
-    night whose instruments a kept one carried over. Raises `KeptNightDamaged` where a kept night is
-    damaged, `InvalidLimit` for a limit that is none.
+    The caller is the writer, and publishes afterwards. Days are counted back from the newest book,
+    not from today, so a home that no longer runs loses nothing. Newer nights stay, and with
+    `keep_month_ends` the last book of each month. If bodies and tables are then larger than
+    `most_bytes`, more nights are deleted, the oldest first and month ends last. Some nights stay
+    whatever the limits: the newest book, each night that waits for a decision, and each night whose
+    instruments were carried over into a kept night.
+
+    Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
     require_limit(keep_days, most_bytes)
     landed = snapshots.landed_snapshots(layout)
@@ -114,12 +118,12 @@ def prune(
     nights = [snapshot for snapshot in landed if snapshot.state != PRUNED]
     plan = _plan(layout, nights, keep_days, keep_month_ends=keep_month_ends)
     sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in nights}
-    too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
-    staying = plan.staying - too_much
+    excess = set() if most_bytes is None else _excess(layout, plan, sizes, most_bytes)
+    staying = plan.staying - excess
     going = [snapshot for snapshot in nights if snapshot.snapshot_id not in staying]
     _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
     files = tuple(path for snapshot in (*gone, *going) for path in _files(layout, snapshot))
-    done = PruneResult(
+    result = PruneResult(
         tuple(snapshot.snapshot_id for snapshot in going),
         files,
         _size(files),
@@ -131,17 +135,18 @@ def prune(
     if not dry_run:
         for snapshot in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
-            why = f"older than {days} before the newest book"
-            if snapshot.snapshot_id in too_much:
-                why = f"bodies and tables took more than {most_bytes} bytes"
-            _let_go(layout, snapshot, at, why)
+            reason = f"older than {days} before the newest book"
+            if snapshot.snapshot_id in excess:
+                reason = f"bodies and tables took more than {most_bytes} bytes"
+            _decide_to_prune(layout, snapshot, at, reason)
         _remove(layout, files)
-    return done
+    return result
 
 
 def _gone_days(
     gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None
 ) -> MissingDates:
+    """Return the dates that have no night after pruning."""
     kept = frozenset(snapshot.snapshot_date for snapshot in staying)
     books, last = snapshots.books(staying), date.min
     if keep_days is not None and books:
@@ -149,12 +154,13 @@ def _gone_days(
     return MissingDates(frozenset(each.snapshot_date for each in gone) - kept, kept, last)
 
 
-def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:
-    """Decide that a night goes, before any file of it does: killed between, none is missing.
+def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
+    """Record the decision to prune a night before any of its files is deleted.
 
-    On a full disk there is no room for a decision. Only there goes first what can be made again.
+    After a crash in between, no file therefore counts as missing. A full disk has no room for the
+    decision. In that case only, first delete files that can be rebuilt.
     """
-    decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(why,))
+    decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(reason,))
     try:
         decide()
     except OSError as error:
@@ -165,50 +171,51 @@ def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:
 
 
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
-    """Raise `InvalidLimit` where neither an age nor a size is given, or one that cannot be meant."""
+    """Raise `InvalidLimit` if there is no limit, or one is out of range."""
     if keep_days is None and most_bytes is None:
         raise InvalidLimit("Neither --keep nor --max-gb is given")
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
-        raise InvalidLimit(f"{str(keep_days)[:40]} days is no limit: it is 1 to {MOST_DAYS}")
+        raise InvalidLimit(f"{str(keep_days)[:40]} days is not a limit from 1 to {MOST_DAYS}")
     if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise InvalidLimit("A size that bodies and tables may take is 1 to 10^18 bytes")
+        raise InvalidLimit("The size of bodies and tables must be from 1 to 10^18 bytes")
 
 
 def _plan(
     layout: Layout, nights: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
+    """Return which nights stay by age, and which may be deleted to save space."""
     books = snapshots.books(nights)
-    every = {snapshot.snapshot_id for snapshot in nights}
+    all_ids = {snapshot.snapshot_id for snapshot in nights}
     if not books:
-        return _Plan(nights, every, every, set())
+        return _Plan(nights, all_ids, all_ids, set())
     newest = max(books)
-    never = {snapshot.snapshot_id for snapshot in nights if _waits(snapshot, nights)} | {
+    fixed = {snapshot.snapshot_id for snapshot in nights if _may_become_book(snapshot, nights)} | {
         books[newest].snapshot_id
     }
     lasts = {(day.year, day.month): book for day, book in sorted(books.items())}
     month_ends = {snapshot.snapshot_id for snapshot in lasts.values()} if keep_month_ends else set()
     if keep_days is None:
-        return _Plan(nights, every, never, month_ends)
-    young = {
+        return _Plan(nights, all_ids, fixed, month_ends)
+    recent = {
         snapshot.snapshot_id
         for snapshot in nights
         if snapshot.snapshot_date > newest - timedelta(days=keep_days)
     }
-    staying = young | never | month_ends
+    staying = recent | fixed | month_ends
     return _Plan(
-        nights, staying | set(_sources(layout, nights, staying).values()), never, month_ends
+        nights, staying | set(_sources(layout, nights, staying).values()), fixed, month_ends
     )
 
 
-def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """Return what goes besides, until the rest fits or nothing more may go."""
+def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
+    """Return the nights to delete until the size fits, or until no more may be deleted."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
-        plan.staying - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
+        plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Who needs whom changes as nights go: a night from which a kept one carried instruments over is
-    # free only when that one has gone. So the next to go is looked for anew each time.
+    # Search for the next night each time, because a night whose instruments were carried over can
+    # only be deleted after the night that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
@@ -222,11 +229,12 @@ def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes:
 
 
 def _size(files: Iterable[Path]) -> int:
+    """Return the total size of files in bytes."""
     return sum(path.stat().st_size for path in files)
 
 
-def _waits(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a person may still make it a book."""
+def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
+    """Return whether a person may still accept this night as a book."""
     is_open = snapshot.state in (HELD, COMPLETE)
     return is_open and not any(
         snapshot_.state == ACCEPTED
@@ -237,8 +245,8 @@ def _waits(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Return, by kept night, the night from which it carried instruments over."""
-    # A source counts as kept, so that its own source is found as well.
+    """Map each kept night to the night that its instruments were carried over from."""
+    # Sources are kept too, so find the sources of sources as well.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
@@ -252,13 +260,14 @@ def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[
 
 
 def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether rows of an earlier night are in it, whatever its answers were."""
+    """Return whether a night contains instruments of an earlier night, whatever its responses."""
     if not layout.manifest(snapshot.snapshot_id).is_file():
         return False
     return bool(lake_manifest.read_manifest(layout, snapshot.snapshot_id).get("carried"))
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
+    """Raise `KeptNightDamaged` if a night that stays is damaged."""
     damages = [damage for damage in verify(layout) if damage.what != SURPLUS]
     kept_damages = [str(damage) for damage in damages if damage.night not in going]
     if kept_damages:
@@ -266,7 +275,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield what goes of a night."""
+    """Yield the files of a night that pruning deletes."""
     own = {night_folders.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
@@ -274,7 +283,10 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield what can be made again, the lake's manifest first, which names the rest."""
+    """Yield the files that can be rebuilt.
+
+    The lake's manifest, which lists the others, is first.
+    """
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
     places += [layout.parquet(table.name, day, snapshot_id) for table in LAKE]
@@ -283,22 +295,20 @@ def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
+    """Delete files, and folders that become empty."""
     for path in files:
         path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
         if folder != layout.manifests:
-            with contextlib.suppress(OSError):  # something else is in it
+            with contextlib.suppress(OSError):  # the folder is not empty
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
 
 
-ROOMS = ("landing/", "lake/")
-
-
 @dataclass(frozen=True, slots=True)
 class ShelfPruneResult:
-    """Nights that went from the shelf, their objects, and why others did not."""
+    """The nights deleted from the shelf, their objects, and the problems with other nights."""
 
     snapshots: tuple[str, ...]
     objects: tuple[StoredObject, ...]
@@ -312,10 +322,10 @@ def prune_shelf(
     *,
     dry_run: bool,
 ) -> ShelfPruneResult:
-    """Delete what the shelf holds of nights that are pruned here; `dry_run` only says what.
+    """Delete the shelf's objects of nights that are pruned here. With `dry_run`, only list them.
 
-    `forget` takes them out of whatever else points at their objects, before anything goes;
-    `would_go` are nights that a dry run has not pruned. Raises `StoreFailed`.
+    `forget` first removes the nights from everything else that refers to their objects. `would_go`
+    are nights that a dry run has not pruned. Raises `StoreFailed`.
     """
     pruned = [
         snapshot
@@ -337,10 +347,10 @@ def prune_shelf(
 
 
 def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, list[StoredObject]]:
-    """Return the large objects of some nights, also those that a dead run left unnamed."""
+    """Return the large objects of some nights, including those that a killed run left."""
     objects: dict[str, list[StoredObject]] = {}
-    for room in ROOMS:
-        for item in store.list(room):
+    for folder_key in FOLDERS:
+        for item in store.list(folder_key):
             snapshot_id = item.key.rpartition("/")[2].partition("-")[0]
             if snapshot_id in snapshot_ids:
                 objects.setdefault(snapshot_id, []).append(item)
@@ -348,7 +358,10 @@ def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, lis
 
 
 def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Write the generation that says that a night is pruned; returns those, and why others not."""
+    """Write a pruned generation of each night.
+
+    Return the nights that succeeded, and the problems.
+    """
     newest, marked, problems = newest_manifests(shelver.store), list[Snapshot](), list[str]()
     for snapshot in nights:
 
@@ -359,7 +372,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # without a manifest there is only what a dead run uploaded
+            marked.append(snapshot)  # without a manifest there are only objects of a killed run
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems
@@ -368,7 +381,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
 def _pruned_generation(
     shelver: Shelver, snapshot: Snapshot, before: NightManifest
 ) -> NightManifest:
-    """Return the generation of a night that is pruned, or the one before if it says so already."""
+    """Return the pruned generation of a night, or `before` if it is already pruned."""
     if before.state == PRUNED:
         return before
     require_same_answers(snapshot, before)

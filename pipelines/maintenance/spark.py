@@ -1,7 +1,7 @@
-"""Landed nights flattened by Apache Spark: one task for each, however many homes they are of.
+"""Flattening of landed nights on Apache Spark: one task for each night, from any number of homes.
 
-Master, resources and the interpreter of the workers are Spark's own settings. Loaded only where
-Spark is asked for: the package need not be there.
+Master, resources and the workers' interpreter are Spark's own settings. This module is imported
+only if Spark is requested, because the package is optional.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, flatten_batches
 from warehouse.progress import Say, Tally, silent
 
-LOOK_EVERY = 0.5
+POLL_INTERVAL = 0.5
 WORKERS_PYTHON = "PYSPARK_PYTHON"
 _COLUMNS = f"{COLUMN} string"
 _OTHER_PACKAGE = ("No module named", "Can't get attribute")
@@ -29,28 +29,28 @@ _CAUSE = re.compile(r"[\w.]+(?:Error|Exception): (.+)")
 
 
 class SparkFailed(Exception):
-    """Spark did not start, or did not do what it was given."""
+    """Spark did not start, or a job failed."""
 
     def __init__(self, error: Exception) -> None:
-        words = _words(error)
+        message = _error_message(error)
         advice = (
-            "Its own log stands above; what it runs on is in its own settings (spark-defaults.conf "
+            "See the log above. Spark's own settings decide where it runs (spark-defaults.conf "
             f"in SPARK_CONF_DIR, PYSPARK_SUBMIT_ARGS, {WORKERS_PYTHON}, JAVA_HOME)."
         )
-        if any(sign in words for sign in _OTHER_PACKAGE):
+        if any(sign in message for sign in _OTHER_PACKAGE):
             advice = (
-                "A worker has another nightbook or none: install the same version there, where its "
-                f"Python is, {os.environ[WORKERS_PYTHON]} ({WORKERS_PYTHON})."
+                "A worker has no nightbook or a different version. Install the same version for "
+                f"the worker's Python, {os.environ[WORKERS_PYTHON]} ({WORKERS_PYTHON})."
             )
-        super().__init__(f"Spark failed: {words}. {advice} Nothing was changed.")
+        super().__init__(f"Spark failed: {message}. {advice} Nothing was changed.")
 
 
 class NotFlattened(Exception):
-    """Workers refused nights, or found them damaged; nothing was changed."""
+    """Workers refused nights, or found them damaged. Nothing was changed."""
 
 
 def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str, FlattenedNight]:
-    """Flatten landed nights, each in a task of its own; returns them by folder.
+    """Flatten landed nights, each in its own task. Return the results by folder.
 
     Raises `SparkFailed`, and `NotFlattened` with every night that has a problem.
     """
@@ -59,9 +59,9 @@ def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str
     done = Tally(say, len(nights), "nights flattened")
     try:
         with warnings.catch_warnings():
-            # Of pandas, through which nothing goes here: nights are told and answered by Arrow.
+            # Warnings of pandas are irrelevant, because tasks and results use only Arrow.
             warnings.simplefilter("ignore", FutureWarning)
-            answers = _answers(nights, done)
+            answers = _run_tasks(nights, done)
     except (OSError, PySparkException, Py4JError) as error:
         raise SparkFailed(error) from error
     flattened = [msgspec.json.decode(answer, type=FlattenedNight) for answer in answers]
@@ -73,12 +73,13 @@ def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str
 
 @contextlib.contextmanager
 def _session() -> Iterator[SparkSession]:
-    """Start what Spark's settings say; workers run the interpreter of this process by default."""
+    """Start Spark by its settings. By default, workers run the interpreter of this process."""
     os.environ.setdefault(WORKERS_PYTHON, sys.executable)
-    # Nothing in the folder that a worker runs in, such as the `warehouse` of a home, is a module.
+    # Do not import modules from the working folder, such as the `warehouse` of a home.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     builder = SparkSession.builder.appName("nightbook rebuild")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")  # the command has its own
+    # The command prints its own progress.
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     session = builder.getOrCreate()
     try:
         yield session
@@ -86,9 +87,10 @@ def _session() -> Iterator[SparkSession]:
         session.stop()
 
 
-def _answers(nights: Sequence[NightTask], done: Tally) -> list[str]:
-    # As many slices as nights: a task is one night, so that a worker that dies costs one for each
-    # of its cores, and what was flattened before stays where it lies.
+def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
+    # One slice for each night, because a task is then one night. If a worker dies, it loses at most
+    # one night for each core, and the nights flattened before stay staged.
+    """Run one task for each night, and return the results as JSON."""
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]
     with _session() as session, _progress(session.sparkContext, done, len(rows)):
         sliced = session.sparkContext.parallelize(rows, len(rows))
@@ -98,18 +100,18 @@ def _answers(nights: Sequence[NightTask], done: Tally) -> list[str]:
 
 @contextlib.contextmanager
 def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
-    """Tell how many tasks are done, as long as a job runs."""
+    """Report the number of completed tasks while a job runs."""
     tracker, is_over, reported = context.statusTracker(), threading.Event(), 0
 
-    def look() -> None:
+    def report_progress() -> None:
         nonlocal reported
-        while not is_over.wait(LOOK_EVERY):
+        while not is_over.wait(POLL_INTERVAL):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             count = min(known, sum(stage.numCompletedTasks for stage in stages if stage))
             done.add(max(0, count - reported))
             reported = max(reported, count)
 
-    watcher = threading.Thread(target=look, daemon=True)
+    watcher = threading.Thread(target=report_progress, daemon=True)
     watcher.start()
     try:
         yield
@@ -119,12 +121,12 @@ def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
         watcher.join()
 
 
-def _words(error: Exception) -> str:
-    """Return what an error of Java or of a worker's Python says is the matter, in one line."""
+def _error_message(error: Exception) -> str:
+    """Return the cause of a Java or Python error, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each cause is told again by what it caused: the longest line says where it came from as well.
+    # Each cause is repeated by its effects. The longest line also shows its origin.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -1,4 +1,4 @@
-"""Rebuild nights of older schemas, apart from the published ones."""
+"""Rebuilding nights of older contracts, outside of the published nights."""
 
 import contextlib
 import platform
@@ -29,16 +29,17 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-# Does everything after landing for the snapshot in a folder, at a time.
+# Function that does everything after landing, for the snapshot in a folder, at a given time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
+COLUMN = "night"
 
 
 @dataclass(frozen=True, slots=True)
 class OutdatedNight:
-    """A landed night of which the lake has nothing, or what another contract made of it.
+    """A landed night that the lake lacks, or has only by a different contract.
 
-    `contract` is that one, or None where the lake has nothing; `is_decided` says whether it was
-    judged before.
+    `contract` is that contract, or None if the lake lacks the night. `is_decided` is True if the
+    night was judged before.
     """
 
     folder: Path
@@ -47,8 +48,8 @@ class OutdatedNight:
 
 
 def is_behind(layout: Layout) -> bool:
-    """Return whether the lake's newest night was made by another contract than today's."""
-    # An upgrade goes from the oldest night to the newest, so one look is enough before a step.
+    """Return whether the lake's newest night was built with a different contract."""
+    # An upgrade goes from the oldest night to the newest, so one check is enough before a step.
     newest = max(sealed_ids(layout), default=None)
     with contextlib.suppress(Damaged):
         return newest is not None and (
@@ -58,9 +59,9 @@ def is_behind(layout: Layout) -> bool:
 
 
 def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
-    """Return landed nights that the lake does not have by this contract, oldest first.
+    """Return the landed nights that the lake does not have by this contract, oldest first.
 
-    Raises `Damaged` where a manifest of the lake is not as it was written.
+    Raises `Damaged` if a manifest of the lake was changed.
     """
     current, sealed = lake_contract(), sealed_ids(manifests.layout)
     nights = []
@@ -80,8 +81,9 @@ def rebuild_nights(
     say: Say = silent,
     finish: Finish = night.finish,
 ) -> tuple[Damaged, ...]:
-    """Make nights again, in order; returns the damage that kept some from being made."""
-    manifests = LakeManifests(layout)  # of its own: what was read before is of the other contract
+    """Rebuild nights in order. Return the damage that prevented some of them."""
+    # New object, because cached manifests belong to the older contract.
+    manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
     for outdated in nights:
         try:
@@ -95,6 +97,7 @@ def rebuild_nights(
 def _rebuild_night(
     manifests: LakeManifests, outdated: OutdatedNight, now: datetime, finish: Finish
 ) -> None:
+    """Rebuild one night, and note it if it had an older contract."""
     layout, folder = manifests.layout, outdated.folder
     if outdated.contract in (None, lake_contract()):
         finish(manifests, folder, now)
@@ -108,7 +111,7 @@ def _rebuild_night(
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """Return the version and contract that made the lake before; None where none did."""
+    """Return the version and the contract before the last upgrade, or None if there was none."""
     with contextlib.suppress(Damaged, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
@@ -116,6 +119,7 @@ def upgraded_from(layout: Layout) -> str | None:
 
 
 def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
+    """Record from which version and contract a night was upgraded."""
     content = {
         CONTRACT: outdated.contract,
         "program_version": load_manifest(outdated.folder).program_version,
@@ -126,7 +130,7 @@ def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> N
 
 
 def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
-    """Take away what the older contract made and this one does not have."""
+    """Delete the tables of the older contract that the current contract does not have."""
     declared = {table.name for table in LAKE}
     snapshot_id = str(sealed["snapshot_id"])
     day = datetime.fromisoformat(sealed["snapshot_date"]).date()
@@ -135,11 +139,8 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
         layout.staged_file(name, snapshot_id).unlink(missing_ok=True)
 
 
-COLUMN = "night"
-
-
 class NightTask(msgspec.Struct, frozen=True):
-    """What a worker is told: a landed folder of a home, where to stage it, and by which program."""
+    """A worker's task: a landed folder of a home, where to stage it, and the required program."""
 
     home: str
     folder: str
@@ -148,9 +149,9 @@ class NightTask(msgspec.Struct, frozen=True):
 
 
 class FlattenedNight(msgspec.Struct, frozen=True):
-    """What a worker says: where the night of a folder is staged, or what is the matter.
+    """A worker's result: the folder of the staged night, or the problem.
 
-    `failed` and `empty` are the venues whose instruments of the night before would be carried over.
+    `failed` and `empty` are the venues whose instruments are carried over from the previous night.
     """
 
     folder: str
@@ -161,13 +162,13 @@ class FlattenedNight(msgspec.Struct, frozen=True):
 
 
 def program() -> str:
-    """Return what must be the same wherever the nights of one lake are flattened."""
+    """Return the versions that must be the same on all machines that flatten nights of one lake."""
     return f"nightbook of contract {lake_contract()} with pyarrow {pa.__version__}"
 
 
 @contextlib.contextmanager
 def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield every landed night of some homes, to be staged where nothing is left afterwards."""
+    """Yield a task for each landed night of some homes. The staged files are deleted afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
         for layout in layouts:
@@ -185,7 +186,7 @@ def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
 
 
 def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Flatten the nights of some batches, as JSON in their one column; answer in the same way."""
+    """Flatten the nights in some batches. Tasks and results are JSON in one column."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
         answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
@@ -193,13 +194,13 @@ def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def flatten_task(landed: NightTask) -> FlattenedNight:
-    """Flatten a landed night into a folder that no other attempt at it writes to."""
-    folder, here = Path(landed.folder), f"The worker on {platform.node()}"
+    """Flatten a landed night into a folder that no other attempt writes to."""
+    folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
-        problem = f"{here} has {program()}, and this is {landed.program}: install the same there."
+        problem = f"{worker} has {program()}, not {landed.program}: install the same there."
         return FlattenedNight(landed.folder, problem=problem)
     if not (folder / night_folders.MANIFEST).is_file():
-        problem = f"{here} does not see {folder}: mount the home there under the same path."
+        problem = f"{worker} does not see {folder}: mount the home there under the same path."
         return FlattenedNight(landed.folder, problem=problem)
     staged_in = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=landed.staged_in))
     layout = Layout(Path(landed.home), staged_in)
@@ -220,16 +221,20 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
 
 
 def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
-    """Return what does the rest for nights by their folders; one that is not there is flattened."""
+    """Return a function that finishes flattened nights.
+
+    It flattens a night that is not among them.
+    """
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
-        apart = flattened.get(str(folder.absolute()))
-        if apart is None:  # landed since
+        flattened_night = flattened.get(str(folder.absolute()))
+        if flattened_night is None:  # landed after the tasks were created
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
-        source = Layout(layout.home, Path(apart.staged_in))
-        if listings.from_last(layout, manifest)(apart.failed, apart.empty).rows:
-            # Its part goes before the night comes into the lake: judging flattens what has none.
+        source = Layout(layout.home, Path(flattened_night.staged_in))
+        if listings.from_last(layout, manifest)(flattened_night.failed, flattened_night.empty).rows:
+            # Remove the part of the venues before the night enters the lake: judging flattens it
+            # with the carried instruments.
             source.part(VENUES, folder.name).unlink()
             sync_directory(source.staging(folder.name))
         make_directory(layout.staging(folder.name).parent)

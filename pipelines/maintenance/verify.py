@@ -1,4 +1,4 @@
-"""Verify nights against their bytes, here and on the shelf."""
+"""Verification of nights, here and on the shelf, by comparing their files with digests."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing import night_folders as proved
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
@@ -26,25 +25,30 @@ from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
 
 CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
-LANDED = "restore it from a backup: the API keeps no history"
-LAKE = "nightbook rebuild --from-landing makes the lake again"
-WAREHOUSE = "nightbook rebuild makes the warehouse again"
+LANDED = "restore it from a backup, because the API keeps no history"
+LAKE = "rebuild the lake with: nightbook rebuild --from-landing"
+WAREHOUSE = "rebuild the warehouse with: nightbook rebuild"
 RESTORE = (
-    "Nothing was made again: lake and warehouse are as they were, and still show those nights. "
-    "Restore what is named from a backup; the API keeps no history, so it cannot be read again."
+    "Nothing was rebuilt. The lake and the warehouse are unchanged and still show those nights. "
+    "Restore the listed files from a backup. The API keeps no history, so nightbook cannot fetch "
+    "them again."
 )
-STRANGE = "nightbook did not write it: look at it, and move it away"
-_LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+STRANGE = "nightbook did not write this file: check it, and move it away"
+_LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+# The state of an object that a newer version wrote, and the advice for objects of the shelf.
+NEWER = "of a newer nightbook"
+UPDATE = "it was not verified, so install the same version on every machine of the shelf"
+REMEDY = "restore this object under its key from the store's versions or a backup"
 
 
 class BodiesNotLocal(Exception):
-    """Nights came from a shelf without their bodies, and those are needed."""
+    """Nights were loaded from a shelf without their bodies, and a command needs the bodies."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
         super().__init__(
-            f"The bodies of {len(nights)} nights (to {max(nights)}) are not in this home, which "
-            f"came from a shelf without them. {not_done}. Bring them here: nightbook publish "
-            "--with-landing"
+            f"The bodies of {len(nights)} nights (up to {max(nights)}) are not in this home, "
+            f"because it was loaded from a shelf without them. {not_done}. Download them with: "
+            "nightbook publish --with-landing"
         )
 
 
@@ -52,7 +56,7 @@ class BodiesNotLocal(Exception):
 class Damage:
     """One file that is not as it was written: `what` is changed, missing or surplus.
 
-    `night` is the snapshot's id, or its date where only that is expected, or None.
+    `night` is the snapshot's ID, its date if only that is known, or None.
     """
 
     file: Path
@@ -61,13 +65,13 @@ class Damage:
     remedy: str
 
     def __str__(self) -> str:
-        of = f" (night {self.night})" if self.night else ""
-        return f"{self.file}{of}: {self.what}; {self.remedy}."
+        night_note = f" (night {self.night})" if self.night else ""
+        return f"{self.file}{night_note}: {self.what}; {self.remedy}."
 
 
 @dataclass(frozen=True, slots=True)
 class _LandedNight:
-    """What the landing zone proves of one snapshot; None where that is damaged."""
+    """The verified data of one snapshot. A part is None if its file is damaged."""
 
     folder: Path
     manifest: Manifest | None
@@ -75,15 +79,17 @@ class _LandedNight:
 
     @property
     def is_kept(self) -> bool:
+        """Whether the night is not pruned."""
         return self.snapshot is None or self.snapshot.state != states.PRUNED
 
     @property
     def is_decided(self) -> bool:
+        """Whether the night has a decision."""
         return self.snapshot is not None and self.snapshot.decision is not None
 
 
 def verify(layout: Layout) -> Iterator[Damage]:
-    """Yield every changed, missing or surplus file of landing, lake and warehouse."""
+    """Yield every changed, missing or surplus file of landing zone, lake and warehouse."""
     landed = _landed_nights(layout)
     nights = {night.folder.name: night for night in landed}
     yield from _landing(layout, landed)
@@ -97,6 +103,7 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
 
 
 def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]:
+    """Yield the damage in the landing zone."""
     expected: set[Path] = set()
     away = without_bodies(layout)
     for night in nights:
@@ -111,29 +118,28 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
         if night.snapshot is None:
             yield _broken_file(folder / DECISION, folder.name, LANDED)
         if night.is_kept and folder.name in away:
-            yield from _differing({path: bodies[path] for path in bodies if path.exists()}, LANDED)
+            yield from _mismatches({path: bodies[path] for path in bodies if path.exists()}, LANDED)
         elif night.is_kept:
-            yield from _differing(bodies, LANDED)
-    yield from _strange(layout.landing, expected)
+            yield from _mismatches(bodies, LANDED)
+    yield from _surplus(layout.landing, expected)
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
-    """See every night landed, and with `bodies` all of it whole, before anything is made again.
+    """Check that every night is landed, and with `bodies` that its files are intact.
 
-    Raises `Damaged`, which names every night that is gone and every file that is not whole, and
-    `BodiesNotLocal`.
+    Raises `Damaged` with every missing night and every damaged file, and `BodiesNotLocal`.
     """
     if bodies and (away := without_bodies(layout)):
-        raise BodiesNotLocal(away, "Nothing was made again")
+        raise BodiesNotLocal(away, "Nothing was rebuilt")
     damages = [*missing_landings(layout), *(verify_landing(layout) if bodies else ())]
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:
-        words = "; ".join(dict.fromkeys(broken))
-        raise proved.Damaged(layout.landing, words, "every night as it was landed", RESTORE)
+        found = "; ".join(dict.fromkeys(broken))
+        raise Damaged(layout.landing, found, "every night unchanged since it was landed", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
-    """Yield nights of which lake or warehouse tell and whose folders or manifests are gone."""
+    """Yield the nights of lake or warehouse whose landing folder or manifest is missing."""
     digests = read_digests(layout.database.parent)
     snapshot_ids = {path.stem for path in layout.manifests.glob("[!.]*.json")}
     snapshot_ids |= set(digests.decided) if digests else set()
@@ -145,37 +151,41 @@ def missing_landings(layout: Layout) -> Iterator[Damage]:
 
 
 def _folders(layout: Layout) -> list[Path]:
+    """Return the folders of all snapshots, sorted."""
     return sorted(path for path in night_folders.nights(layout) if path.is_dir())
 
 
 def _landed_nights(layout: Layout) -> list[_LandedNight]:
+    """Return all nights of the landing zone with their verified data."""
     return [_read(folder) for folder in _folders(layout)]
 
 
 def _read(folder: Path) -> _LandedNight:
+    """Read and verify the manifest and the decisions of one snapshot."""
     manifest, snapshot = None, None
-    with contextlib.suppress(proved.Damaged):
+    with contextlib.suppress(Damaged):
         if _is_as_written(folder / MANIFEST):
             manifest = load_manifest(folder)
-    with contextlib.suppress(proved.Damaged):
+    with contextlib.suppress(Damaged):
         if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
             snapshot = snapshots.read(folder)
     return _LandedNight(folder, manifest, snapshot)
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file that proves itself is ours to the last space."""
-    content = proved.read(path)
-    return path.read_bytes() == json_bytes(content | {proved.SEAL: proved.digest(content)})
+    """Return whether a file with a checksum is identical, including its spacing."""
+    content = night_folders.read(path)
+    return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
 
 def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
+    """Yield the damage in the lake."""
     expected: set[Path] = {layout.lake / RECORD}
     unsealed = {night_ for night_ in nights if not layout.manifest(night_).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
-            unsealed.add(path.stem)  # its pruning did not come to its end
+            unsealed.add(path.stem)  # its pruning was interrupted
             continue
         expected.add(path)
         sealed = _read_lake_manifest(path)
@@ -184,45 +194,48 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
             unsealed.add(path.stem)
             continue
         if night is None:
-            yield Damage(path, SURPLUS, path.stem, f"its landed night is gone; {LANDED}")
+            yield Damage(path, SURPLUS, path.stem, f"its landed night is missing; {LANDED}")
         digests = _file_digests(layout, path.stem, sealed)
         expected |= set(digests)
-        yield from _differing(digests, LAKE)
+        yield from _mismatches(digests, LAKE)
     for snapshot_id, night in sorted(nights.items()):
         if night.is_decided and night.is_kept and not layout.manifest(snapshot_id).exists():
             yield Damage(layout.manifest(snapshot_id), MISSING, snapshot_id, LAKE)
     yield from (
-        path_ for path_ in _strange(layout.lake, expected) if not _is_of(path_.file, unsealed)
+        path_ for path_ in _surplus(layout.lake, expected) if not _belongs_to(path_.file, unsealed)
     )
 
 
 def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
+    """Read a manifest of the lake. Return None if it is damaged."""
     try:
-        return proved.read(path) if _is_as_written(path) else None
-    except proved.Damaged:
+        return night_folders.read(path) if _is_as_written(path) else None
+    except Damaged:
         return None
 
 
 def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
-    """Return where the files of a sealed snapshot are, and their SHA-256.
+    """Return the paths of a sealed snapshot's files with their SHA-256.
 
-    A table of the book lies staged or placed, or is both while a night is made again.
+    A table of the book is staged or placed, or both during a rebuild.
     """
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
-    # By its own list of tables: an older contract, which the next run replaces, had others.
+    # Use the manifest's list of tables, because an older contract had different tables.
     for role, name, digest in night_manifest.entries(sealed):
         places = night_manifest.places(layout, role, name, day, snapshot_id)
-        there = [place for place in places if place.exists()] or [places[0]]
-        digests |= dict.fromkeys(there, digest)
+        stored = [place for place in places if place.exists()] or [places[0]]
+        digests |= dict.fromkeys(stored, digest)
     return digests
 
 
-def _is_of(file: Path, snapshot_ids: set[str]) -> bool:
+def _belongs_to(file: Path, snapshot_ids: set[str]) -> bool:
+    """Return whether a file belongs to one of the snapshots."""
     return file.stem in snapshot_ids or file.parent.name in snapshot_ids
 
 
 def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
+    """Yield the damage in the warehouse."""
     versions = layout.warehouse / "versions"
     current = layout.warehouse / "current"
     expected = {current}
@@ -235,15 +248,15 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
         if not digests.match(version / DATABASE):
             yield _broken_file(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
-            yield from _forgotten(layout, digests.decided, nights)
+            yield from _missing_decisions(layout, digests.decided, nights)
     has_books = any(night.is_decided for night in nights.values())
     if not layout.database.exists() and (has_books or current.is_symlink()):
         yield Damage(layout.database, MISSING, None, WAREHOUSE)
-    yield from _strange(layout.warehouse, expected)
+    yield from _surplus(layout.warehouse, expected)
 
 
 def damaged_versions(layout: Layout) -> Iterator[Path]:
-    """Yield the older versions of the warehouse that are not as they were published."""
+    """Yield the older versions of the warehouse that are no longer as they were published."""
     current = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
         digests = read_digests(version)
@@ -252,10 +265,10 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
             yield version
 
 
-def _forgotten(
+def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Yield decisions and nights that the warehouse knows and the landing zone does not."""
+    """Yield decisions and nights that are in the warehouse but not in the landing zone."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:
@@ -266,41 +279,38 @@ def _forgotten(
                 yield _broken_file(night.folder / DECISION, snapshot_id, LANDED)
 
 
-def _differing(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
+def _mismatches(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
+    """Yield the files that are missing or whose digest differs."""
     for path, digest in sorted(digests.items()):
         if not path.is_file() or digest_of(path) != digest:
             yield _broken_file(path, _night_of(path), remedy)
 
 
 def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
+    """Return the damage of a file that is changed or missing."""
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 
-def _strange(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
-    """Yield everything below a folder that is neither expected nor left over."""
+def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
+    """Yield all files below a folder that are neither expected nor leftovers of a killed run."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
-        is_left = any(_LEFT.fullmatch(part) for part in parts)
-        if path not in expected and not is_left and (path.is_symlink() or not path.is_dir()):
+        is_leftover = any(_LEFTOVER.fullmatch(part) for part in parts)
+        if path not in expected and not is_leftover and (path.is_symlink() or not path.is_dir()):
             yield Damage(path, SURPLUS, _night_of(path), STRANGE)
 
 
 def _night_of(path: Path) -> str | None:
-    """Return the snapshot that a path is of, by its name."""
+    """Return the snapshot ID in a path, or None."""
     match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return match.group() if match else None
 
 
-NEWER = "of a newer nightbook"
-UPDATE = "it was not verified: install the same version on every machine of the shelf"
-REMEDY = "restore that object under its key from the store's own versions or its backup"
-
-
 def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
-    """Yield every object that a night's manifest names and that is not as it was shelved.
+    """Yield every object of a night's manifest that is missing or changed.
 
-    Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
+    Raises `StoreFailed`, and `Damaged` if the list of the shelf is damaged.
     """
     for snapshot_id, key in newest_manifests(store).items():
         try:
@@ -317,31 +327,31 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Yield an earlier generation that is not the one that the next was made after."""
+    """Yield the first earlier generation that is missing, or that its successor does not name."""
     while night.previous is not None:
         key = manifest_key(night.snapshot_id, night.generation - 1)
         if store.head(key) is None:
             yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
             return
         try:
-            before = read_night(store, key)
+            previous = read_night(store, key)
         except Damaged:
-            before = None
-        if before is None or before.seal != night.previous:
+            previous = None
+        if previous is None or previous.seal != night.previous:
             yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
             return
-        night = before
+        night = previous
 
 
 def _damage(
     store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
 ) -> Iterator[Damage]:
-    """Yield an object that is missing, or of which a file has changed."""
+    """Yield an object that is missing or contains a changed file."""
     size = max(file.offset + file.size for file in files)
-    there = store.head(key)
-    if there is None:
+    stored = store.head(key)
+    if stored is None:
         yield Damage(Path(key), MISSING, night.snapshot_id, REMEDY)
-    elif there.size != size:
+    elif stored.size != size:
         yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)
     else:
         with tempfile.TemporaryFile() as scratch:
@@ -352,6 +362,7 @@ def _damage(
 
 
 def _digest(source: IO[bytes], file: ShelvedFile) -> str:
+    """Return the SHA-256 of one file within an object."""
     digest = hashlib.sha256()
     source.seek(file.offset)
     for block in blocks_of(source, file.size):

@@ -1,1 +1,1 @@
-"""One snapshot, read from the API."""
+"""The pull of one snapshot from the API."""

@@ -1,4 +1,4 @@
-"""Pull one snapshot: every request of a night, in order and concurrently."""
+"""The pull of one snapshot: all requests of a night, ordered and concurrent."""
 
 import contextlib
 import time
@@ -27,11 +27,11 @@ TYPES = ("spot", "future")
 
 
 class Pull:
-    """One snapshot being read.
+    """The pull of one snapshot.
 
-    `requests` counts what is asked and answered. `known` gives the portfolios of the book before
-    and whether each held money: those that are gone are asked for again. `pause` waits some seconds
-    before a second read, which the deadline of the client bounds.
+    `requests` counts requests and responses. `known` returns the portfolios of the previous book,
+    and whether each had money. Missing ones are requested again. `pause` sleeps for some seconds
+    before a second read, limited by the deadline of the client.
     """
 
     def __init__(
@@ -46,23 +46,24 @@ class Pull:
     ) -> None:
         self._pulling, self._known, self._pause = pulling, known, pause
         self._client, self._monotonic = client, monotonic
-        self._asking = Recorder(client, pulling, requests)
+        self._recorder = Recorder(client, pulling, requests)
 
     def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
 
-        Raises `EdgeError` when there can be no snapshot; whatever is raised, nothing stays landed.
+        Raises `EdgeError` if there can be no snapshot. After any error, nothing is left in the
+        landing zone.
         """
-        asking = self._asking
+        session = self._recorder
         try:
             window = self._read()
             return self._pulling.finish(
                 now().astimezone(UTC),
-                tuple(asking.answers_by_clock(self._pulling.skew)),
+                tuple(session.answers_by_clock(self._pulling.skew)),
                 origin=origin,
                 program_version=program_version,
                 clock_skew_ms=self._skew(),
-                signs=asking.notices.all(),
+                signs=session.notices.all(),
                 window=window,
             )
         except BaseException:
@@ -70,17 +71,18 @@ class Pull:
             raise
 
     def _read(self) -> Window:
-        asking = self._asking
-        portfolios = asking.next_request("portfolios", list_portfolios(integrations=True))
-        venues = asking.next_request("venues", list_venues(instruments=True))
-        asking.ask([portfolios, venues], required=True)
+        """Read all lists, and return the result of rechecking them."""
+        session = self._recorder
+        portfolios = session.next_request("portfolios", list_portfolios(integrations=True))
+        venues = session.next_request("venues", list_venues(instruments=True))
+        session.send([portfolios, venues], required=True)
         read = self._monotonic()
-        # All that follows is by that clock: which book is the one before, too.
-        if asking.told is not None and asking.told.is_beyond_tolerance:
-            self._pulling.correct(asking.told.ahead)
-        self._instruments(sorted(asking.embedded))
+        # From here on, use the server's clock, including the choice of the previous book.
+        if session.told is not None and session.told.is_beyond_tolerance:
+            self._pulling.correct(session.told.ahead)
+        self._instruments(sorted(session.embedded))
         closing = Recheck(
-            asking,
+            session,
             portfolios,
             venues,
             self._instruments,
@@ -91,32 +93,33 @@ class Pull:
         return closing.window(self._pause)
 
     def _skew(self) -> int | None:
-        """Return how far the server is ahead in ms; None where nothing was corrected."""
+        """Return the lead of the server's clock in ms, or None if it is unknown."""
         skew = self._pulling.skew
-        return self._asking.skew if skew is None else round(skew.total_seconds() * 1000)
+        return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read both typed lists of these venues, and where they lack something, all."""
-        self._asking.ask(list(self._typed_requests(venues)))
-        self._asking.ask(list(self._untyped_requests(venues)))
+        """Read the typed lists of these venues, and the untyped list if they are incomplete."""
+        self._recorder.send(list(self._typed_requests(venues)))
+        self._recorder.send(list(self._untyped_requests(venues)))
 
     def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
+        """Yield the requests for the list of each instrument type."""
         for venue_id in venues:
             for kind in TYPES:
-                asked = self._asking.instruments(venue_id, kind)
-                if asked is not None:
-                    yield asked
+                request = self._recorder.instruments(venue_id, kind)
+                if request is not None:
+                    yield request
 
     def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Ask once more, without type, where a venue embeds more than its lists hold."""
-        asking = self._asking
+        """Yield untyped requests for venues that embed more than their typed lists contain."""
+        session = self._recorder
         for venue_id in venues:
-            embedded = asking.embedded.get(venue_id)
-            is_more = embedded is None or bool(embedded - asking.listed.get(venue_id, set()))
-            if venue_id not in asking.failed and is_more:
-                asked = asking.instruments(venue_id, None)
-                if asked is not None:
-                    yield asked
+            embedded = session.embedded.get(venue_id)
+            is_more = embedded is None or bool(embedded - session.listed.get(venue_id, set()))
+            if venue_id not in session.failed and is_more:
+                request = session.instruments(venue_id, None)
+                if request is not None:
+                    yield request
 
 
 def pull_snapshot(
@@ -130,14 +133,14 @@ def pull_snapshot(
     pause: Callable[[float], None] = time.sleep,
     connect: Callable[..., EdgeClient] = EdgeClient,
 ) -> Manifest:
-    """Read everything from the API and land it as a new snapshot.
+    """Read everything from the API, and land it as a new snapshot.
 
-    Its date is that of `started` (now, where it is not given), however long it takes; where this
-    machine's clock is off, that of the same moment by the server's. `pause` waits some seconds
-    before a second read, and `connect` makes the client.
+    Its date is the date of `started` (default: now), however long the pull takes. If this machine's
+    clock is wrong, the date is that of the same moment by the server's clock. `pause` sleeps for
+    some seconds before a second read, and `connect` creates the client.
 
-    Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
-    night is a gap unless it is run again.
+    Raises `EdgeError` if portfolios or venues cannot be read. Then nothing is stored, and the night
+    is a gap unless it is run again.
     """
     access = settings.access
     if access is None:
@@ -168,18 +171,16 @@ def pull_snapshot(
 
 
 def _sweep(layout: Layout, now: datetime) -> None:
-    """Make room, before a night is read: what dead runs left goes, where no writer is at work."""
+    """Free disk space before the pull: delete files of dead runs, unless a writer is active."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
-    with (
-        contextlib.suppress(WriterBusy),
-        hold_writer_lock(layout, "clearing what dead runs left", now),
-    ):
+    doing = "deleting files of killed runs"
+    with contextlib.suppress(WriterBusy), hold_writer_lock(layout, doing, now):
         lock.sweep(layout)
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
-    """Return the portfolios of the book before; where it is damaged nothing is known of it."""
+    """Return the portfolios of the previous book, or none if that book is damaged."""
     with contextlib.suppress(Damaged):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}

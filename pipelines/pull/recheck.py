@@ -1,8 +1,8 @@
-"""The end of a pull: both lists are read once more, and what moved or vanished is looked into.
+"""The end of a pull: read both lists once more, and look into changed and missing records.
 
-It costs two requests without any `include` on a night that stood still. What moved is read again
-once; portfolios that are gone from the list are asked for by their id, which tells access that
-was taken away from a portfolio that was deleted (4.1 rule 2, 4.2).
+On a quiet night this costs two requests, without any `include`. Changed lists are reread once.
+Portfolios that left the list are requested by ID, because the response shows whether access was
+removed or the portfolio was deleted (4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,13 +26,14 @@ from pipelines.pull.recorder import CONFIRM_AFTER, PlannedRequest, Recorder
 class Recheck:
     """Compares the end of a pull with its beginning.
 
-    `instruments` reads those of some venues; `known` are the portfolios of the book before.
-    `since` gives the seconds since the first lists were in, `left` those until the deadline.
+    `instruments` reads the instruments of some venues. `known` are the portfolios of the previous
+    book. `since` returns the seconds since the first lists were read, and `left` the seconds until
+    the deadline.
     """
 
     def __init__(
         self,
-        asking: Recorder,
+        session: Recorder,
         portfolios: PlannedRequest,
         venues: PlannedRequest,
         instruments: Callable[[list[str]], None],
@@ -41,49 +42,50 @@ class Recheck:
         since: Callable[[], float],
         left: Callable[[], float | None],
     ) -> None:
-        self._asking, self._instruments, self._known = asking, instruments, known
+        self._recorder, self._instruments, self._known = session, instruments, known
         self._portfolios, self._venues = portfolios, venues
         self._since, self._left = since, left
 
     def window(self, pause: Callable[[float], None]) -> Window:
-        """Read the lists again and say how still the book stood.
+        """Reread the lists, and return which of them changed during the pull.
 
-        Raises `EdgeError` only where the key is refused: the book is landed already.
+        Raises `EdgeError` only if the key is refused, because the book is already landed.
         """
-        asking, first = self._asking, self._portfolios
-        has_lost = bool(recorder.to_request(self._known, asking.marks[first.number]))
+        session, first = self._recorder, self._portfolios
+        has_lost = bool(recorder.to_request(self._known, session.marks[first.number]))
         if has_lost:
             pause(self._wait())
         after = round(self._since())
-        second = asking.next_request("portfolios", list_portfolios(), purpose=CLOSING)
-        venues = asking.next_request("venues", list_venues(), purpose=CLOSING)
-        asking.ask([second, venues])
+        second = session.next_request("portfolios", list_portfolios(), purpose=CLOSING)
+        venues = session.next_request("venues", list_venues(), purpose=CLOSING)
+        session.send([second, venues])
         state, moved = self._compare(second, venues)
-        if not (has_lost and self._is_in(second)):
+        if not (has_lost and self._was_read(second)):
             return Window(state, moved, self._missing())
         return Window(
             state=state,
             moved=moved,
             missing=self._missing(),
-            second_count=len(asking.marks[second.number]),
+            second_count=len(session.marks[second.number]),
             second_after=after,
         )
 
     def _wait(self) -> float:
-        """Return the seconds until a second read says more, at most half of what is left."""
+        """Return the seconds to wait before the second read, at most half of the remaining time."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
-    def _is_in(self, asked: PlannedRequest) -> bool:
-        return asked.number in self._asking.marks
+    def _was_read(self, asked: PlannedRequest) -> bool:
+        """Return whether a list was read."""
+        return asked.number in self._recorder.marks
 
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """Return how still it stood, and what differed; what moved has been read again."""
-        if not (self._is_in(second) and self._is_in(venues)):
+        """Return the state and the differences, after rereading the lists that changed."""
+        if not (self._was_read(second) and self._was_read(venues)):
             return UNKNOWN, ()
-        marks = self._asking.marks
+        marks = self._recorder.marks
         differences = {
             "portfolios": recorder.difference(
                 "portfolios", marks[self._portfolios.number], marks[second.number]
@@ -92,58 +94,62 @@ class Recheck:
                 "venues", marks[self._venues.number], marks[venues.number]
             ),
         }
-        moved = tuple(words for words in differences.values() if words)
+        moved = tuple(difference for difference in differences.values() if difference)
         if not moved:
             return STILL, ()
-        stood = [not differences["portfolios"] or self._again(second)]
-        stood.append(not differences["venues"] or self._venues_again(venues))
-        return (MOVED if all(stood) else MOVING), moved
+        is_stable = [not differences["portfolios"] or self._reread_portfolios(second)]
+        is_stable.append(not differences["venues"] or self._reread_venues(venues))
+        return (MOVED if all(is_stable) else MOVING), moved
 
-    def _again(self, second: PlannedRequest) -> bool:
-        """Read the portfolios again, as the book; whether they are as at the second read."""
-        asking = self._asking
-        again = asking.next_request("portfolios", list_portfolios(integrations=True))
-        asking.ask([again])
-        if not self._is_in(again):
-            return False
-        asking.replace(again.call.operation, but=again.number)
-        self._portfolios = again
-        return asking.marks[again.number] == asking.marks[second.number]
+    def _reread_portfolios(self, second: PlannedRequest) -> bool:
+        """Reread the portfolios for the book.
 
-    def _venues_again(self, second: PlannedRequest) -> bool:
-        """Read the venues again, and the instruments of those that are new or were changed."""
-        asking = self._asking
-        again = asking.next_request("venues", list_venues(instruments=True))
-        asking.ask([again])
-        if not self._is_in(again):
+        Return whether they equal those of the second read.
+        """
+        session = self._recorder
+        reread = session.next_request("portfolios", list_portfolios(integrations=True))
+        session.send([reread])
+        if not self._was_read(reread):
             return False
-        before, after = asking.marks[self._venues.number], asking.marks[again.number]
-        asking.replace(again.call.operation, but=again.number)
-        # Only venues that are new or were changed are asked for their instruments again; the
-        # others' lists stay the book.
+        session.replace(reread.call.operation, but=reread.number)
+        self._portfolios = reread
+        return session.marks[reread.number] == session.marks[second.number]
+
+    def _reread_venues(self, second: PlannedRequest) -> bool:
+        """Reread the venues, and the instruments of new and changed venues."""
+        session = self._recorder
+        reread = session.next_request("venues", list_venues(instruments=True))
+        session.send([reread])
+        if not self._was_read(reread):
+            return False
+        before, after = session.marks[self._venues.number], session.marks[reread.number]
+        session.replace(reread.call.operation, but=reread.number)
+        # Reread instruments only for new and changed venues. The other lists remain in the book.
         changed = recorder.changed_ids(before, after)
-        asking.replace("list_instruments", venues=changed)
-        asking.failed -= changed
+        session.replace("list_instruments", venues=changed)
+        session.failed -= changed
         for venue in changed:
-            asking.listed.pop(venue, None)
+            session.listed.pop(venue, None)
         self._instruments(sorted(changed & after.keys()))
-        return after == asking.marks[second.number]
+        return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Ask the API by id for portfolios of the book before that the list lacks."""
-        asking = self._asking
+        """Request by ID the portfolios of the previous book that the list no longer has."""
+        session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for portfolio_id in recorder.to_request(self._known, asking.marks[self._portfolios.number]):
+        for portfolio_id in recorder.to_request(
+            self._known, session.marks[self._portfolios.number]
+        ):
             try:
                 call = get_portfolio(portfolio_id)
             except InvalidId:
                 fates[portfolio_id] = UNTOLD
             else:
-                asked[portfolio_id] = asking.next_request("portfolio", call, purpose=CONFIRMING)
-        asking.ask(asked.values())
+                asked[portfolio_id] = session.next_request("portfolio", call, purpose=CONFIRMING)
+        session.send(asked.values())
         for portfolio_id, request in asked.items():
-            error = asking.errors.get(request.number)
-            is_another = error is None and portfolio_id not in asking.marks.get(request.number, ())
-            fates[portfolio_id] = UNTOLD if is_another else recorder.final_state(error)
+            error = session.errors.get(request.number)
+            is_other = error is None and portfolio_id not in session.marks.get(request.number, ())
+            fates[portfolio_id] = UNTOLD if is_other else recorder.final_state(error)
         return dict(sorted(fates.items()))

@@ -1,4 +1,4 @@
-"""Record the responses of a night, and check that they fit together."""
+"""The recorder of a night's responses, and comparisons between them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,14 +37,15 @@ from pipelines.records.fast_reader import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
-# Seconds between a list that has lost portfolios and the second read that confirms it.
+# Seconds between a list that has lost portfolios and the second read that confirms the loss.
 CONFIRM_AFTER = 10.0
-# Portfolios that are asked for by their id.
+# The largest number of portfolios to request by ID.
 MOST_ASKED = 10
 SHOWN = 3
 
-# Of every record of a list, by its id, what changes when it is changed.
+# The fields that show whether a record of a list has changed, by record ID.
 Marks = Mapping[str, tuple[str | None, ...]]
+_RELEASE_INTERVAL = 1 << 25  # bytes of a body after which its memory pages are released
 
 
 class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
@@ -56,28 +57,29 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
-    """Return what can be compared of a list; records that break the contract are left out."""
-    return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _readable(raws)}
+    """Return the comparable fields of a list's records. Invalid records are left out."""
+    return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _valid_marks(raws)}
 
 
-def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
+def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
+    """Yield the ID and the comparable fields of each valid record."""
     for raw in raws:
         try:
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Named as everywhere else, also where an id stands twice.
+        # Use the same ID as everywhere else, even if a record has two.
         if (identity := id_of(raw)) is not None:
             yield identity, mark
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """Return the ids that are new, gone or changed."""
+    """Return the IDs that are new, gone or changed."""
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
 def difference(list_name: str, first: Marks, last: Marks) -> str:
-    """Return what differs between two reads of a list in one sentence; empty where nothing does."""
+    """Describe the differences between two reads of a list, or return "" if there are none."""
     new, gone = last.keys() - first.keys(), first.keys() - last.keys()
     changed = changed_ids(first, last) - new - gone
     parts = (("new", new), ("gone", gone), ("changed", changed))
@@ -89,19 +91,21 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
     return f"{list_name}: {', '.join(differences)}" if differences else ""
 
 
-def to_request(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     """Return some portfolios that a list has lost, those with money first."""
-    # Where money is among what is gone, or nothing is left at all, it is worth asking.
+    # Request them only if one of them had money, or if the list lost all portfolios.
     gone = sorted(
-        before.keys() - set(listed),
-        key=lambda portfolio_id: (not before[portfolio_id], portfolio_id),
+        previous.keys() - set(listed),
+        key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
     )
-    is_worth = any(before[portfolio_id] for portfolio_id in gone) or len(gone) == len(before)
-    return gone[:MOST_ASKED] if is_worth else []
+    is_worthwhile = any(previous[portfolio_id] for portfolio_id in gone) or len(gone) == len(
+        previous
+    )
+    return gone[:MOST_ASKED] if is_worthwhile else []
 
 
 def final_state(error: EdgeError | None) -> str:
-    """Return what `GET /portfolios/{id}` said of a portfolio that the list lacks (4.2)."""
+    """Return the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
     if error is None:
         return THERE
     if isinstance(error, AccessDenied):
@@ -109,12 +113,12 @@ def final_state(error: EdgeError | None) -> str:
     return DELETED if isinstance(error, ResourceNotFound) else UNTOLD
 
 
-_GIVE_BACK = 1 << 25
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request of the snapshot, numbered when it is known: numbers do not depend on luck."""
+    """A request of the snapshot.
+
+    It is numbered when planned, so timing does not change the numbers.
+    """
 
     number: int
     name: str
@@ -124,7 +128,7 @@ class PlannedRequest:
 
     @property
     def record(self) -> RequestRecord:
-        """Its record while nothing has come of it."""
+        """The record of the request before it has a result."""
         call, query = self.call, self.call.target.partition("?")[2]
         return RequestRecord(
             request_no=self.number,
@@ -137,21 +141,21 @@ class PlannedRequest:
 
 
 class Recorder:
-    """Sends requests, lands what comes, and remembers what decides on the next ones.
+    """Sends requests, lands the responses, and keeps the data that later requests depend on.
 
-    `marks` has what can be compared of each list by its number, `errors` what was given up;
-    `embedded` the instruments that venues embed (None where one does not say), `listed` those that
-    their lists hold; `failed` the venues of which a list could not be read; `skew` is the
-    correction in force, and `told` what the answers say of this machine's clock at best.
+    `marks` has the comparable fields of each list by request number, and `errors` the failed
+    requests. `embedded` has the instruments that each venue embeds (None if it does not list them),
+    and `listed` those in its instrument lists. `failed` has the venues with an unreadable list.
+    `skew` is the correction in use (ms), and `told` the most exact skew that a response showed.
     """
 
     def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
         self._client, self._pulling, self._requests = client, pulling, requests
-        self._known = 0
+        self._count = 0
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        self._by_machine: set[int] = set()  # answers whose times are by this machine's own clock
+        self._machine_times: set[int] = set()  # responses whose times are by this machine's clock
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
@@ -163,29 +167,32 @@ class Recorder:
         self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
         """Return a request with the next number."""
-        self._known += 1
+        self._count += 1
         self._requests.add(known=1)
         return PlannedRequest(
-            number=self._known,
-            name=f"{self._known:04}-{name}",
+            number=self._count,
+            name=f"{self._count:04}-{name}",
             call=call,
             venue_id=venue_id,
             purpose=purpose,
         )
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
-        """Plan to read a list of instruments; None, and recorded, where no path can name it."""
+        """Return the request for a list of instruments.
+
+        Return None, and record the failure, if no path can contain the venue ID.
+        """
         name = f"instruments-{kind or 'all'}"
         try:
             return self.next_request(name, list_instruments(venue_id, kind), venue_id)
         except InvalidId as error:
-            self._known += 1
+            self._count += 1
             self._requests.add(1, known=1)
             self.failed.add(venue_id)
             query = "" if kind is None else f"type={kind}"
             self.answers.append(
                 RequestRecord(
-                    request_no=self._known,
+                    request_no=self._count,
                     operation="list_instruments",
                     venue_id=venue_id,
                     path="",
@@ -195,9 +202,12 @@ class Recorder:
             )
             return None
 
-    def send(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
-        """Send requests and keep the answers; raises `EdgeError` where one is required."""
-        by_call = {id(request.call): request for request in asked}
+    def send(self, requests: Iterable[PlannedRequest], *, required: bool = False) -> None:
+        """Send requests and record the responses.
+
+        If `required`, raise `EdgeError` for the first failure.
+        """
+        by_call = {id(request.call): request for request in requests}
         mode = RetryMode.REQUIRED if required else RetryMode.OPTIONAL
         calls = [request.call for request in by_call.values()]
         for call, outcome in self._client.fetch_all(calls, mode):
@@ -211,9 +221,12 @@ class Recorder:
             self._requests.add(1)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
-        """Yield the answers with their times by the clock of the night, which is `skew` ahead."""
+        """Yield the records with corrected times.
+
+        The night's clock is `skew` ahead of this machine's clock.
+        """
         for answer in self.answers:
-            if skew is None or answer.request_no not in self._by_machine:
+            if skew is None or answer.request_no not in self._machine_times:
                 yield answer
             else:
                 sent, received = answer.sent_at, answer.received_at
@@ -224,7 +237,7 @@ class Recorder:
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
     ) -> None:
-        """Let what was read of an operation and these venues no longer be the book, but for one."""
+        """Remove responses of an operation and these venues from the book, except request `but`."""
         chosen = set(venues)
         self.answers = [
             replace(answer, purpose=REPLACED)
@@ -236,35 +249,37 @@ class Recorder:
             for answer in self.answers
         ]
 
-    def _give_up(self, asked: PlannedRequest, error: EdgeError) -> None:
-        self.errors[asked.number] = error
-        if asked.venue_id is not None:
-            self.failed.add(asked.venue_id)
+    def _give_up(self, request: PlannedRequest, error: EdgeError) -> None:
+        """Record a request that failed."""
+        self.errors[request.number] = error
+        if request.venue_id is not None:
+            self.failed.add(request.venue_id)
         status, attempts = getattr(error, "status", None), getattr(error, "attempts", 0) or 0
         self.answers.append(
-            replace(asked.record, status=status, attempts=attempts, error=str(error))
+            replace(request.record, status=status, attempts=attempts, error=str(error))
         )
 
-    def _keep(self, asked: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
+    def _keep(self, request: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
+        """Land a response, and record its request."""
         file = None
         try:
-            self._note(asked, reply)
-            if asked.purpose != CLOSING:
+            self._note(request, reply)
+            if request.purpose != CLOSING:
                 reply.body.release_pages()
-                file = self._pulling.land(asked.name, reply.body.buffer())
+                file = self._pulling.land(request.name, reply.body.buffer())
         except RecursionError:
             error = MalformedResponse(
-                "a record is nested too deeply", asked.call.path, reply.attempts
+                "a record is nested too deeply", request.call.path, reply.attempts
             )
             if required:
                 raise error from None
-            self._give_up(asked, error)
+            self._give_up(request, error)
             return
         finally:
             reply.body.close()
         self.answers.append(
             replace(
-                asked.record,
+                request.record,
                 status=reply.status,
                 attempts=reply.attempts,
                 sent_at=reply.sent_at.isoformat(),
@@ -275,32 +290,33 @@ class Recorder:
             )
         )
 
-    def _note(self, asked: PlannedRequest, reply: ApiResponse) -> None:
-        """Remember what decides on the next calls, and what must be told."""
+    def _note(self, request: PlannedRequest, reply: ApiResponse) -> None:
+        """Keep the data of a response that later requests or the report need."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:
-            self._by_machine.add(asked.number)
+            self._machine_times.add(request.number)
         skew = reply.measured_skew
         if skew is not None and (self.told is None or skew.uncertainty < self.told.uncertainty):
             self.told = skew
-        operation = asked.call.operation
+        operation = request.call.operation
         self.notices.note(operation, reply.truncation_hints)
         if operation == "list_instruments":
             ids = fast_reader.ids_of(raw_records(reply.envelope))
-            self.listed.setdefault(str(asked.venue_id), set()).update(ids)
+            self.listed.setdefault(str(request.venue_id), set()).update(ids)
         else:
-            self.marks[asked.number] = marks(_records(reply))
-        if operation == "list_venues" and asked.purpose == BOOK:
+            self.marks[request.number] = marks(_records(reply))
+        if operation == "list_venues" and request.purpose == BOOK:
             self.embedded = _embedded_by_venue(raw_records(reply.envelope))
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
+    """Return a timestamp (ISO 8601) moved by `by`, or None."""
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
 def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
-    """Yield the records of a list; of a large body, give pages back on the way."""
+    """Yield the records of a list. Free memory pages of a large body on the way."""
     spans = reply.envelope.spans
     if spans is None:
         yield from raw_records(reply.envelope)
@@ -308,16 +324,19 @@ def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
     view, given_back = memoryview(reply.envelope.data), 0
     for first, end in zip(spans[::2], spans[1::2], strict=True):
         yield msgspec.Raw(view[first:end])
-        if end - given_back > _GIVE_BACK:
+        if end - given_back > _RELEASE_INTERVAL:
             reply.body.release_pages()
             given_back = end
 
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
-    """Return what each venue embeds; of a repeated venue only what both copies say."""
+    """Return the instruments that each venue embeds, or None if a venue does not list them.
+
+    For a repeated venue, combine the instruments of both copies.
+    """
     ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:
         if (venue_id := fast_reader.id_of(raw)) is not None:
-            before, ids = ids_by_venue.get(venue_id, set()), fast_reader.embedded_ids(raw)
-            ids_by_venue[venue_id] = None if before is None or ids is None else before | ids
+            previous, ids = ids_by_venue.get(venue_id, set()), fast_reader.embedded_ids(raw)
+            ids_by_venue[venue_id] = None if previous is None or ids is None else previous | ids
     return ids_by_venue

@@ -1,1 +1,1 @@
-"""JSON records, read fast where they are as documented and tolerantly where not."""
+"""JSON records: a fast reader for documented records, and a tolerant reader for all others."""

@@ -1,8 +1,9 @@
-"""Amounts: what text is one, what it is worth exactly, and columns of them.
+"""Amounts: their syntax, their exact values, and columns of them.
 
-An amount is decimal text (2.10): an optional sign, digits with an optional point, an optional
-exponent within ±200. `.5`, `1e-8` and `-0` are amounts; `1_000`, ` 1`, `NaN`, digits of other
-scripts, JSON numbers and texts of more than a thousand letters are not. Nothing here ever rounds.
+An amount is a decimal string (2.10): an optional sign, digits with an optional decimal point, and
+an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits of
+other scripts, JSON numbers and strings of more than 1,000 characters are not. This module never
+rounds.
 """
 
 import contextlib
@@ -19,14 +20,14 @@ from warehouse.exact import exact, fit_decimal
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
-# What Arrow casts exactly to DECIMAL(38,18): anything else it may wrap or refuse, so it is gated.
+# Strings that Arrow casts exactly to DECIMAL(38,18). It may refuse or wrap others.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
-_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # 38 digits and a point
+_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # 38 digits and a decimal point
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
 
 def parse(text: str) -> Decimal | None:
-    """Return the exact value of an amount text, or None where the text is not an amount."""
+    """Return the exact value of an amount, or None if the string is not an amount."""
     match = _GRAMMAR.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         return None
@@ -37,56 +38,63 @@ def parse(text: str) -> Decimal | None:
 
 
 def _is_beyond_limit(exponent: str) -> bool:
+    """Return whether an exponent is outside the limit, without converting long digit strings."""
     digits = exponent.lstrip("+-").lstrip("0")
     return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
 
 
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
-    """Return a column with some of its values set by place."""
-    places = sorted(filled)
+    """Return a column with the values at some indexes replaced."""
+    indexes = sorted(filled)
     mask = np.zeros(len(values), dtype=bool)
-    mask[places] = True
-    replacements = pa.array([filled[place] for place in places], values.type)
+    mask[indexes] = True
+    replacements = pa.array([filled[index] for index in indexes], values.type)
     return pc.replace_with_mask(values, pa.array(mask), replacements)
 
 
 def _are_digits(texts: pa.Array) -> bool:
-    """Return whether all are digits, with a point if they are many: Arrow is exact or refuses."""
-    # 38 digits wrap nowhere, nor do 20 before the point with the 18 places behind it.
-    # All letters in one look: to match each text takes as long as to cast it.
-    _, offsets, letters = texts.buffers()
-    if letters is None:
+    """Return whether Arrow's cast of these strings is exact, or refuses them.
+
+    True if all consist of digits, and long ones have a decimal point.
+    """
+    # Neither 38 digits nor 20 digits before the decimal point with 18 decimals can wrap. Check all
+    # characters at once, because matching each string takes as long as the cast.
+    _, offsets, characters = texts.buffers()
+    if characters is None:
         return True
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    if bytes(memoryview(letters)[ends[0] : ends[-1]]).translate(None, _DIGITS):
+    if bytes(memoryview(characters)[ends[0] : ends[-1]]).translate(None, _DIGITS):
         return False
     sizes = np.diff(ends)
-    points = pc.find_substring(texts.filter(pa.array(sizes > _SHORT)), ".").drop_null().to_numpy()
-    return bool(sizes.max(initial=0) <= _MOST and ((points >= 0) & (points <= _SHORT)).all())
+    dots = pc.find_substring(texts.filter(pa.array(sizes > _SHORT)), ".").drop_null().to_numpy()
+    return bool(sizes.max(initial=0) <= _MOST and ((dots >= 0) & (dots <= _SHORT)).all())
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
-    """Return texts as `DECIMAL(38,18)`, and the places of the texts that did not become a value."""
-    # A text that passes the gate is cast by Arrow, the few others by Python; a text that is no
-    # amount, or an amount that the type cannot hold exactly, is NULL and its place is returned.
-    # Arrow's cast alone refuses too many decimals, but takes `1e5` and wraps some long integers in
-    # silence (27236604252364000000000 became 14014898688922922930.03...). Behind this pattern it
-    # was fuzzed against Decimal on 15,764 texts: exact or NULL on all of them.
+    """Convert strings to `DECIMAL(38,18)`.
+
+    Also return the indexes of strings that were not converted.
+    """
+    # Arrow casts the strings that match the gate, and Python converts the few others. If a string
+    # is not an amount, or the type cannot store it exactly, it becomes NULL and its index is
+    # returned. Arrow's cast refuses too many decimals, but it accepts `1e5` and silently wraps some
+    # long integers (27236604252364000000000 became 14014898688922922930.03...). With this gate, it
+    # was compared with Decimal on 15,764 strings: each result was exact or NULL.
     if _are_digits(texts):
         with contextlib.suppress(pa.ArrowInvalid):
             return texts.cast(TYPE), []
     gated = pc.match_substring_regex(texts, GATE)
-    if pc.all(gated).as_py() is not False:  # but for what is NULL
+    if pc.all(gated).as_py() is not False:  # NULL strings have no match result
         return texts.cast(TYPE), []
     values = pc.if_else(gated, texts, pa.NULL).cast(TYPE)
-    # The few others (exponents, signs, bare points) are read one by one in Python.
-    places = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
+    # Python converts the few others (exponents, signs, bare decimal points) one by one.
+    indexes = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
     filled = {}
-    for place in places:
-        value = parse(texts[place].as_py())
+    for index in indexes:
+        value = parse(texts[index].as_py())
         fitting = None if value is None else fit_decimal(value)
         if fitting is not None:
-            filled[place] = fitting
+            filled[index] = fitting
     if filled:
         values = replace_at(values, filled)
-    return values, [place for place in places if place not in filled]
+    return values, [index for index in indexes if index not in filled]

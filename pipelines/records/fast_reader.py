@@ -26,26 +26,28 @@ from pipelines.records.schema import (
 )
 
 _BRACE = ord("{")
-FEW = 8  # records of one parent that are held against each other one by one
+FEW = 8  # up to this many records of one parent are compared one by one
+BATCH_BYTES = 4 * 1024 * 1024
+_LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 class UndocumentedRecord(Exception):
-    """A batch holds something that the document does not describe."""
+    """A batch contains something that the API document does not describe."""
 
 
 def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
-    """Return records as nested columns; raises `UndocumentedRecord`."""
-    # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
+    """Parse records into nested columns. Raises `UndocumentedRecord`."""
+    # Arrow refuses unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
-    # Looking for four letters costs little; a record that merely has them in a name is proved as
-    # well, and then read fast all the same. Without lists in it a null is a value like another.
+    # Arrow also accepts null in lists. A search for "null" is cheap, and a record that only has it
+    # in a name passes the check. In a schema without lists, Arrow handles null correctly.
     if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, tolerant=False))
     try:
         table = pj.read_json(
             pa.BufferReader(body),
-            # One block for the whole batch: Arrow would cut a record in two at the end of a block.
+            # One block for the whole batch, because Arrow cannot read a record across two blocks.
             read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
             parse_options=pj.ParseOptions(
                 explicit_schema=schema, unexpected_field_behavior="error"
@@ -54,7 +56,7 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     except pa.ArrowInvalid as error:
         raise UndocumentedRecord(str(error)) from None
     if table.num_rows != len(raws):
-        raise UndocumentedRecord("a batch has another number of records than it was given")
+        raise UndocumentedRecord("Arrow returned a different number of records")
     records = pa.StructArray.from_arrays(
         [table.column(name).combine_chunks() for name in schema.names], fields=list(schema)
     )
@@ -63,19 +65,20 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
 
 
 def _has_lists(shape: RecordShape) -> bool:
+    """Return whether any field of the record is a list."""
     return any(
         field.json_type in (JsonType.OBJECTS, JsonType.TEXTS) for field in every_field(shape)
     )
 
 
 def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
-    """Return whether each record begins with a brace; in the body they stand on lines."""
+    """Return whether each record starts with a brace. `body` has the records on separate lines."""
     sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
     return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
 
 
 def _model(shape: RecordShape) -> type[msgspec.Struct]:
-    """Return a shape as a type that holds nothing else."""
+    """Return a strict msgspec type for a record schema."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
         kind: Any = {JsonType.FLAG: bool, JsonType.TEXTS: list[str]}.get(field.json_type, str)
@@ -92,6 +95,7 @@ _PROOFS = {
 
 
 def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
+    """Raise `UndocumentedRecord` if a record does not fit its strict type."""
     decoder = _PROOFS[name]
     try:
         for raw in raws:
@@ -101,7 +105,7 @@ def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
 
 
 def _require(records: pa.StructArray, shape: RecordShape) -> None:
-    """Raise unless every required field is there in every record."""
+    """Raise `UndocumentedRecord` if a required field is missing, or a list contains null."""
     for field in shape.fields.values():
         values = pc.struct_field(records, field.name)
         if field.required and values.null_count != records.null_count:
@@ -111,47 +115,48 @@ def _require(records: pa.StructArray, shape: RecordShape) -> None:
         elif field.json_type in (JsonType.OBJECTS, JsonType.TEXTS):
             elements = pc.list_flatten(values)
             if elements.null_count:
-                raise UndocumentedRecord(f"{field.source} holds null")
+                raise UndocumentedRecord(f"{field.source} contains null")
             if field.shape is not None:
                 _require(elements, field.shape)
 
 
 def record_undocumented_values(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
-    """Note every word that is not among the documented values of its field (2, 3)."""
+    """Record every value that is not among the documented values of its field (2, 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
         for part in pattern.split("."):
             words = pc.struct_field(words, part.removesuffix("[]"))
             if part.endswith("[]"):
                 words = pc.list_flatten(words)
-        strange = pc.filter(words, pc.invert(pc.is_in(words, pa.array(sorted(documented)))))
-        for entry in pc.value_counts(strange.drop_null()):
+        undocumented = pc.filter(words, pc.invert(pc.is_in(words, pa.array(sorted(documented)))))
+        for entry in pc.value_counts(undocumented.drop_null()):
             word = entry["values"].as_py()
             count = entry["counts"].as_py()
             notes.add_drift(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
 
 
 def require_distinct(columns: dict[str, pa.Array]) -> None:
-    """Raise where a key stands twice: what to keep is decided with care.
+    """Raise `UndocumentedRecord` if a key is repeated.
 
-    Where a column `parent` numbers the records' parents, which ascend, each record is held against
-    those of its own parent, one by one if they are few.
+    The tolerant reader then decides which record to keep.
+
+    If there is a column `parent` with ascending parent numbers, compare each record only with those
+    of the same parent, one by one if there are at most `FEW`.
     """
-    # Positions and accounts of one parent are few, so each is compared with those just before it:
-    # column against itself, shifted. A group-by over all of them costs more, and is for parents
-    # with many.
-    if _most_of_one(columns.get("parent")) <= FEW:
+    # Parents have few positions and accounts, so compare each column with itself, shifted. A
+    # group-by over all records is slower, so use it only if a parent has many.
+    if _max_records_per_parent(columns.get("parent")) <= FEW:
         parents, *others = columns.values()
         twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)
     else:
         keys = pa.table(columns)
         twice = keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows
     if twice:
-        raise UndocumentedRecord("a key stands twice")
+        raise UndocumentedRecord("a key is repeated")
 
 
-def _most_of_one(parents: pa.Array | None) -> float:
-    """Return how many records the parent of most has."""
+def _max_records_per_parent(parents: pa.Array | None) -> float:
+    """Return the largest number of records of one parent."""
     if parents is None:
         return math.inf
     starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))
@@ -159,7 +164,7 @@ def _most_of_one(parents: pa.Array | None) -> float:
 
 
 def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
-    """Return whether a record has the key of one of the `FEW` before it."""
+    """Return whether a record has the same key as one of the `FEW` records before it."""
     for step in range(1, min(FEW, len(parents))):
         same = parents[step:] == parents[:-step]
         for column in others if same.any() else ():
@@ -170,13 +175,10 @@ def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
     return False
 
 
-BATCH_BYTES = 4 * 1024 * 1024
-
-
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """One record as it came: the answer it stood in, its number there, and its id if it is text."""
+    """One raw record: the number of its request, its index in the response, and its string ID."""
 
-    # No tuple: the collector of garbage would walk a hundred thousand of them again and again.
+    # Not a tuple: the garbage collector would walk through 100,000 of them repeatedly.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -188,17 +190,16 @@ class _Id(msgspec.Struct, gc=False):
 
 
 _ID = msgspec.json.Decoder(_Id)
-_FIRST = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 def id_of(raw: msgspec.Raw) -> str | None:
-    """Return the id of a record, or None where it has none that is text.
+    """Return the ID of a record, or None if it has no string ID.
 
-    Where it stands first in plain letters the rest is not looked at: a second `id` would be a key
-    that stands twice, and such a record is taken by no reader.
+    If the ID is the first key and in plain ASCII, the rest is not parsed. A second `id` would be a
+    repeated key, and no reader accepts such a record.
     """
-    # A pattern instead of a parser: the id stands first in nearly every record.
-    if first := _FIRST.match(raw):
+    # The ID is first in nearly every record, so a pattern is faster than a parser.
+    if first := _LEADING_ID.match(raw):
         return first[1].decode()
     try:
         return _ID.decode(raw).id
@@ -218,8 +219,8 @@ _PLAIN, _VENUE = msgspec.json.Decoder(_PlainVenue), msgspec.json.Decoder(_Embedd
 
 
 def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
-    """Return the ids of the instruments that a venue embeds; None where it does not say."""
-    # Nearly every venue is read in one go; only one with a broken instrument is read twice.
+    """Return the IDs of the instruments that a venue embeds, or None if it does not list them."""
+    # Nearly every venue is parsed once. Only a venue with a broken instrument is parsed twice.
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         plain = _PLAIN.decode(venue).instruments
         return None if plain is None else {instrument.id for instrument in plain}
@@ -231,7 +232,7 @@ def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
 
 
 def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
-    """Return the ids of records, of those that have one."""
+    """Return the IDs of the records that have one."""
     return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
@@ -242,42 +243,43 @@ def distinct_records(
     carries_money: bool,
     shape: RecordShape | None = None,
 ) -> list[Element]:
-    """Return each id once, ordered; repeated records are told in `ops.rejects`.
+    """Return each ID once, in order. Repeated records are recorded in `ops.rejects`.
 
-    Records that repeat another one word for word are taken once, also where only fields differ
-    that a `shape` does not have: those are in no row. Where they differ otherwise nobody knows
-    which is right: with money in them none is taken, otherwise the first by content is.
+    Of identical records, one is kept. Records are also identical if they differ only in fields that
+    `shape` does not have, because no row contains those. If records differ otherwise, it is unknown
+    which is right: records with money are all dropped, and of others the first by content is kept.
     """
-    # The API promises no order (4.6). Sorting by id, and copies of an id by their content, gives
-    # the same rows for the same book on every night, and the same files when a night is made again.
+    # The API promises no order (4.6). Sorting by ID, then by content, gives the same rows for the
+    # same book every night, and the same files after a rebuild.
     by_id: dict[str, Element] = {}
-    again: dict[str, list[Element]] = {}
-    elements_once = []
+    repeated: dict[str, list[Element]] = {}
+    chosen = []
     for element in elements:
         if element.identity is None:
-            elements_once.append(element)
+            chosen.append(element)
         elif by_id.setdefault(element.identity, element) is not element:
-            again.setdefault(element.identity, []).append(element)
+            repeated.setdefault(element.identity, []).append(element)
     for identity, element in sorted(by_id.items()):
-        if identity in again:
-            several = [element, *again[identity]]
-            elements_once += _settle(several, notes, shape, carries_money=carries_money)
+        if identity in repeated:
+            copies = [element, *repeated[identity]]
+            chosen += _settle(copies, notes, shape, carries_money=carries_money)
         else:
-            elements_once.append(element)
-    return elements_once
+            chosen.append(element)
+    return chosen
 
 
 def _settle(
-    several: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
+    copies: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
 ) -> list[Element]:
+    """Choose the record to keep for one ID, and record the others as rejects."""
     texts = sorted(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
-        for element_ in several
+        for element_ in copies
     )
     first, repeats = texts[0], texts[1:]
-    # Word for word the same is one record, in whatever order its keys and lists came. Only where
-    # that differs are the documented parts compared, which is slower.
-    differ = any(text != first[0] for text, *_ in repeats) and _differ(several, shape)
+    # Equal content is one record, whatever the order of its keys and lists. Compare the documented
+    # parts, which is slower, only if the content differs.
+    differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:
         same = f"repeats the id of data[{first[2]}]"
@@ -300,19 +302,19 @@ def _settle(
     return [] if differ and carries_money else [first[3]]
 
 
-def _differ(several: list[Element], shape: RecordShape | None) -> bool:
-    """Return whether records of one id differ in what is read of them."""
+def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
+    """Return whether records with one ID differ in a documented field."""
     if shape is None:
         return True
     try:
-        trees = [_documented_part(read_json(bytes(element.raw)), shape) for element in several]
+        trees = [_documented_part(read_json(bytes(element.raw)), shape) for element in copies]
         return len({text_of(tree, canonical=True) for tree in trees}) > 1
     except (ValueError, RecursionError):
         return True
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Return a record without the fields that its shape does not have; a balance may have any."""
+    """Return a record without undocumented fields. Balances keep all, because any may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
@@ -332,6 +334,7 @@ def _documented_part(value: Any, shape: RecordShape) -> Any:
 
 
 def _canonical(raw: msgspec.Raw) -> str:
+    """Return the canonical JSON of a record, or its raw content if it cannot be parsed."""
     try:
         return text_of(read_json(bytes(raw)), canonical=True)
     except (ValueError, RecursionError):
@@ -339,7 +342,7 @@ def _canonical(raw: msgspec.Raw) -> str:
 
 
 def batches(elements: list[Element]) -> Iterator[list[Element]]:
-    """Yield consecutive elements of about `BATCH_BYTES`, which bounds the memory."""
+    """Yield consecutive elements in batches of about `BATCH_BYTES`, which bounds the memory."""
     batch: list[Element] = []
     size = 0
     for element in elements:

@@ -1,4 +1,4 @@
-"""JSON as text: nesting, exact numbers, and the issues of a record."""
+"""JSON values with exact numbers, a check of the nesting depth, and the issues found in records."""
 
 import json
 import re
@@ -10,35 +10,41 @@ import numpy as np
 
 DEEPEST = 500
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
+_NON_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+UNKNOWN_FIELD = "unknown field"
+UNKNOWN_VALUE = "unknown value"
+UNKNOWN_BALANCE = "unknown balance"
+MISSING_FIELD = "missing field"
+CHANGED_TYPE = "changed type"
+MAX_EXAMPLE_LENGTH = 200
 
 
 def is_too_deep(raw: bytes) -> bool:
-    """Return whether a JSON text is nested more than `DEEPEST` times."""
-    # Nearly every record has fewer brackets than that and is through here, without being looked
-    # into.
+    """Return whether a JSON string is nested more than `DEEPEST` levels deep."""
+    # Nearly every record has fewer brackets than that, so it needs no further check.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
-    # Without the strings only the brackets count. Each is a step up or down, and the running sum is
-    # the depth: for a record with many brackets this is much quicker than a loop over bytes.
-    brackets = _STRING.sub(b"", raw).translate(None, _BUT_BRACKETS)
+    # Without strings, only the brackets count. Each is a step up or down, and the running sum is
+    # the depth. For a record with many brackets this is much faster than a loop over bytes.
+    brackets = _STRING.sub(b"", raw).translate(None, _NON_BRACKETS)
     steps = _STEPS[np.frombuffer(brackets, np.uint8)]
     return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)
 
 
-QUOTES = json.JSONEncoder(ensure_ascii=False)
-
-
 class Number(str):
-    """A JSON number by its text: it is never made a float."""
+    """A JSON number as its string. It never becomes a float."""
 
     __slots__ = ()
 
 
 class Members(dict[str, Any]):
-    """A JSON object; `pairs` has the members as they stood, also those whose key stands twice."""
+    """A JSON object.
+
+    `pairs` has all members in their order, including those with a repeated key.
+    """
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -46,7 +52,7 @@ class Members(dict[str, Any]):
         self.repeated = len(self) != len(pairs)
 
     def repeated_key(self) -> str:
-        """Return the first key that stands more than once."""
+        """Return the first repeated key, or "" if all keys are different."""
         seen: set[str] = set()
         for key, _ in self.pairs:
             if key in seen:
@@ -61,8 +67,8 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(raw: bytes) -> Any:
-    """Return one JSON value; raises `ValueError` or `RecursionError` where it cannot be read."""
-    # No text in it has half of a surrogate pair: the envelope was refused with one.
+    """Parse one JSON value. Raises `ValueError` or `RecursionError` if that is not possible."""
+    # Strings contain no lone surrogates, because the envelope would have been refused.
     if is_too_deep(raw):
         raise ValueError(f"nested more than {DEEPEST} deep")
     return _DECODER.decode(raw.decode("utf-8"))
@@ -74,62 +80,56 @@ def is_text(value: Any) -> bool:
 
 
 class _PrintedContainer(NamedTuple):
-    """A container whose elements have been printed: `keys` are those of an object."""
+    """A list or an object (then with `keys`) whose elements are already printed."""
 
     size: int
     keys: list[str] | None
 
     def text(self, elements: list[str], *, canonical: bool) -> str:
+        """Return the container as JSON, given its printed elements."""
         if self.keys is not None:
             elements = [
                 f"{key}:{element}" for key, element in zip(self.keys, elements, strict=True)
             ]
-        # Sorting what was printed makes the order of keys and of lists count for nothing.
+        # Sort the printed elements, so that the order of keys and lists does not matter.
         body = ",".join(sorted(elements) if canonical else elements)
         return f"[{body}]" if self.keys is None else f"{{{body}}}"
 
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """Return a value's JSON text, compact; `canonical` sorts keys and arrays too."""
-    # However deeply it is nested: it goes down by a list of its own, not by calls.
-    waiting: list[Any] = [value]
+    """Return a value as compact JSON. `canonical` sorts keys and also arrays."""
+    # Uses a stack instead of recursion, so any depth of nesting works.
+    stack: list[Any] = [value]
     printed: list[str] = []
-    # A container is put back below its elements: when it comes up again they have been printed, and
-    # the last `size` texts are its own.
-    while waiting:
-        part = waiting.pop()
+    # A container is pushed below its elements. When it is popped, its elements are printed: the
+    # last `size` strings.
+    while stack:
+        part = stack.pop()
         if isinstance(part, _PrintedContainer):
             first = len(printed) - part.size
             printed[first:] = [part.text(printed[first:], canonical=canonical)]
         elif isinstance(part, Members):
-            keys = [QUOTES.encode(key) for key, _ in part.pairs]
-            waiting.append(_PrintedContainer(len(keys), keys))
-            waiting += [member for _, member in reversed(part.pairs)]
+            keys = [_ENCODER.encode(key) for key, _ in part.pairs]
+            stack.append(_PrintedContainer(len(keys), keys))
+            stack += [member for _, member in reversed(part.pairs)]
         elif isinstance(part, list):
-            waiting.append(_PrintedContainer(len(part), None))
-            waiting += reversed(part)
+            stack.append(_PrintedContainer(len(part), None))
+            stack += reversed(part)
         else:
             printed.append(_leaf(part))
     return printed[0]
 
 
 def _leaf(value: Any) -> str:
+    """Return the JSON of a value that has no elements."""
     if isinstance(value, Number):
         return str(value)
-    return QUOTES.encode(value) if isinstance(value, str) else json.dumps(value)
-
-
-UNKNOWN_FIELD = "unknown field"
-UNKNOWN_VALUE = "unknown value"
-UNKNOWN_BALANCE = "unknown balance"
-MISSING_FIELD = "missing field"
-CHANGED_TYPE = "changed type"
-EXAMPLE = 200
+    return _ENCODER.encode(value) if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One thing that breaks the contract: where it stands, what was expected, its JSON text."""
+    """One value that breaks the contract: its path, the reason, and its JSON."""
 
     request_no: int
     path: str
@@ -140,7 +140,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Inexact:
-    """One value that its column cannot hold exactly; the text is the truth."""
+    """One value that its column cannot store exactly. `value` is the exact string."""
 
     request_no: int
     path: str
@@ -151,7 +151,7 @@ class Inexact:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Something the document does not list: where, of what kind, and how often it was seen."""
+    """A field or value that the API document does not list, with its path, kind and count."""
 
     path: str
     kind: str
@@ -162,26 +162,29 @@ class Drift:
 
 @dataclass(slots=True)
 class Notes:
-    """What is collected while flattening. Drift: (path, kind, word) to (example, how often)."""
+    """Issues collected while flattening. `drift` maps (path, kind, word) to (example, count)."""
 
     rejects: list[Reject] = field(default_factory=list)
     inexact: list[Inexact] = field(default_factory=list)
     drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
     def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
-        """Note something the document does not list; the smallest example is kept, in any order."""
-        key, example = (path, kind, word[:EXAMPLE]), example[:EXAMPLE]
+        """Record something undocumented.
+
+        Keeps the smallest example, so the order does not matter.
+        """
+        key, example = (path, kind, word[:MAX_EXAMPLE_LENGTH]), example[:MAX_EXAMPLE_LENGTH]
         before, seen = self.drift.get(key, (example, 0))
         self.drift[key] = (min(before, example), seen + count)
 
     def add(self, other: "Notes") -> None:
-        """Take over what was noted elsewhere, for instance by a worker."""
+        """Add the issues of another object, for instance from a worker."""
         self.rejects += other.rejects
         self.inexact += other.inexact
         for (path, kind, word), (example, count) in other.drift.items():
             self.add_drift(path, kind, word, example, count)
 
     def drift_rows(self) -> Iterator[Drift]:
-        """Yield drift as rows, in a fixed order."""
+        """Yield the drift as rows, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):
             yield Drift(path=path, kind=kind, word=word, example=example, seen=seen)

@@ -1,8 +1,8 @@
-"""What a record looks like, derived from the models and the contract: nothing is listed twice.
+"""The schema of records, derived from the models and the contract, so nothing is listed twice.
 
-`pipelines.edge.models` says which fields a record has and which are required; the contract in
-`warehouse.contract.book` says which of them are keys, amounts or times. From both come the nested
-Arrow types of the fast reader and the rules of the tolerant one.
+`pipelines.edge.models` has the fields of a record and whether they are required. The contract in
+`warehouse.contract.book` defines the keys, amounts and times. The nested Arrow types of the fast
+reader and the rules of the tolerant reader are derived from both.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,21 @@ from pipelines.edge import models
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind
 
+KINDS = {column.source: column.kind for table in BOOK for column in table.columns}
+KEYS = {
+    column.source
+    for table in BOOK
+    for column in table.columns
+    if column.name in table.key and "*" not in column.source and "." in column.source
+} - {"Account.balance", "Venue.type"}
+OTHER = pa.list_(
+    pa.struct([("bucket", pa.string()), ("state", pa.string()), ("amount", pa.string())])
+)
+BALANCE = models.Balance.__name__
+
 
 class JsonType(Enum):
-    """What stands at a field in JSON."""
+    """The JSON type of a field."""
 
     TEXT = "text"
     FLAG = "true or false"
@@ -30,7 +42,7 @@ class JsonType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: `source` names it as the contract does, like `Account.venueId`."""
+    """One field. `source` is its name in the contract, like `Account.venueId`."""
 
     name: str
     source: str
@@ -40,53 +52,46 @@ class Field:
 
     @property
     def is_key(self) -> bool:
-        """Whether a record without it has no row."""
+        """Whether a record without this field has no row."""
         return self.source in KEYS
 
     @property
     def kind(self) -> Kind:
-        """AMOUNT and MOMENT where the text must be one."""
+        """AMOUNT or MOMENT if the string must be an amount or a timestamp."""
         if self.source.partition(".")[0] in MONEY:
             return Kind.AMOUNT
         return KINDS.get(self.source, Kind.TEXT)
 
     @property
     def carries_money(self) -> bool:
-        """Whether amounts are, or may be, in it."""
+        """Whether the field contains amounts, or may contain them."""
         return self.source in HOLDS_MONEY or self.source.partition(".")[0] in MONEY
 
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """A model as fields by their JSON name."""
+    """The schema of a record: its fields by JSON name."""
 
     name: str
     fields: dict[str, Field]
 
 
-KINDS = {column.source: column.kind for table in BOOK for column in table.columns}
-KEYS = {
-    column.source
-    for table in BOOK
-    for column in table.columns
-    if column.name in table.key and "*" not in column.source and "." in column.source
-} - {"Account.balance", "Venue.type"}
-
-
 def shape_of(model: type[msgspec.Struct]) -> RecordShape:
-    """Return the shape of a model and of all models below it."""
+    """Return the schema of a model, including nested models."""
     info = inspect.type_info(model)
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{model} is no struct")
+        raise TypeError(f"{model} is not a struct")
     return _shape(info)
 
 
 def _shape(info: inspect.StructType) -> RecordShape:
+    """Return the schema of a struct type."""
     name = info.cls.__name__
     return RecordShape(name, {field.encode_name: _field(name, field) for field in info.fields})
 
 
 def _field(model: str, field: inspect.Field) -> Field:
+    """Return the schema of one field."""
     json_type, shape = _json_type(field.type)
     source = f"{model}.{field.encode_name}"
     return Field(
@@ -99,6 +104,7 @@ def _field(model: str, field: inspect.Field) -> Field:
 
 
 def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
+    """Return the JSON type of a field, and the schema of its objects if it has any."""
     match kind:
         case inspect.UnionType(types=types):
             return _json_type(next(t for t in types if not isinstance(t, inspect.NoneType)))
@@ -112,20 +118,15 @@ def _json_type(kind: inspect.Type) -> tuple[JsonType, RecordShape | None]:
             return JsonType.OBJECTS, _shape(item)
         case inspect.ListType(item_type=inspect.StrType()):
             return JsonType.TEXTS, None
-    raise TypeError(f"{kind} has no form: teach pipelines/records/schema.py to read it")
-
-
-OTHER = pa.list_(
-    pa.struct([("bucket", pa.string()), ("state", pa.string()), ("amount", pa.string())])
-)
+    raise TypeError(f"{kind} has no JSON type: add it to pipelines/records/schema.py")
 
 
 def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
-    """Return the nested Arrow type of a shape.
+    """Return the nested Arrow type of a schema.
 
-    With `tolerant`, also what only the tolerant reader knows: how many elements each list had
-    before broken ones were taken out (`name#`), and for accounts the amounts of unknown balance
-    kinds (`other`), how many amounts were stated (`balance#`) and the `duplicate#`.
+    With `tolerant`, add the columns that only the tolerant reader fills: the length of each list
+    including broken elements (`name#`), and for accounts the amounts of unknown balance kinds
+    (`other`), the number of amounts in the response (`balance#`) and `duplicate#`.
     """
     fields = []
     for field in shape.fields.values():
@@ -142,6 +143,7 @@ def arrow_fields(shape: RecordShape, *, tolerant: bool) -> list[pa.Field]:
 
 
 def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
+    """Return the Arrow type of one field."""
     match field.json_type:
         case JsonType.FLAG:
             return pa.bool_()
@@ -150,14 +152,13 @@ def _arrow_type(field: Field, *, tolerant: bool) -> pa.DataType:
         case JsonType.TEXT:
             return pa.string()
     if field.shape is None:
-        raise TypeError(f"{field.source} is {field.json_type.value} without a shape")
+        raise TypeError(f"{field.source} is {field.json_type.value} but has no schema")
     inner = pa.struct(arrow_fields(field.shape, tolerant=tolerant))
     return inner if field.json_type is JsonType.OBJECT else pa.list_(inner)
 
 
-# The kinds of a balance (2.5) are those of the model, and every field of theirs is an amount.
+# The balance kinds (2.5) are the fields of the model, and each of their fields is an amount.
 _KINDS = shape_of(models.Balance).fields
-BALANCE = models.Balance.__name__
 BALANCE_KINDS = frozenset(_KINDS)
 MONEY = {field.shape.name for field in _KINDS.values() if field.shape is not None}
 HOLDS_MONEY = {"Portfolio.positions", "Position.accounts", "Account.balance"} | {
@@ -175,7 +176,7 @@ DOCUMENTED = {
 
 
 def every_field(shape: RecordShape) -> Iterator[Field]:
-    """Yield all fields of a shape and of the shapes below it."""
+    """Yield all fields of a schema, including those of nested schemas."""
     for field in shape.fields.values():
         yield field
         if field.shape is not None:

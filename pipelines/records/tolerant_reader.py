@@ -1,4 +1,4 @@
-"""The tolerant reader of records, which keeps every amount under a balance."""
+"""The tolerant reader of records, which keeps every amount in a balance."""
 
 import re
 from collections.abc import Iterator
@@ -25,102 +25,19 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that stands where a part of a balance is expected.
+# The state of an amount that replaces a whole part of a balance.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-# An address or a hash: long, and letters among the digits.
+# An address or a hash: long, with letters among the digits.
 _ADDRESS = re.compile(r"(?=.*[a-df-z])[0-9a-z]{16,}|0x[0-9a-f]+", re.IGNORECASE)
-_APART = re.compile(r"[\s:=|;/]+")
-_BEFORE = re.compile(r"\A[\W_]+")
+_SEPARATORS = re.compile(r"[\s:=|;/]+")
+_LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """Something that is no object with members: `names` lead to it from the part it is in."""
-
-    names: tuple[str, ...]
-    value: Any
-
-    @property
-    def state(self) -> str:
-        """The state that an amount here has: its names, joined by a dot; two are never the same."""
-        return ".".join(map(_unmistakable, self.names)) or STATED
-
-    @property
-    def amount(self) -> str | None:
-        """The text, where it is an amount."""
-        is_amount = is_text(self.value) and amounts.parse(self.value) is not None
-        return self.value if is_amount else None
-
-    @property
-    def defect(self) -> str | None:
-        """Why an amount may be in it that cannot be read; None where none can be."""
-        value = self.value
-        if isinstance(value, Members):
-            repeated = "an amount was expected, not an object with a key that stands twice"
-            return repeated if value.repeated else None
-        if isinstance(value, Number):
-            return "an amount as text was expected, not a number"
-        if isinstance(value, list):
-            return "an amount as text was expected, not a list" if _holds_any(value) else None
-        if is_text(value) and _may_be_amount(value):
-            return "an amount as text was expected, not this text"
-        return None
-
-
-def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Yield everything that stands in a value, in its order, down to what has no members."""
-    waiting = [Leaf(names, value)]
-    while waiting:
-        leaf = waiting.pop()
-        if isinstance(leaf.value, Members) and leaf.value and not leaf.value.repeated:
-            pairs = reversed(leaf.value.pairs)
-            waiting += [Leaf((*leaf.names, name), member) for name, member in pairs]
-        else:
-            yield leaf
-
-
-def _holds_any(value: list[Any]) -> bool:
-    """Return whether anything in a list, however deep, is or may be an amount."""
-    waiting: list[Any] = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Members):
-            waiting += [member for _, member in part.pairs]
-        elif isinstance(part, list):
-            waiting += part
-        elif isinstance(part, Number) or (is_text(part) and _is_near_amount(part)):
-            return True
-    return False
-
-
-def _is_near_amount(text: str) -> bool:
-    return amounts.parse(text) is not None or _may_be_amount(text)
-
-
-def _unmistakable(name: str) -> str:
-    """Return a name as part of a state: quoted where it could be taken for several, or for none."""
-    return text_of(name) if not name or "." in name or '"' in name else name
-
-
-def _may_be_amount(text: str) -> bool:
-    """Return whether a text may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
-    if _LIKE_NAN.fullmatch(text):
-        return True
-    if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
-        return False
-    # `5 BTC`, `BTC:5` and `$5` have a word that begins with a digit. An address or a hash does too,
-    # and is long, with letters among its digits.
-    words = (_BEFORE.sub("", word, count=1) for word in _APART.split(text))
-    return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
-
-
-# Which table and column keep an amount or time, by its source: for ops.inexact.
+# Table and column of each amount or time, by its source, for ops.inexact.
 Columns = dict[str, tuple[str, str]]
-# A row of an amount that the document does not know: bucket, state and amount.
+# A row for an undocumented amount: bucket, state and amount.
 Row = dict[str, str]
 OTHER = "other"
 _NAME = re.compile(r"[\w-]+")
@@ -128,30 +45,115 @@ SHOWN = 60
 MISSING = object()
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value without members. `names` is its path within the part that is being read."""
+
+    names: tuple[str, ...]
+    value: Any
+
+    @property
+    def state(self) -> str:
+        """The state of an amount here: its names, joined by dots.
+
+        Different paths have different states.
+        """
+        return ".".join(map(_quote_if_ambiguous, self.names)) or STATED
+
+    @property
+    def amount(self) -> str | None:
+        """The string if it is an amount, otherwise None."""
+        is_amount = is_text(self.value) and amounts.parse(self.value) is not None
+        return self.value if is_amount else None
+
+    @property
+    def defect(self) -> str | None:
+        """The reason why an unreadable amount may be in the value, or None if there is none."""
+        value = self.value
+        if isinstance(value, Members):
+            repeated = "an amount was expected, not an object with a key that stands twice"
+            return repeated if value.repeated else None
+        if isinstance(value, Number):
+            return "an amount as text was expected, not a number"
+        if isinstance(value, list):
+            return "an amount as text was expected, not a list" if _may_have_money(value) else None
+        if is_text(value) and _may_be_amount(value):
+            return "an amount as text was expected, not this text"
+        return None
+
+
+def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """Yield the leaves of a value in order."""
+    stack = [Leaf(names, value)]
+    while stack:
+        leaf = stack.pop()
+        if isinstance(leaf.value, Members) and leaf.value and not leaf.value.repeated:
+            pairs = reversed(leaf.value.pairs)
+            stack += [Leaf((*leaf.names, name), member) for name, member in pairs]
+        else:
+            yield leaf
+
+
+def _may_have_money(value: list[Any]) -> bool:
+    """Return whether a list contains a possible amount at any depth."""
+    stack: list[Any] = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Members):
+            stack += [member for _, member in part.pairs]
+        elif isinstance(part, list):
+            stack += part
+        elif isinstance(part, Number) or (is_text(part) and _is_near_amount(part)):
+            return True
+    return False
+
+
+def _is_near_amount(text: str) -> bool:
+    """Return whether a string is an amount or may be meant as one."""
+    return amounts.parse(text) is not None or _may_be_amount(text)
+
+
+def _quote_if_ambiguous(name: str) -> str:
+    """Return a name as part of a state. Quote it if it is empty or contains a dot or a quote."""
+    return text_of(name) if not name or "." in name or '"' in name else name
+
+
+def _may_be_amount(text: str) -> bool:
+    """Return whether a string may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    if _LIKE_NAN.fullmatch(text):
+        return True
+    if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
+        return False
+    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. So may addresses and
+    # hashes, but they are long and have letters among their digits.
+    words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
+    return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
+
+
 class UnusableRecord(Exception):
-    """A record without which there is no row; it has been noted."""
+    """A record that cannot have a row. It has been recorded as a reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPath:
-    """Where we are in an answer: `path` with indexes, `pattern` without."""
+    """A location in a response: `path` has indexes, `pattern` does not."""
 
     path: str
     pattern: str
 
     def member(self, name: str) -> "AnswerPath":
-        """Return the place of a member; a name that would read as path itself is put in quotes."""
+        """Return the path of a member. Names that are not plain words are quoted."""
         name = name if _NAME.fullmatch(name) else text_of(name)
         return AnswerPath(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
     def element(self, number: int) -> "AnswerPath":
-        """Return the place of an array element."""
+        """Return the path of an array element."""
         return AnswerPath(f"{self.path}[{number}]", f"{self.pattern}[]")
 
 
 @dataclass(frozen=True, slots=True)
 class TolerantReader:
-    """Reads records of one answer; what is odd goes to `notes`."""
+    """Reads the records of one response, and adds issues to `notes`."""
 
     request_no: int
     notes: Notes
@@ -161,7 +163,10 @@ class TolerantReader:
     def read_record(
         self, raw: bytes, shape: RecordShape, place: AnswerPath, *, money: bool
     ) -> dict[str, Any]:
-        """Read what stands of an outermost record; raises `UnusableRecord` where it has no row."""
+        """Read the usable parts of a top-level record.
+
+        Raises `UnusableRecord` if it cannot have a row.
+        """
         try:
             value = read_json(raw)
         except (ValueError, RecursionError):
@@ -174,7 +179,7 @@ class TolerantReader:
     def record(
         self, value: Any, shape: RecordShape, place: AnswerPath, *, money: bool
     ) -> dict[str, Any]:
-        """Return the parts of a record that stand; `UnusableRecord` when it has no row at all."""
+        """Return the usable parts of a record. Raises `UnusableRecord` if it cannot have a row."""
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
         if value.repeated:
@@ -188,11 +193,12 @@ class TolerantReader:
         return clean
 
     def reject(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> None:
-        """Note something that breaks the contract; a missing thing has no text."""
+        """Record a value that breaks the contract. A missing value is recorded as ""."""
         text = "" if value is MISSING else text_of(value)
         self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
 
     def _broken(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> UnusableRecord:
+        """Record a reject for a record without a row, and return the exception to raise."""
         self.reject(place, reason, value, money=money)
         return UnusableRecord(reason)
 
@@ -205,19 +211,20 @@ class TolerantReader:
         *,
         money: bool,
     ) -> Any:
-        value, here = record.get(field.name), place.member(field.name)
+        """Return the value of one field, or None if it is missing or invalid."""
+        value, location = record.get(field.name), place.member(field.name)
         if value is None:
             if not field.required:
                 return None
             state, value = ("null", None) if field.name in record else ("missing", MISSING)
-            self.notes.add_drift(here.pattern, MISSING_FIELD, field.name, state)
+            self.notes.add_drift(location.pattern, MISSING_FIELD, field.name, state)
             return self._without(record, field, place, f"required, but {state}", value, money=money)
         try:
-            return self._value(value, field, here, clean)
+            return self._value(value, field, location, clean)
         except TypeError:
             reason = f"{field.json_type.value} was expected"
-            self.notes.add_drift(here.pattern, CHANGED_TYPE, field.name, text_of(value))
-            if rows := self._amounts_elsewhere(value, field, here):
+            self.notes.add_drift(location.pattern, CHANGED_TYPE, field.name, text_of(value))
+            if rows := self._amounts_elsewhere(value, field, location):
                 clean.setdefault(OTHER, []).extend(rows)
                 return None
         except ValueError as error:
@@ -234,63 +241,76 @@ class TolerantReader:
         *,
         money: bool,
     ) -> None:
+        """Reject an invalid field. Raises `UnusableRecord` if it is a key."""
         if field.is_key:
             reason = f"{field.name}: {reason}; without it there is no row"
             raise self._broken(place, reason, record, money=money)
         self.reject(place.member(field.name), reason, value, money=field.carries_money)
 
-    def _value(self, value: Any, field: Field, here: AnswerPath, clean: dict[str, Any]) -> Any:
+    def _value(self, value: Any, field: Field, location: AnswerPath, clean: dict[str, Any]) -> Any:
+        """Return a value of the field's JSON type.
+
+        Raises `TypeError` if it has a different type.
+        """
         match field.json_type:
             case JsonType.TEXT:
-                return self._text(value, field, here)
+                return self._text(value, field, location)
             case JsonType.FLAG if isinstance(value, bool):
                 return value
             case JsonType.OBJECT if isinstance(value, Members) and field.shape is not None:
-                return self._object(value, field, here, clean)
+                return self._object(value, field, location, clean)
             case JsonType.TEXTS | JsonType.OBJECTS if isinstance(value, list):
                 clean[f"{field.name}#"] = len(value)
-                return self._elements(value, field, here)
+                return self._elements(value, field, location)
         raise TypeError
 
-    def _text(self, value: Any, field: Field, here: AnswerPath) -> Any:
+    def _text(self, value: Any, field: Field, location: AnswerPath) -> Any:
+        """Return a string. Raises `ValueError` if it is not a valid amount or timestamp."""
         if not is_text(value):
             raise TypeError
         if field.kind is Kind.AMOUNT:
-            self._amount(value, field.source, here)
+            self._amount(value, field.source, location)
         elif field.kind is Kind.MOMENT:
-            self._moment(value, field.source, here)
+            self._moment(value, field.source, location)
         else:
-            self._word(value, here)
+            self._word(value, location)
         return value
 
-    def _amount(self, text: str, source: str, here: AnswerPath) -> None:
+    def _amount(self, text: str, source: str, location: AnswerPath) -> None:
+        """Check an amount, and record it if its column cannot store it exactly."""
         value = amounts.parse(text)
         if value is None:
             raise ValueError("decimal text was expected")
         if fit_decimal(value) is None:
-            self._inexact(text, source, here)
+            self._inexact(text, source, location)
 
-    def _moment(self, text: str, source: str, here: AnswerPath) -> None:
+    def _moment(self, text: str, source: str, location: AnswerPath) -> None:
+        """Check a timestamp, and record it if its column cannot store it exactly."""
         moment = timestamps.parse(text)
         if moment is None:
             raise ValueError("a date-time with its zone was expected (ISO 8601)")
         if not moment[1]:
-            self._inexact(text, source, here)
+            self._inexact(text, source, location)
 
-    def _inexact(self, text: str, source: str, here: AnswerPath) -> None:
+    def _inexact(self, text: str, source: str, location: AnswerPath) -> None:
+        """Record a value that its column cannot store exactly."""
         table, column = self.columns.get(source, ("balances", "amount"))
-        self.notes.inexact.append(Inexact(self.request_no, here.path, table, column, text))
+        self.notes.inexact.append(Inexact(self.request_no, location.path, table, column, text))
 
-    def _word(self, text: str, here: AnswerPath) -> None:
-        documented = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))
+    def _word(self, text: str, location: AnswerPath) -> None:
+        """Record a string that is not among the documented values."""
+        documented = DOCUMENTED[self.model].get(location.pattern.removeprefix("data[]."))
         if documented is not None and text not in documented:
-            self.notes.add_drift(here.pattern, UNKNOWN_VALUE, text, text_of(text))
+            self.notes.add_drift(location.pattern, UNKNOWN_VALUE, text, text_of(text))
 
-    def _object(self, value: Members, field: Field, here: AnswerPath, clean: dict[str, Any]) -> Any:
+    def _object(
+        self, value: Members, field: Field, location: AnswerPath, clean: dict[str, Any]
+    ) -> Any:
+        """Read a nested object, and add its undocumented amounts to `clean`."""
         if field.shape is None:
             raise TypeError
         try:
-            inner = self.record(value, field.shape, here, money=field.carries_money)
+            inner = self.record(value, field.shape, location, money=field.carries_money)
         except UnusableRecord:
             return None
         rows = inner.pop(OTHER, [])
@@ -301,10 +321,11 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
         return inner
 
-    def _elements(self, values: list[Any], field: Field, here: AnswerPath) -> list[Any]:
+    def _elements(self, values: list[Any], field: Field, location: AnswerPath) -> list[Any]:
+        """Return the usable elements of a list."""
         elements: list[Any] = []
         for number, value in enumerate(values):
-            place = here.element(number)
+            place = location.element(number)
             if field.shape is None:
                 if is_text(value):
                     self._word(value, place)
@@ -321,37 +342,38 @@ class TolerantReader:
     def _unknown(
         self, value: Members, shape: RecordShape, place: AnswerPath, clean: dict[str, Any]
     ) -> None:
+        """Record undocumented fields, and add their amounts to `clean`."""
         for name, member in value.items():
             if name in shape.fields:
                 continue
-            here, rows = place.member(name), list[Row]()
+            location, rows = place.member(name), list[Row]()
             if shape.name in MONEY:
-                rows = self._amounts(shape.name.lower(), (name,), member, here)
+                rows = self._amounts(shape.name.lower(), (name,), member, location)
             elif shape.name == BALANCE:
-                rows = self._amounts(name, (), member, here)
+                rows = self._amounts(name, (), member, location)
             is_filled = isinstance(member, Members | list) and bool(member)
             is_kind = shape.name == BALANCE and (rows or is_filled)
             kind = UNKNOWN_BALANCE if is_kind else UNKNOWN_FIELD
-            self.notes.add_drift(here.pattern, kind, name, text_of(member))
+            self.notes.add_drift(location.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
 
-    def _amounts_elsewhere(self, value: Any, field: Field, here: AnswerPath) -> list[Row]:
-        """Return rows of amounts that stand one step above or below where the document has them."""
+    def _amounts_elsewhere(self, value: Any, field: Field, location: AnswerPath) -> list[Row]:
+        """Return rows for amounts that are one level above or below their documented place."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
-            return self._amounts(model.lower(), (field.name,), value, here)
+            return self._amounts(model.lower(), (field.name,), value, location)
         if model == BALANCE and is_text(value) and amounts.parse(value) is not None:
-            return self._amounts(field.name, (), value, here)
+            return self._amounts(field.name, (), value, location)
         return []
 
     def _amounts(
-        self, bucket: str, above: tuple[str, ...], value: Any, here: AnswerPath
+        self, bucket: str, above: tuple[str, ...], value: Any, location: AnswerPath
     ) -> list[Row]:
-        """Return rows of all amounts in something that the document does not know."""
-        # What may be money and is no amount is rejected where it stands; its siblings are rows.
+        """Return rows for all amounts in an undocumented value."""
+        # Reject values that may be money but are not amounts. Their siblings still become rows.
         rows: list[Row] = []
         for leaf in leaves(value, above):
-            place = here
+            place = location
             for name in leaf.names[len(above) :]:
                 place = place.member(name)
             if (amount := leaf.amount) is not None:
@@ -363,7 +385,7 @@ class TolerantReader:
 
 
 def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:
-    """Return how many amounts a balance states, broken ones too."""
+    """Return the number of amounts in a balance, including broken ones."""
     count = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)

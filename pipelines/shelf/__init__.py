@@ -1,1 +1,1 @@
-"""The shelf: judged nights on an object store, for other machines; its manifests alone count."""
+"""The shelf: judged nights in an object store, shared between machines through its manifests."""

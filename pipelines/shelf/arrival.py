@@ -1,4 +1,4 @@
-"""Nights that arrive from the shelf: fetch them, and merge them into this home."""
+"""Nights from the shelf: fetch their files, and merge their decisions into this home."""
 
 import contextlib
 import hashlib
@@ -46,14 +46,18 @@ from warehouse.storage.layout import (
     written_aside,
 )
 
-LONGEST = 300
+MAX_REASON_LENGTH = 300
+PARALLEL_TRANSFERS = 8
+CHUNK = 1024 * 1024
+SAVE_INTERVAL = 25  # number of nights after which the progress is saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedNight:
-    """A night whose decisions in this home were completed from the shelf: before and after.
+    """A night whose decisions in this home were completed from the shelf.
 
-    `is_conflict` says whether both had decisions that the other did not have.
+    `before` and `after` are the night in this home. `is_conflict` is True if home and shelf each
+    had decisions that the other lacked.
     """
 
     before: Snapshot
@@ -66,9 +70,9 @@ OnFollowed = Callable[[FollowedNight], object]
 
 
 def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
-    """Complete the decisions of a night in this home by those of the shelf; tells what came.
+    """Add the shelf's decisions on a night to this home, and report new ones to `on_followed`.
 
-    Raises `DuplicateNight` if the shelf's night is of other answers.
+    Raises `DuplicateNight` if the shelf's night has different responses.
     """
     require_same_answers(snapshot, night)
     theirs = without_pruning(night.decisions)
@@ -82,20 +86,20 @@ def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) ->
     else:
         after = snapshots.write_decisions(snapshot, merged)
     new = unknown_decisions(theirs, snapshot.decisions)
-    own = unknown_decisions(without_pruning(snapshot.decisions), theirs)
+    unshelved = unknown_decisions(without_pruning(snapshot.decisions), theirs)
     on_followed(
         FollowedNight(
             before=snapshot,
             after=after,
-            is_conflict=bool(new and own),
-            message=_message(after, new, own),
+            is_conflict=bool(new and unshelved),
+            message=_message(after, new, unshelved),
         )
     )
     return after
 
 
 def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
-    """Raise `DuplicateNight` if a home and the shelf have two nights of one name."""
+    """Raise `DuplicateNight` if home and shelf have different nights with one ID."""
     if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
         raise DuplicateNight(night)
 
@@ -103,10 +107,10 @@ def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
 def follow_shelf(
     layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], on_followed: OnFollowed
 ) -> None:
-    """Complete the decisions of a home from the shelf, which is only read.
+    """Add the shelf's decisions to the nights of a home, without changing the shelf.
 
-    A night that cannot be read is left to `nightbook shelve`, which names it. Raises `StoreFailed`,
-    and `Damaged` if the list of the shelf is not whole.
+    Nights that cannot be read are skipped here, and `nightbook shelve` reports them. Raises
+    `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
     """
     record = read_record(layout, store.address.url)
     newest = newest_manifests(store, record.shelved_nights)
@@ -118,7 +122,7 @@ def follow_shelf(
 def behind(
     nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
 ) -> Iterator[Snapshot]:
-    """Yield the nights of a home of which the shelf has another generation than the home knows."""
+    """Yield the nights whose newest generation on the shelf is unknown to this home."""
     for snapshot in nights:
         if (key := newest.get(snapshot.snapshot_id)) is not None:
             known = record.nights.get(snapshot.snapshot_id)
@@ -126,70 +130,67 @@ def behind(
                 yield snapshot
 
 
-def agreement(layout: Layout, here: Snapshot, night: NightManifest) -> NightRecord:
-    """Return what is noted of a night whose home and newest generation were compared.
+def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
+    """Return the record of a night after its home and its newest generation were compared.
 
-    Decisions that the shelf does not have wait to be shelved. A lake of another generation waits to
-    be fetched.
+    An empty `stamp` shows that decisions must still be shelved. Generation 0 shows that a different
+    lake must still be fetched.
     """
-    is_pruned = PRUNED in (here.state, night.state)
-    lake = layout.manifest(here.snapshot_id)
+    is_pruned = PRUNED in (local.state, night.state)
+    lake = layout.manifest(local.snapshot_id)
     has_lake = is_pruned or (
         lake.is_file() and lake.read_text(encoding="utf-8") == night.documents[Document.LAKE]
     )
-    is_waiting = unknown_decisions(without_pruning(here.decisions), night.decisions)
+    is_waiting = unknown_decisions(without_pruning(local.decisions), night.decisions)
     return NightRecord(
         generation=night.generation if has_lake else 0,
         seal=night.seal,
-        stamp=() if is_waiting else stamp(layout, here),
-        has_bodies=is_pruned or night_manifest.has_bodies(here),
+        stamp=() if is_waiting else stamp(layout, local),
+        has_bodies=is_pruned or night_manifest.has_bodies(local),
         is_pruned=is_pruned,
     )
 
 
 def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that concern every machine."""
+    """Return the decisions that apply on every machine."""
     return tuple(decision for decision in decisions if decision.state != PRUNED)
 
 
 def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) -> list[Decision]:
-    """Return the decisions that are not among those that are known."""
+    """Return the decisions that are not in `known`."""
     tokens = {decision.token for decision in known}
     return [decision for decision in decisions if decision.token not in tokens]
 
 
-def _message(night: Snapshot, new: Sequence[Decision], own: Sequence[Decision]) -> str:
-    """Say what came from the shelf, and what applies if this machine had decided as well."""
-    if not own:
+def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decision]) -> str:
+    """Describe the shelf's decisions, and the result if this machine had decided too."""
+    if not unshelved:
         return (
             f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
-            f"{night.state} here, too."
+            f"now {night.state} in this home too."
         )
-    both = snapshots.merge(own, new)
+    both = snapshots.merge(unshelved, new)
     return (
         f"Two machines decided on night {night.snapshot_id}: {_sentence(both)}. The newest "
-        f"decision applies: the night is {night.state}. All of them are in ops.decisions; to "
-        "change the result, accept or reject the night again."
+        f"decision applies, so the night is {night.state}. All decisions are in ops.decisions. "
+        "To change the result, accept or reject the night again."
     )
 
 
 def _sentence(decisions: Iterable[Decision]) -> str:
+    """List decisions with their author, machine, time and reasons."""
     return "; ".join(
         f"{decision.state} by {decision.by}"
         + (f" on {decision.machine}" if decision.machine else "")
         + f" at {decision.at}"
-        + (f" ({'; '.join(decision.reasons)[:LONGEST]})" if decision.reasons else "")
+        + (f" ({'; '.join(decision.reasons)[:MAX_REASON_LENGTH]})" if decision.reasons else "")
         for decision in decisions
     )
 
 
-AT_ONCE = 8
-CHUNK = 1024 * 1024
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One night on its way into a home; what the shelf says of it is proved."""
+    """One night that is being loaded into a home. Its manifest is verified."""
 
     layout: Layout
     store: ObjectStore
@@ -200,7 +201,7 @@ class Arrival:
     def of(
         cls, layout: Layout, store: ObjectStore, night: NightManifest, *, with_landing: bool
     ) -> "Arrival":
-        """Prove what a manifest says; raises `Damaged` where its parts do not fit one another."""
+        """Verify a manifest. Raises `Damaged` if its parts do not match."""
         texts = {
             document: night_folders.parse(
                 night.documents[document].encode(), Path(night.key), ADVICE
@@ -210,10 +211,12 @@ class Arrival:
         folder = layout.snapshot(night.snapshot_date, night.snapshot_id)
         landed = convert_manifest(texts[Document.LANDED], folder)
         sealed = texts[Document.LAKE]
-        promised = night_manifest.digests(landed, sealed)
-        there = {(file.role, file.name): file.sha256 for file in night.files}
-        if there != ({} if night.state == PRUNED else promised):
-            raise Damaged(Path(night.key), "other files than the night's own manifests", "those")
+        expected = night_manifest.digests(landed, sealed)
+        shelved = {(file.role, file.name): file.sha256 for file in night.files}
+        if shelved != ({} if night.state == PRUNED else expected):
+            raise Damaged(
+                Path(night.key), "different files than the night's manifests", "the same files"
+            )
         is_behind = sealed.get("contract") != lake_contract()
         return cls(
             layout=layout,
@@ -223,80 +226,85 @@ class Arrival:
         )
 
     def load(self, on_followed: OnFollowed) -> NightRecord:
-        """Bring the night up to the shelf; what this home knows more of it stays, and waits."""
+        """Load the newest generation of the night. Decisions that only this home has are kept."""
         is_landed = (self._folder / MANIFEST).is_file()
-        here = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
-        if self.night.state == PRUNED:  # the files that this home has of it stay
-            if here is None:
+        local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
+        if self.night.state == PRUNED:  # the files in this home stay
+            if local is None:
                 self._land()
-        elif here is None:
-            self._bring_lake()
+        elif local is None:
+            self._fetch_lake()
             self._land()
             self._write(Document.LAKE, self.layout.manifest(self.night.snapshot_id))
-        elif here.state != PRUNED:
+        elif local.state != PRUNED:
             self._replace_files()
         return agreement(self.layout, snapshots.read(self._folder), self.night)
 
     @property
     def _folder(self) -> Path:
+        """The landed folder of the night."""
         return self.layout.snapshot(self.night.snapshot_date, self.night.snapshot_id)
 
     def _replace_files(self) -> None:
-        """Bring the bodies that are wanted, and the lake if the shelf has another one."""
+        """Fetch the bodies if they are wanted, and the lake if the shelf has a different one."""
         if self.are_bodies_wanted:
-            self._bring_bodies(self._folder)
+            self._fetch_bodies(self._folder)
         lake = self.layout.manifest(self.night.snapshot_id)
-        if not _says(lake, self.night.documents[Document.LAKE]):
-            # A night without its lake manifest is to be made again; with the one of other files it
+        if not _has_content(lake, self.night.documents[Document.LAKE]):
+            # A night without a lake manifest will be rebuilt. With the manifest of other files it
             # would look damaged.
             lake.unlink(missing_ok=True)
-            self._bring_lake()
+            self._fetch_lake()
             self._write(Document.LAKE, lake)
 
     def _land(self) -> None:
-        """Let the landed folder appear, whole."""
-        aside = self._folder.with_name(f".{self.night.snapshot_id}.pulling")
-        shutil.rmtree(aside, ignore_errors=True)
-        make_directory(aside)
-        if self.are_bodies_wanted:  # of a pruned night there are none
-            self._bring_bodies(aside)
-        self._write(Document.LANDED, aside / MANIFEST)
-        self._write(Document.DECIDED, aside / DECISION)
-        aside.rename(self._folder)
+        """Create the complete landed folder, and make it visible with one rename."""
+        temp_dir = self._folder.with_name(f".{self.night.snapshot_id}.pulling")
+        shutil.rmtree(temp_dir, ignore_errors=True)
+        make_directory(temp_dir)
+        if self.are_bodies_wanted:  # a pruned night has no bodies
+            self._fetch_bodies(temp_dir)
+        self._write(Document.LANDED, temp_dir / MANIFEST)
+        self._write(Document.DECIDED, temp_dir / DECISION)
+        temp_dir.rename(self._folder)
         sync_directory(self._folder.parent)
 
     def _write(self, document: Document, path: Path) -> None:
+        """Write a document to a path unless it is already there."""
         text = self.night.documents[document]
-        if not _says(path, text):
+        if not _has_content(path, text):
             with written_aside(path) as file:
                 file.write(text.encode())
 
-    def _bring_lake(self) -> None:
-        """Put the tables where those of a night lie that is not placed yet: all, or none."""
-        aside = self.layout.work / f"fetch-{self.night.snapshot_id}"
+    def _fetch_lake(self) -> None:
+        """Fetch all tables, then move them to the place of unpublished tables."""
+        temp_dir = self.layout.work / f"fetch-{self.night.snapshot_id}"
         files = [file for file in self.night.files if file.role is not Role.BODY]
-        with ThreadPoolExecutor(AT_ONCE, "fetch") as pool:
-            arrived = list(pool.map(lambda file: self._bring(file, aside), files))
+        with ThreadPoolExecutor(PARALLEL_TRANSFERS, "fetch") as pool:
+            arrived = list(pool.map(lambda file: self._fetch_file(file, temp_dir), files))
         for source, target in filter(None, arrived):
             make_directory(target.parent)
             source.replace(target)
             sync_directory(target.parent)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temp_dir, ignore_errors=True)
 
-    def _bring(self, file: ShelvedFile, aside: Path) -> tuple[Path, Path] | None:
-        """Write a file aside, unless it is here; returns it and its place."""
+    def _fetch_file(self, file: ShelvedFile, temp_dir: Path) -> tuple[Path, Path] | None:
+        """Fetch a file into a temporary folder.
+
+        Return its path and target, or None if it is here.
+        """
         day, snapshot_id = self.night.snapshot_date, self.night.snapshot_id
         places = night_manifest.places(self.layout, file.role, file.name, day, snapshot_id)
-        if any(_is_whole(place, file) for place in places):
+        if any(_is_intact(place, file) for place in places):
             return None
         blocks = self.store.get_blocks(file.key, file.offset, file.size)
-        _write_whole(aside / f"{file.role}-{file.name}", file, blocks)
-        return aside / f"{file.role}-{file.name}", places[-1]
+        _verify_and_write(temp_dir / f"{file.role}-{file.name}", file, blocks)
+        return temp_dir / f"{file.role}-{file.name}", places[-1]
 
-    def _bring_bodies(self, folder: Path) -> None:
-        """Unpack the bodies that are not there, each proved; an object is read once, in order."""
+    def _fetch_bodies(self, folder: Path) -> None:
+        """Fetch and verify the missing bodies. Each object is read once, in order."""
         bodies = [file for file in self.night.files if file.role is Role.BODY]
-        missing = [body for body in bodies if not _is_whole(folder / body.name, body)]
+        missing = [body for body in bodies if not _is_intact(folder / body.name, body)]
         for key, packed in by_object(missing):
             make_directory(self.layout.work)
             with tempfile.TemporaryFile(dir=self.layout.work) as scratch:
@@ -304,45 +312,45 @@ class Arrival:
                     scratch.write(block)
                 for body in packed:
                     scratch.seek(body.offset)
-                    _write_whole(folder / body.name, body, blocks_of(scratch, body.size))
+                    _verify_and_write(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
+        """Return the size of an object in bytes."""
         return max(file.offset + file.size for file in self.night.files if file.key == key)
 
 
-def _says(path: Path, text: str) -> bool:
+def _has_content(path: Path, text: str) -> bool:
+    """Return whether a file has this content."""
     return path.is_file() and path.read_bytes() == text.encode()
 
 
-def _is_whole(path: Path, file: ShelvedFile) -> bool:
+def _is_intact(path: Path, file: ShelvedFile) -> bool:
+    """Return whether a file is present and has the digest of the manifest."""
     return path.is_file() and digest_of(path) == file.sha256
 
 
 def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield the next bytes of a file."""
+    """Yield the next `size` bytes of a file in blocks."""
     while size and (block := source.read(min(CHUNK, size))):
         size -= len(block)
         yield block
 
 
-def _write_whole(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
-    """Write what came to its place, if that is what was promised; raises `Damaged`."""
+def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
+    """Write a file. Raises `Damaged`, and writes no file, if its digest is wrong."""
     digest = hashlib.sha256()
     with written_aside(path) as out:
         for block in blocks:
             digest.update(block)
             out.write(block)
         if digest.hexdigest() != file.sha256:
-            digest_words = f"SHA-256 {digest.hexdigest()}"
-            raise Damaged(Path(file.key), digest_words, f"SHA-256 {file.sha256}", ADVICE)
-
-
-NOTED = 25  # nights after which what is done is noted
+            found = f"SHA-256 {digest.hexdigest()}"
+            raise Damaged(Path(file.key), found, f"SHA-256 {file.sha256}", ADVICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResult:
-    """Nights that came or changed, how many the shelf holds, and why others did not come."""
+    """The loaded nights, the number of nights on the shelf, and the problems with other nights."""
 
     fetched: tuple[str, ...]
     on_shelf: int
@@ -357,11 +365,13 @@ def fetch(
     *,
     with_landing: bool = False,
 ) -> FetchResult:
-    """Bring a home up to the shelf; the caller is its writer, and settles and publishes then.
+    """Load all new nights and decisions from the shelf into a home.
 
-    Decisions made here that the shelf does not have are merged with those of the shelf, and wait to
-    be shelved; `on_followed` hears of them. The shelf is only read.
-    Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
+    The caller is the home's writer, and afterwards it judges and publishes the nights. Decisions
+    that only this home has are merged with the decisions of the shelf, and must still be shelved.
+    `on_followed` is called for each merged night. The shelf is not changed.
+
+    Raises `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
     """
     url = store.address.url
     record = read_record(layout, url)
@@ -369,7 +379,7 @@ def fetch(
     wanted = [
         key
         for key in newest.values()
-        if not _is_here(layout, record, key, with_landing=with_landing)
+        if not _is_up_to_date(layout, record, key, with_landing=with_landing)
     ]
     progress, problems = Tally(say, len(wanted), "nights fetched"), list[str]()
     done: dict[str, NightRecord] = {}
@@ -381,14 +391,14 @@ def fetch(
         except UNUSABLE as error:
             problems.append(str(error))
         progress.add(1)
-        if number % NOTED == 0 or number == len(wanted):
+        if number % SAVE_INTERVAL == 0 or number == len(wanted):
             nights = {**record.nights, **done}
             write_record(layout, ShelfRecord(url, is_probed=record.is_probed, nights=nights))
     return FetchResult(fetched=tuple(done), on_shelf=len(newest), problems=tuple(problems))
 
 
-def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
-    """Return whether a night is here as its newest manifest says, without reading that."""
+def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
+    """Return whether this home has the newest generation of a night, by its record."""
     snapshot_id, generation = object_store.generation_of(key)
     night = record.nights.get(snapshot_id)
     return (
@@ -400,6 +410,9 @@ def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: boo
 
 
 def _has_bodies(layout: Layout, snapshot_id: str) -> bool:
-    """Return whether the bodies of a night are here; they may have been lost since it came."""
+    """Return whether the bodies of a night are here.
+
+    They may have been deleted after they arrived.
+    """
     folder = night_folders.folder_of(layout, snapshot_id)
     return folder is not None and night_manifest.has_bodies(snapshots.read(folder))

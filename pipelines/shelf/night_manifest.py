@@ -20,12 +20,12 @@ from pipelines.shelf.object_store import manifest_key
 from warehouse.storage.layout import Layout, json_bytes
 
 FORMAT = 2
-ADVICE = "It is not believed. Let nightbook verify --shelf say what else is wrong there."
+ADVICE = "It was not used. To check the whole shelf, type: nightbook verify --shelf"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Role(StrEnum):
-    """What a large file is of a night."""
+    """The kind of a large file of a night."""
 
     BODY = "body"
     TABLE = "table"
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Document(StrEnum):
-    """What a small file is of a night; its text stands in the shelf's manifest."""
+    """The kind of a small file of a night. Its content is part of the shelf's manifest."""
 
     LANDED = "landed"
     DECIDED = "decided"
@@ -42,7 +42,7 @@ class Document(StrEnum):
 
 
 class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A large file of a night: `size` bytes from `offset` of the object under `key`."""
+    """A large file of a night: `size` bytes at `offset` of the object `key`."""
 
     role: Role
     name: str
@@ -55,9 +55,9 @@ class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NightManifest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One generation of a night; `token` is of the run that wrote it.
+    """One generation of a night. `token` identifies the run that wrote it.
 
-    `previous` is the SHA-256 of the generation before, and None in the first.
+    `previous` is the SHA-256 of the previous generation, or None in the first generation.
     """
 
     snapshot_id: str
@@ -74,31 +74,31 @@ class NightManifest(
 
     @property
     def key(self) -> str:
-        """The key of its manifest."""
+        """The key of the manifest."""
         return manifest_key(self.snapshot_id, self.generation)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What was decided about it by then, oldest first."""
+        """The decisions on the night in this generation, oldest first."""
         content = night_folders.parse(
             self.documents[Document.DECIDED].encode(), Path(self.key), ADVICE
         )
         return msgspec.convert(content["decisions"], tuple[Decision, ...])
 
     def encode(self) -> bytes:
-        """Return it as it is kept, with its own SHA-256."""
+        """Return the manifest as stored, including its own SHA-256."""
         return json_bytes(night_folders.with_seal(msgspec.to_builtins(self)))
 
     @property
     def seal(self) -> str:
-        """Its SHA-256, by which the next generation names it."""
+        """The SHA-256 of the manifest, which the next generation refers to."""
         return night_folders.digest(msgspec.to_builtins(self))
 
 
 def decode(content: bytes, key: str) -> NightManifest:
-    """Read the manifest under a key.
+    """Parse the manifest under a key.
 
-    Raises `NewerManifest`, and `Damaged` if it is not a manifest or belongs to another key.
+    Raises `NewerManifest`, and `Damaged` if it is invalid or belongs to a different key.
     """
     parsed = night_folders.parse(content, Path(key), ADVICE)
     if parsed.get("format", 1) not in range(1, FORMAT + 1):
@@ -106,44 +106,46 @@ def decode(content: bytes, key: str) -> NightManifest:
     try:
         night = msgspec.convert(parsed, NightManifest)
     except msgspec.ValidationError as error:
-        problem = f"other fields than this version of nightbook writes ({error})"
+        problem = f"different fields than this version of nightbook writes ({error})"
         raise Damaged(Path(key), problem, "a manifest of this version", ADVICE) from None
     names = [night.snapshot_id, *(file.name for file in night.files)]
-    is_ours = all(_NAME.fullmatch(name) for name in names) and ID.fullmatch(night.snapshot_id)
-    if night.key != key or not is_ours or set(night.documents) != set(Document):
-        raise Damaged(Path(key), f"the manifest of {night.key[:99]!r}", f"that of {key}", ADVICE)
+    is_valid = all(_NAME.fullmatch(name) for name in names) and ID.fullmatch(night.snapshot_id)
+    if night.key != key or not is_valid or set(night.documents) != set(Document):
+        found, expected = f"the manifest of {night.key[:99]!r}", f"the manifest of {key}"
+        raise Damaged(Path(key), found, expected, ADVICE)
     return night
 
 
 def by_object(files: Iterable[ShelvedFile]) -> Iterator[tuple[str, list[ShelvedFile]]]:
-    """Yield the key of each object, and the files that lie in it, in their order."""
+    """Yield the key of each object with its files, in their order."""
     placed = sorted(files, key=attrgetter("key", "offset"))
     for key, packed in itertools.groupby(placed, attrgetter("key")):
         yield key, list(packed)
 
 
 class NewerManifest(Exception):
-    """A manifest in a format that this version of nightbook does not know."""
+    """A manifest in a format that this version of nightbook cannot read."""
 
     def __init__(self, key: str, version: str) -> None:
         super().__init__(
-            f"{key} was written by nightbook {version[:40]}, which is newer than this one, so this "
-            "machine can neither read that night nor decide on it. Nothing of it was changed, here "
-            "or on the shelf. Install the same version on every machine of a shelf"
+            f"{key} was written by nightbook {version[:40]}, which is newer than this one. This "
+            "machine can therefore neither read that night nor decide on it. The night was not "
+            "changed, here or on the shelf. Install the same version on every machine of a shelf"
         )
 
 
 class DuplicateNight(Exception):
-    """Two machines read the API in the same second, so two nights have one name."""
+    """Two machines read the API in the same second, so two nights have the same ID."""
 
     def __init__(self, night: NightManifest) -> None:
         folder = f"landing/{night.snapshot_date}/{night.snapshot_id}"
         super().__init__(
-            f"night {night.snapshot_id} is on the shelf already with other answers of the API "
-            f"(generation {night.generation}, {night.state}, shelved at {night.at}): another "
-            "machine read it in the same second. That one stands, and this machine's was not "
-            "shelved. Let one machine take the nights of a shelf. To have the shelf's night here "
-            f"too, move the folder {folder} out of this home, then: nightbook publish"
+            f"night {night.snapshot_id} is on the shelf already with other responses of the API "
+            f"(generation {night.generation}, {night.state}, shelved at {night.at}). Another "
+            "machine read it in the same second. Its night stays on the shelf, and the night of "
+            "this machine was not shelved. Let only one machine pull the nights of a shelf. To "
+            "load the shelf's night into this home too, move the folder "
+            f"{folder} out of this home, then type: nightbook publish"
         )
 
 
@@ -153,7 +155,7 @@ UNUSABLE = (DuplicateNight, Damaged, NewerManifest)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A large file of a night: where it lies, and the SHA-256 that a manifest promises."""
+    """A large file of a night: its path, and the SHA-256 in its manifest."""
 
     role: Role
     name: str
@@ -162,7 +164,7 @@ class LocalFile:
 
 
 def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
-    """Return the small files of a night that is judged and in the lake, whole."""
+    """Return the small files of a night that is judged and in the lake."""
     places = {
         Document.LANDED: snapshot.folder / MANIFEST,
         Document.DECIDED: snapshot.folder / DECISION,
@@ -172,7 +174,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the file of these decisions: that of the home, byte for byte, if it has the same."""
+    """Return the content of the decision file. Unchanged decisions give the identical file."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -180,7 +182,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return the bodies of a night, in the order in which they are packed."""
+    """Return the bodies of a night in the order in which they are packed."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)
@@ -189,12 +191,12 @@ def bodies(snapshot: Snapshot) -> list[LocalFile]:
 
 
 def has_bodies(snapshot: Snapshot) -> bool:
-    """Whether the bodies of a night lie in this home."""
+    """Return whether all bodies of a night are in this home."""
     return all(body.path.is_file() for body in bodies(snapshot))
 
 
 def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
-    """Yield the files of the lake that a night's manifest lists, wherever they lie now."""
+    """Yield the lake's files of a night at their current paths."""
     snapshot_id = snapshot.snapshot_id
     sealed = night_folders.read(layout.manifest(snapshot_id))
     for role, name, digest in entries(sealed):
@@ -204,13 +206,13 @@ def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
 
 
 def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str], str]:
-    """Return the SHA-256 of each large file that a night's manifests promise."""
-    promised = {(role, name): digest for role, name, digest in entries(sealed)}
-    return promised | {(Role.BODY, name): digest for name, digest in landed.stored.items()}
+    """Return the SHA-256 of each large file, from the night's manifests."""
+    expected = {(role, name): digest for role, name, digest in entries(sealed)}
+    return expected | {(Role.BODY, name): digest for name, digest in landed.stored.items()}
 
 
 def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-    """Yield role, name and SHA-256 of what a manifest of the lake lists, by whatever contract."""
+    """Yield role, name and SHA-256 of each file in a lake manifest of any contract."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]
     for name, written in sealed["nightly"].items():
@@ -220,7 +222,7 @@ def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
 
 
 def places(layout: Layout, role: Role, name: str, day: date, snapshot_id: str) -> tuple[Path, ...]:
-    """Return where a file may lie in a home; the last is where a night that came is put first."""
+    """Return the possible paths of a file in a home. A fetched file is written to the last one."""
     if role is Role.BODY:
         return (layout.snapshot(day, snapshot_id) / name,)
     if role is Role.PART:

@@ -1,4 +1,4 @@
-"""An object store: its address, its keys, its files, and a probe of its abilities."""
+"""An object store: its address, its keys, its operations, and a probe of its guarantees."""
 
 import contextlib
 import fcntl
@@ -21,7 +21,7 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# Those of the variables that a `.env` may hold; of the process obstore reads all that it knows.
+# The variables of a store that may be in `.env`. In the environment, obstore reads all variables.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -30,29 +30,60 @@ OPTIONS: Final = (
     *("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"),
     *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS"),
 )
+LATEST = "LATEST"
+PROBE = "probe"
+FOLDER = "manifests"
+DIGEST_DIGITS = 16  # digits of a SHA-256: enough to distinguish all versions of one night's table
+_MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
+CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
+RETRIES = 5
+MAX_ATTEMPTS = 3
+CHUNK = 8 * 1024 * 1024
+MAX_REASON_LENGTH = 500
+ERRORS = (OSError, ValueError, NotImplementedError)
+_QUERY = re.compile(r"\?\S+")
+SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
+LEAST_SECRET = 6
+_SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
+_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
+_ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
+_CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
+# Addresses from which a library gets the role of a machine in a cloud if no keys are set.
+_METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
+KEYS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+KEYS_OF_AZURE = (
+    "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+)
+MAX_PROBE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """The place of a shelf; `options` may hold keys, and are in no repr."""
+    """The address of a shelf. `options` may contain keys, so a repr does not show them."""
 
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a shelf on a disk; None where a store keeps it."""
+        """The folder of a shelf on a disk, or None if the shelf is in a store."""
         parts = urlsplit(self.url)
         return Path(parts.path) if parts.scheme == "file" else None
 
     @property
     def is_plain(self) -> bool:
-        """Whether a store of this machine is meant, which needs no TLS."""
+        """Whether the store is on this machine and uses http without TLS."""
         return any(self.options.get(name, "").startswith("http://") for name in ENDPOINTS)
 
 
 def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAddress | None:
-    """Return where the shelf is, or None where nights stay on this machine; complains in words."""
+    """Return the address of the shelf, or None if it is not configured.
+
+    Adds errors to `complaints`.
+    """
     url = variables.get(SETTING, "").strip().rstrip("/")
     options = {name: value for name in OPTIONS if (value := variables.get(name, "").strip())}
     if not url:
@@ -63,27 +94,28 @@ def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAd
 
 
 def _address_problems(url: str) -> Iterator[str]:
-    """Complain of an address; it may hold a key where none belongs, so it is not repeated."""
+    """Yield the problems of an address, without repeating it, because it may contain a key."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        yield "is no address: give one such as s3://bucket/book."
+        yield "is not a valid address. Use an address such as s3://bucket/book."
         return
     is_named = parts.scheme in ("abfs", "abfss")  # container@account
     if parts.scheme not in SCHEMES:
         yield (
-            "is no address of an object store: give s3://bucket/book, az://container/book, "
-            "gs://bucket/book or file:///folder. Unset, nights stay on this machine."
+            "is not an address of an object store: use s3://bucket/book, az://container/book, "
+            "gs://bucket/book or file:///folder. If it is not set, nights stay on this machine."
         )
     elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
-        yield "holds more than a place: keys belong into the store's own variables."
+        yield "contains more than a place: set keys in the store's own variables."
     elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
-        yield "names no place: give a bucket or container and a folder, s3://bucket/book."
+        yield "does not name a place: use a bucket or container and a folder, s3://bucket/book."
     elif parts.scheme == "file" and len(parts.path) <= 1:
-        yield "names no folder: give one, as file:///mnt/shelf/book."
+        yield "does not name a folder: use an address such as file:///mnt/shelf/book."
 
 
 def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
+    """Yield the endpoints that use neither https nor http on this machine."""
     for name in ENDPOINTS:
         try:
             parts = urlsplit(options.get(name, "https://none"))
@@ -93,14 +125,7 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
         except ValueError:
             is_fit = False
         if not is_fit:
-            yield f"{name} is to be an https address (http only on this machine): see {SETTING}."
-
-
-LATEST = "LATEST"
-PROBE = "probe"
-FOLDER = "manifests"
-SHORT = 16  # digits of a SHA-256: enough to tell apart what one night's table ever was
-_MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
+            yield f"{name} must be an https address (http only on this machine): see {SETTING}."
 
 
 def manifest_key(snapshot_id: str, generation: int) -> str:
@@ -109,77 +134,53 @@ def manifest_key(snapshot_id: str, generation: int) -> str:
 
 
 def generation_of(key: str) -> tuple[str, int]:
-    """Return the night and generation of a manifest's key; an empty night for another key."""
+    """Parse the key of a manifest into night and generation. The night is "" for other keys."""
     match = _MANIFEST.fullmatch(key)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def bodies_key(day: date, snapshot_id: str, sha256: str) -> str:
     """Return the key of a night's bodies."""
-    return f"landing/{day}/{snapshot_id}-{sha256[:SHORT]}.bodies"
+    return f"landing/{day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.bodies"
 
 
 def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
     """Return the key of a table of a night."""
-    return f"lake/{table}/snapshot_date={day}/{snapshot_id}-{sha256[:SHORT]}.parquet"
+    return f"lake/{table}/snapshot_date={day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.parquet"
 
 
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key of what was noted while a part of a night was flattened."""
-    return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:SHORT]}.json"
-
-
-CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
-RETRIES = 5
-TRIES = 3
-CHUNK = 8 * 1024 * 1024
-LONGEST = 500
-ERRORS = (OSError, ValueError, NotImplementedError)
-_QUERY = re.compile(r"\?\S+")
-SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD|CREDENTIAL", re.IGNORECASE)
-LEAST_SECRET = 6
-_SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
-_STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
-_ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
-_CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# Where a library looks for the role of a machine in a cloud, if no keys are given.
-_METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
-KEYS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-}
-KEYS_OF_AZURE = (
-    "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
-)
+    """Return the key of the notes from flattening a part of a night."""
+    return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
 
 
 class StoreFailed(Exception):
-    """The object store could not be reached, or did not do what was asked."""
+    """The object store was not reachable, or an operation failed."""
 
-    def __init__(self, url: str, doing: str, why: str) -> None:
+    def __init__(self, url: str, doing: str, reason: str) -> None:
         super().__init__(
-            f"The shelf {url} did not {doing}: {why}. This machine's book is untouched, and no "
-            "reader of the shelf sees anything half. See that the store can be reached and that "
-            "its keys are right (nightbook doctor), then: nightbook shelve"
+            f"The shelf {url} did not {doing}: {reason}. This machine's book was not changed, and "
+            "readers of the shelf see no incomplete data. Check that the store is reachable and "
+            "that its keys are correct (nightbook doctor), then type: nightbook shelve"
         )
 
 
 class StoreNotInstalled(Exception):
-    """A shelf is set, and what reaches it is not there."""
+    """A shelf is configured, but the package for object stores is not installed."""
 
     exit_code = 2
 
     def __init__(self) -> None:
         super().__init__(
-            f"{SETTING} is set, and the package that reaches object stores is not installed. "
-            "Nothing was shelved or fetched, and this machine's book is untouched. Install it "
-            "where nightbook is (pip install 'nightbook[lakehouse]'), or unset the setting."
+            f"{SETTING} is set, but the package for object stores is not installed. Nothing was "
+            "shelved or fetched, and this machine's book was not changed. Install the package "
+            "next to nightbook (pip install 'nightbook[lakehouse]'), or unset the setting."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as the store lists it."""
+    """An object in a listing of the store."""
 
     key: str
     size: int
@@ -187,7 +188,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an object holds, and the tag by which it may be swapped."""
+    """The content of an object, and the tag that a conditional replacement needs."""
 
     content: bytes
     tag: str
@@ -195,48 +196,49 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """A place in an object store; every key is below its prefix."""
+    """A place in an object store. All keys are below its prefix."""
 
     address: StoreAddress
     client: Any
     library: Any = field(repr=False)
 
     def put_file(self, key: str, path: Path) -> None:
-        """Upload a finished file under a key that is its alone."""
-        with self._naming(f"take {key}"):
+        """Upload a finished file. Its key must be unique."""
+        with self._translating_errors(f"store {key}"):
             self.library.put(self.client, key, path)
 
     def put_new(self, key: str, content: bytes) -> bool:
-        """Create an object; False where another one is there already.
+        """Create an object. Return False if a different object exists.
 
-        An answer that was lost makes the client ask again, and the store then refuses what it
-        took: where the very bytes are there, they are these (they hold the writer's token).
+        If a response is lost, the client retries, and the store refuses the object that it already
+        has. An existing object with the same bytes is therefore ours, because it contains the
+        writer's token.
         """
-        for _ in range(TRIES):
-            with self._naming(f"create {key}"):
+        for _ in range(MAX_ATTEMPTS):
+            with self._translating_errors(f"create {key}"):
                 try:
                     self.library.put(self.client, key, content, mode="create")
                 except self._refusals:
-                    if (there := self.get(key)) is not None:
-                        return there.content == content
+                    if (existing := self.get(key)) is not None:
+                        return existing.content == content
                 else:
                     return True
-        raise self._failure(f"create {key}", "it says that one is there, and gives none")
+        raise self._failure(f"create {key}", "it reports an existing object but returns none")
 
     def get(self, key: str) -> Content | None:
-        """Read an object; None where there is none."""
-        with self._naming(f"give {key}"):
+        """Read an object. Return None if it does not exist."""
+        with self._translating_errors(f"return {key}"):
             try:
-                answer = self.library.get(self.client, key)
-                content = bytes(answer.bytes())
+                response = self.library.get(self.client, key)
+                content = bytes(response.bytes())
             except FileNotFoundError:
                 return None
-            return Content(content, str(answer.meta["e_tag"]))
+            return Content(content, str(response.meta["e_tag"]))
 
     def get_blocks(self, key: str, offset: int, size: int) -> Iterator[bytes]:
-        """Read part of an object, block by block; ends early where it is shorter or not there."""
+        """Yield part of an object in blocks. Ends early if the object is shorter or missing."""
         for start in range(offset, offset + size, CHUNK):
-            with self._naming(f"give {key}"):
+            with self._translating_errors(f"return {key}"):
                 length = min(CHUNK, offset + size - start)
                 try:
                     yield bytes(
@@ -246,8 +248,8 @@ class ObjectStore:
                     return
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """Return the objects below a prefix that ends a folder, by their keys."""
-        with self._naming(f"list {prefix}"):
+        """Return the objects below a folder prefix, sorted by key."""
+        with self._translating_errors(f"list {prefix}"):
             entries = [meta for page in self.library.list(self.client, prefix) for meta in page]
         return sorted(
             (StoredObject(str(meta["path"]), int(meta["size"])) for meta in entries),
@@ -255,8 +257,8 @@ class ObjectStore:
         )
 
     def head(self, key: str) -> StoredObject | None:
-        """Return an object without reading it; None where there is none."""
-        with self._naming(f"tell of {key}"):
+        """Return the size of an object without reading it, or None if it does not exist."""
+        with self._translating_errors(f"return the size of {key}"):
             try:
                 meta = self.library.head(self.client, key)
             except FileNotFoundError:
@@ -264,24 +266,24 @@ class ObjectStore:
             return StoredObject(key, int(meta["size"]))
 
     def swap(self, key: str, content: bytes, tag: str) -> bool:
-        """Replace an object that still has a tag; False where it has changed since."""
-        with self._naming(f"swap {key}"):
+        """Replace an object if it still has this tag. Return False if it has changed."""
+        with self._translating_errors(f"swap {key}"):
             try:
                 if (folder := self.address.folder) is not None:
                     return self._swap_on_disk(folder, key, content, tag)
                 self.library.put(self.client, key, content, mode={"e_tag": tag})
             except self._refusals:
-                there = self.get(key)
-                return there is not None and there.content == content
+                existing = self.get(key)
+                return existing is not None and existing.content == content
             return True
 
     def _swap_on_disk(self, folder: Path, key: str, content: bytes, tag: str) -> bool:
-        """Swap in a folder: obstore cannot, and on one disk a lock does."""
+        """Replace a file under a lock, because obstore has no conditional writes for folders."""
         descriptor = os.open(folder / ".swap", os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            there = self.get(key)
-            if there is None or there.tag != tag:
+            existing = self.get(key)
+            if existing is None or existing.tag != tag:
                 return False
             self.library.put(self.client, key, content)
             return True
@@ -289,41 +291,45 @@ class ObjectStore:
             os.close(descriptor)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects that nothing names any more; those that are gone already are no fault."""
-        with self._naming("delete what was pruned"), contextlib.suppress(FileNotFoundError):
+        """Delete objects that are no longer referenced. Missing objects are ignored."""
+        with (
+            self._translating_errors("delete the pruned nights"),
+            contextlib.suppress(FileNotFoundError),
+        ):
             self.library.delete(self.client, list(keys))
 
     @property
     def _refusals(self) -> tuple[type[Exception], ...]:
-        """What is raised where a condition does not hold."""
+        """The errors that obstore raises if a condition of a write is not met."""
         errors = self.library.exceptions
         return (errors.AlreadyExistsError, errors.PreconditionError)
 
     @contextlib.contextmanager
-    def _naming(self, doing: str) -> Iterator[None]:
-        """Say in our words what failed; what a library says may hold a key."""
+    def _translating_errors(self, doing: str) -> Iterator[None]:
+        """Raise library errors as `StoreFailed` without secrets."""
         try:
             yield
         except (self.library.exceptions.BaseError, *ERRORS) as error:
             raise self._failure(doing, str(error) or type(error).__name__) from None
 
-    def _failure(self, doing: str, said: str) -> StoreFailed:
-        why = _reason(said, self.address.url)
+    def _failure(self, doing: str, library_message: str) -> StoreFailed:
+        """Return a `StoreFailed` without secrets in its message."""
+        reason = _reason(library_message, self.address.url)
         for name, value in {**os.environ, **self.address.options}.items():
             if SECRET.search(name) and len(value) >= LEAST_SECRET:
-                why = why.replace(value, "...")
-        return StoreFailed(self.address.url, doing, why[:LONGEST])
+                reason = reason.replace(value, "...")
+        return StoreFailed(self.address.url, doing, reason[:MAX_REASON_LENGTH])
 
 
-def _reason(said: str, url: str) -> str:
-    """Return why a store failed, from what a library says: its reason is last, or in the answer."""
-    text, _, details = said.partition("\n\nDebug source:")
+def _reason(library_message: str, url: str) -> str:
+    """Extract the reason from a library's message, from its end or the store's response."""
+    text, _, details = library_message.partition("\n\nDebug source:")
     text = _QUERY.sub("?...", " ".join(text.split()))
     if _METADATA.search(text):
         keys = KEYS.get(url.partition(":")[0], KEYS_OF_AZURE)
-        return f"no keys are set, and this machine has no role that the store knows; set {keys}"
+        return f"no keys are set, and this machine has no role that the store knows. Set {keys}"
     reasons = [found[1] for found in [_STATUS.search(text)] if found]
-    reasons += [" ".join(content.split()) for _, content in _ELEMENT.findall(said)[:2]]
+    reasons += [" ".join(content.split()) for _, content in _ELEMENT.findall(library_message)[:2]]
     reasons += [] if reasons else _CAUSE.findall(details)[-1:]
     server = _SERVER.search(text)
     if server is None or not reasons:
@@ -332,8 +338,9 @@ def _reason(said: str, url: str) -> str:
 
 
 def open_store(address: StoreAddress) -> ObjectStore:
-    """Return the store of an address; nothing is asked of it yet. Raises `StoreNotInstalled`."""
-    # Loaded here, and only where a shelf is set: one machine needs neither it nor its loading time.
+    """Return the store of an address, without connecting. Raises `StoreNotInstalled`."""
+    # Imported only if a shelf is configured, because a single machine needs neither the package nor
+    # its loading time.
     try:
         stores = importlib.import_module("obstore.store")
     except ModuleNotFoundError:
@@ -350,47 +357,48 @@ def open_store(address: StoreAddress) -> ObjectStore:
             retry_config={"max_retries": RETRIES},
         )
     except (library.exceptions.BaseError, ValueError) as error:
-        why = _reason(str(error), address.url)[:LONGEST]
-        raise StoreFailed(address.url, "open", why) from None
+        reason = _reason(str(error), address.url)[:MAX_REASON_LENGTH]
+        raise StoreFailed(address.url, "open", reason) from None
     return ObjectStore(address, client, library)
 
 
-PROBE_TRIES = 5
-
-
 class UnsafeStoreError(Exception):
-    """A store takes a write that it was told to refuse."""
+    """A store accepts a write that it should have refused."""
 
     exit_code = 2
 
     def __init__(self, url: str, what: str) -> None:
         super().__init__(
-            f"The store of {url} does not keep its word: {what}. Two machines could overwrite each "
-            "other's nights there unseen, so nothing is shelved on it. Use a store with "
-            "conditional writes (S3 and most that speak its language, Azure, Google), or a newer "
-            "version of this one; nightbook doctor probes it again."
+            f"The store of {url} is not safe: {what}. Two machines could overwrite each other's "
+            "nights there unnoticed, so nothing is shelved on it. Use a store with conditional "
+            "writes (S3 and most compatible stores, Azure, Google), or a newer version of this "
+            "store. To test it again, type: nightbook doctor"
         )
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """See that a second create and a swap with a stale tag are refused; raises `UnsafeStoreError`."""
+    """Check that the store refuses a second create and a swap with an old tag.
+
+    Raises `UnsafeStoreError`.
+    """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
-    store.put_new(PROBE, first)  # it is there from now on, if it was not before
+    store.put_new(PROBE, first)  # the object exists from now on
     if store.put_new(PROBE, second) or _content(store) == second:
-        raise UnsafeStoreError(store.address.url, "it created an object that was there already")
-    for _ in range(PROBE_TRIES):
-        there = store.get(PROBE)
-        if there is None:
-            raise UnsafeStoreError(store.address.url, "it took an object and does not have it")
-        if store.swap(PROBE, second, there.tag):
-            if store.swap(PROBE, third, there.tag) or _content(store) == third:
+        raise UnsafeStoreError(store.address.url, "it created an object that already existed")
+    for _ in range(MAX_PROBE_ATTEMPTS):
+        existing = store.get(PROBE)
+        if existing is None:
+            raise UnsafeStoreError(store.address.url, "it accepted an object but does not have it")
+        if store.swap(PROBE, second, existing.tag):
+            if store.swap(PROBE, third, existing.tag) or _content(store) == third:
                 raise UnsafeStoreError(
                     store.address.url, "it replaced an object that had changed since it was read"
                 )
             return
-    raise StoreFailed(store.address.url, f"swap {PROBE}", "others kept changing it")
+    raise StoreFailed(store.address.url, f"swap {PROBE}", "other machines changed it")
 
 
 def _content(store: ObjectStore) -> bytes:
-    there = store.get(PROBE)
-    return b"" if there is None else there.content
+    """Return the content of the probe object."""
+    existing = store.get(PROBE)
+    return b"" if existing is None else existing.content

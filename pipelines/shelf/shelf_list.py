@@ -1,4 +1,4 @@
-"""The list of shelved nights, and the local record of it."""
+"""The list of shelved nights, and the local record of the shelf."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,12 @@ from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
+RECORD = "shelf.json"
+JUDGED = (ACCEPTED, HELD, REJECTED)
+
 
 class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `LATEST` holds: the newest manifest, and the token of the run that wrote it."""
+    """The content of `LATEST`: the newest manifest, and the token of the run that wrote it."""
 
     snapshot_id: str = ""
     generation: int = 0
@@ -27,29 +30,33 @@ class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> tuple[str, int]:
-        """What a newer one has more of."""
+        """The sort key: a newer manifest has a larger rank."""
         return (self.snapshot_id, self.generation)
 
 
 def parse_latest(content: bytes) -> LatestPointer:
-    """Return what `LATEST` says; nothing where it is not readable, and the next writer mends it."""
+    """Parse `LATEST`.
+
+    Return an empty pointer if it is unreadable, because the next writer replaces it.
+    """
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(content, type=LatestPointer)
     return LatestPointer()
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
-    """Return the key of the newest generation of each night, by its id.
+    """Return the key of the newest generation of each night, by snapshot ID.
 
-    Raises `Damaged` where the store does not list what `LATEST` names: of a list that is not whole,
-    a night that is missing would look like one that never was. Raises `StoreFailed` if one of the
-    `known` nights is missing, as in the empty folder of a disk that is not mounted.
+    Raises `Damaged` if the list lacks the manifest that `LATEST` names, because in an incomplete
+    list a missing night looks as if it had never existed. Raises `StoreFailed` if one of the
+    `known` nights is missing, for example in the empty folder of a disk that is not mounted.
     """
-    latest = store.get(LATEST)  # read first: what is named by then must be listed
+    # Read first, because manifests that it names must already be in the list.
+    latest = store.get(LATEST)
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
-    named = parse_latest(latest.content).manifest if latest else ""
-    if named and named not in keys:
-        raise Damaged(Path(FOLDER), f"a list of {len(keys)} without {named}", "it", ADVICE)
+    latest_key = parse_latest(latest.content).manifest if latest else ""
+    if latest_key and latest_key not in keys:
+        raise Damaged(Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "it", ADVICE)
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:
         snapshot_id, generation = generation_of(key)
@@ -60,36 +67,36 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
             store.address.url,
             f"list {lost[-1]}",
             f"{count_of(len(lost), 'night')} that this home found there before "
-            f"{'is' if len(lost) == 1 else 'are'} missing. Is the store mounted, and its address "
-            "right? If they were deleted, remove shelf.json in this home to shelve all again",
+            f"{'is' if len(lost) == 1 else 'are'} missing. Check that the store is mounted and its "
+            "address is correct. If they were deleted, remove shelf.json in this home to shelve "
+            "all nights again",
         )
     return {snapshot_id: key for snapshot_id, (_, key) in sorted(newest.items())}
 
 
 def read_night(store: ObjectStore, key: str) -> NightManifest:
-    """Read a manifest that is listed; raises `Damaged` where it is not as it was written."""
+    """Read a listed manifest. Raises `Damaged` if it was changed."""
     content = store.get(key)
     if content is None:
-        raise StoreFailed(store.address.url, f"give {key}", "it was listed, and is not there")
+        raise StoreFailed(store.address.url, f"return {key}", "it was listed, but is missing")
     return decode(content.content, key)
 
 
-RECORD = "shelf.json"
-JUDGED = (ACCEPTED, HELD, REJECTED)
-
-
 class NightRecord(msgspec.Struct, frozen=True):
-    """A night as it was when shelf and home agreed; `stamp` is of the files that may change."""
+    """A night when shelf and home last agreed.
+
+    `stamp` identifies the versions of its local files.
+    """
 
     generation: int
     seal: str
     stamp: tuple[int, ...]
     has_bodies: bool
-    is_pruned: bool = False  # on the shelf, so that there is nothing to come
+    is_pruned: bool = False  # pruned on the shelf, so there is nothing to fetch
 
 
 class ShelfRecord(msgspec.Struct, frozen=True):
-    """Of one shelf: by its address, whether it kept its word, and the nights by id."""
+    """The local record of one shelf: its address, whether it passed the probe, and its nights."""
 
     url: str = ""
     is_probed: bool = False
@@ -97,12 +104,15 @@ class ShelfRecord(msgspec.Struct, frozen=True):
 
     @property
     def shelved_nights(self) -> set[str]:
-        """The nights that this home found on that shelf."""
+        """The nights that this home found on the shelf."""
         return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
 
 
 def read_record(layout: Layout, url: str) -> ShelfRecord:
-    """Return what is known of a shelf: of another than the last only whose bodies are here."""
+    """Return the record of a shelf.
+
+    If the address has changed, return only the nights whose bodies are not in this home.
+    """
     record = _read(layout)
     if record.url == url:
         return record
@@ -115,17 +125,17 @@ def read_record(layout: Layout, url: str) -> ShelfRecord:
 
 
 def write_record(layout: Layout, record: ShelfRecord) -> None:
-    """Keep what is known, whole or not at all."""
+    """Save the record atomically."""
     night_folders.write(layout.home / RECORD, msgspec.to_builtins(record))
 
 
 def without_bodies(layout: Layout) -> set[str]:
-    """Return the nights that came from a shelf without their bodies."""
+    """Return the nights that were loaded from a shelf without their bodies."""
     return {name for name, night in _read(layout).nights.items() if not night.has_bodies}
 
 
 def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the judged nights that are not on a shelf as they are now; the store is not asked."""
+    """Return the judged nights whose current version is not on the shelf, by the local record."""
     known = read_record(layout, url).nights
     return [
         snapshot
@@ -139,21 +149,24 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 
 
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
+    """Return whether a night is judged and in the lake, or has new decisions after its pruning."""
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
-    # A pruned night stays on the shelf as it was, but for what was decided after it was pruned.
-    pruned, *others = reversed(snapshot.decisions) if snapshot.state == PRUNED else (None,)
+    # The shelf keeps a pruned night unchanged, except for later decisions.
+    pruned, *later_decisions = reversed(snapshot.decisions) if snapshot.state == PRUNED else (None,)
     return pruned is not None and any(
-        datetime.fromisoformat(other.at) > datetime.fromisoformat(pruned.at) for other in others
+        datetime.fromisoformat(later.at) > datetime.fromisoformat(pruned.at)
+        for later in later_decisions
     )
 
 
 def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
-    """Return what tells whether a night's decisions or tables were written again."""
-    return _times(snapshot.folder / DECISION) + _times(layout.manifest(snapshot.snapshot_id))
+    """Return the time and size of a night's decisions and lake manifest, to detect changes."""
+    return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
 
 
-def _times(path: Path) -> tuple[int, ...]:
+def _version(path: Path) -> tuple[int, ...]:
+    """Return the time and size of a file, or an empty tuple if it is missing."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_mtime_ns, status.st_size
@@ -161,6 +174,7 @@ def _times(path: Path) -> tuple[int, ...]:
 
 
 def _read(layout: Layout) -> ShelfRecord:
+    """Read the record. Return an empty record if the file is missing or damaged."""
     with contextlib.suppress(Damaged, msgspec.ValidationError):
         if (layout.home / RECORD).is_file():
             return msgspec.convert(night_folders.read(layout.home / RECORD), ShelfRecord)

@@ -1,4 +1,4 @@
-"""Put a night on the shelf, file by file, manifest last."""
+"""Uploads of nights to the shelf, file by file, with the manifest last."""
 
 import itertools
 import shutil
@@ -46,7 +46,9 @@ from warehouse.contract.states import PRUNED
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
-AT_ONCE = 8
+PARALLEL_UPLOADS = 8
+SAVE_INTERVAL = 25  # number of nights after which the progress is saved
+MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +59,34 @@ class Uploads:
     store: ObjectStore
     snapshot: Snapshot
 
-    def upload(self, before: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
-        """Upload what the generation before does not have; returns where every file is."""
-        there = {(file.role, file.name, file.sha256): file for file in before}
+    def upload(self, previous: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
+        """Upload the files that the previous generation lacks.
+
+        Return the location of every file.
+        """
+        existing = {(file.role, file.name, file.sha256): file for file in previous}
         bodies = night_manifest.bodies(self.snapshot)
-        entries = [there.get((Role.BODY, body.name, body.sha256)) for body in bodies]
+        entries = [existing.get((Role.BODY, body.name, body.sha256)) for body in bodies]
         packed = [file for file in entries if file is not None]
         if len(packed) < len(bodies):
             packed = self._upload_bodies(bodies)
         lake = list(night_manifest.lake_files(self.layout, self.snapshot))
-        with ThreadPoolExecutor(AT_ONCE, "shelve") as pool:
+        with ThreadPoolExecutor(PARALLEL_UPLOADS, "shelve") as pool:
             uploads = pool.map(
                 lambda file: (
-                    there.get((file.role, file.name, file.sha256)) or self._upload_file(file)
+                    existing.get((file.role, file.name, file.sha256)) or self._upload_file(file)
                 ),
                 lake,
             )
             return (*packed, *uploads)
 
     def _upload_bodies(self, bodies: list[LocalFile]) -> list[ShelvedFile]:
-        """Upload the bodies of a night one after the other in one object; returns each place."""
+        """Upload all bodies of a night as one object. Return the location of each body."""
         pack = self.layout.work / f"{self.snapshot.snapshot_id}.bodies"
         sizes = []
         with written_aside(pack) as out:
             for body in bodies:
-                _require_whole(body)
+                _require_intact(body)
                 with body.path.open("rb") as source:
                     shutil.copyfileobj(source, out)
                 sizes.append(body.path.stat().st_size)
@@ -104,7 +109,8 @@ class Uploads:
         ]
 
     def _upload_file(self, file: LocalFile) -> ShelvedFile:
-        _require_whole(file)
+        """Upload one file of the lake."""
+        _require_intact(file)
         name_key = object_store.part_key if file.role is Role.PART else object_store.table_key
         key = name_key(
             file.name, self.snapshot.snapshot_date, self.snapshot.snapshot_id, file.sha256
@@ -114,19 +120,15 @@ class Uploads:
         return ShelvedFile(role=file.role, name=file.name, key=key, size=size, sha256=file.sha256)
 
 
-def _require_whole(file: LocalFile) -> None:
-    """Raise `Damaged` where a file is not what a manifest promises."""
+def _require_intact(file: LocalFile) -> None:
+    """Raise `Damaged` if a file is missing or was changed."""
     if not file.path.is_file() or digest_of(file.path) != file.sha256:
-        raise Damaged(file.path, "other bytes, or nothing", f"SHA-256 {file.sha256}")
-
-
-NOTED = 25  # nights after which what is done is noted
-TRIES = 20
+        raise Damaged(file.path, "different content, or none", f"SHA-256 {file.sha256}")
 
 
 @dataclass(frozen=True, slots=True)
 class ShelvingResult:
-    """The nights that waited and are on the shelf now, and the reasons why others are not."""
+    """The nights that were shelved, and the problems with other nights."""
 
     shelved: tuple[str, ...]
     problems: tuple[str, ...]
@@ -134,7 +136,7 @@ class ShelvingResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelver:
-    """One run that shelves: `token` is random and its alone."""
+    """One run that shelves. `token` is random and identifies the run."""
 
     layout: Layout
     store: ObjectStore
@@ -148,11 +150,11 @@ class Shelver:
         say: Say = silent,
         on_followed: OnFollowed = lambda _: None,
     ) -> ShelvingResult:
-        """Let home and shelf agree on the nights of the home; the caller is its writer.
+        """Synchronize the nights of the home with the shelf. The caller is the home's writer.
 
-        Judged nights that are not on the shelf as they are here go up. Decisions that another
-        machine shelved come down: they are merged with those made here, and `on_followed` hears of them.
-        Raises `StoreFailed` and `UnsafeStoreError`.
+        Uploads judged nights that changed since they were last shelved. Decisions that other
+        machines shelved are merged into this home, and `on_followed` is called for each such
+        night. Raises `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -161,8 +163,8 @@ class Shelver:
             probe(self.store, self.token)
             record = ShelfRecord(url, is_probed=True, nights=record.nights)
             write_record(self.layout, record)
-        waiting = {night.snapshot_id for night in waiting_nights(self.layout, url, nights)}
-        differing = waiting | {night.snapshot_id for night in behind(nights, newest, record)}
+        waiting_ids = {night.snapshot_id for night in waiting_nights(self.layout, url, nights)}
+        differing = waiting_ids | {night.snapshot_id for night in behind(nights, newest, record)}
         chosen = [snapshot for snapshot in nights if snapshot.snapshot_id in differing]
         progress, problems = Tally(say, len(chosen), "nights shelved"), list[str]()
         done: dict[str, NightRecord] = {}
@@ -170,108 +172,109 @@ class Shelver:
         for number, snapshot in enumerate(chosen, 1):
             known = record.nights.get(snapshot.snapshot_id)
             try:
-                done[snapshot.snapshot_id], night = self._settle(
+                done[snapshot.snapshot_id], night = self._synchronize(
                     snapshot, newest.get(snapshot.snapshot_id), known, on_followed
                 )
-                shelved += [night] if snapshot.snapshot_id in waiting else []
+                shelved += [night] if snapshot.snapshot_id in waiting_ids else []
             except UNUSABLE as error:
                 problems.append(str(error))
             progress.add(1)
-            if number % NOTED == 0 or number == len(chosen):
+            if number % SAVE_INTERVAL == 0 or number == len(chosen):
                 for latest in shelved[-1:]:
-                    self._point(latest)
+                    self._update_latest(latest)
                 noted = {**record.nights, **done}
                 write_record(self.layout, ShelfRecord(url, is_probed=True, nights=noted))
         return ShelvingResult(tuple(night.snapshot_id for night in shelved), tuple(problems))
 
-    def _settle(
+    def _synchronize(
         self,
         snapshot: Snapshot,
         key: str | None,
         known: NightRecord | None,
         on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
-        """Let home and shelf agree on one night, whose newest manifest has a key."""
+        """Synchronize one night. `key` is its newest manifest, or None."""
 
-        def next_generation(before: NightManifest) -> NightManifest:
-            here = follow(snapshots.read(snapshot.folder), before, on_followed)
-            return self._next(here, before, known)
+        def next_generation(previous: NightManifest) -> NightManifest:
+            local = follow(snapshots.read(snapshot.folder), previous, on_followed)
+            return self._next(local, previous, known)
 
-        before = read_night(self.store, key) if key else None
-        night = next_generation(before) if before else self._first(snapshot)
-        night = self.commit(before, night, next_generation)
+        previous = read_night(self.store, key) if key else None
+        night = next_generation(previous) if previous else self._first(snapshot)
+        night = self.commit(previous, night, next_generation)
         return agreement(self.layout, snapshots.read(snapshot.folder), night), night
 
-    def _first(self, here: Snapshot) -> NightManifest:
-        documents = night_manifest.documents(self.layout, here)
-        files = Uploads(self.layout, self.store, here).upload(())
-        return self.generation(here, None, here.decisions, documents, files)
+    def _first(self, local: Snapshot) -> NightManifest:
+        """Upload a night and return its first generation."""
+        documents = night_manifest.documents(self.layout, local)
+        files = Uploads(self.layout, self.store, local).upload(())
+        return self.generation(local, None, local.decisions, documents, files)
 
     def _next(
-        self, here: Snapshot, before: NightManifest, known: NightRecord | None
+        self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> NightManifest:
-        """Return the generation after another, or that one if this home has nothing to add to it.
+        """Return the next generation, or `before` if this home has nothing to add.
 
-        `known` is what this home and the shelf had agreed on.
+        `known` is the record from the last time that home and shelf agreed.
         """
-        decisions = merge(without_pruning(here.decisions), before.decisions)
-        lake = self._new_lake(here, before, known)
+        decisions = merge(without_pruning(local.decisions), previous.decisions)
+        lake = self._new_lake(local, previous, known)
         if lake is not None:
-            files = Uploads(self.layout, self.store, here).upload(before.files)
-            documents = {**before.documents, Document.LAKE: lake}
-            return self.generation(here, before, decisions, documents, files)
-        if unknown_decisions(decisions, before.decisions):
-            return self.generation(here, before, decisions, before.documents, before.files)
-        return before
+            files = Uploads(self.layout, self.store, local).upload(previous.files)
+            documents = {**previous.documents, Document.LAKE: lake}
+            return self.generation(local, previous, decisions, documents, files)
+        if unknown_decisions(decisions, previous.decisions):
+            return self.generation(local, previous, decisions, previous.documents, previous.files)
+        return previous
 
     def _new_lake(
-        self, here: Snapshot, before: NightManifest, known: NightRecord | None
+        self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> str | None:
-        """Return the lake's manifest if this home made it again since it agreed with the shelf."""
-        # A lake that the shelf got since then from another machine comes here by the next fetch.
-        is_ours = known is None or known.generation == before.generation
-        path = self.layout.manifest(here.snapshot_id)
-        if PRUNED in (here.state, before.state) or not is_ours or not path.is_file():
+        """Return the lake's manifest if this home rebuilt it since home and shelf last agreed."""
+        # If another machine shelved a new lake since then, the next fetch loads it.
+        is_ours = known is None or known.generation == previous.generation
+        path = self.layout.manifest(local.snapshot_id)
+        if PRUNED in (local.state, previous.state) or not is_ours or not path.is_file():
             return None
         lake = path.read_text(encoding="utf-8")
-        return lake if lake != before.documents[Document.LAKE] else None
+        return lake if lake != previous.documents[Document.LAKE] else None
 
     def commit(
         self,
-        before: NightManifest | None,
+        previous: NightManifest | None,
         night: NightManifest,
         next_generation: Callable[[NightManifest], NightManifest],
     ) -> NightManifest:
-        """Create a generation unless it is the one before, to which then nothing is added.
+        """Create a generation, unless `night` is `before`. Return the newest generation.
 
-        The create decides between two writers: the slower one reads the generation of the other,
-        and makes the next one after that. Returns the newest generation.
+        If two writers try to create the same generation, the store accepts one. The other reads
+        that generation and creates the next one.
         """
-        for _ in range(TRIES):
-            # Until this create nobody sees anything of the night, and after it all of it.
-            if night is before or self.store.put_new(night.key, night.encode()):
+        for _ in range(MAX_ATTEMPTS):
+            # The night becomes visible with this call, completely.
+            if night is previous or self.store.put_new(night.key, night.encode()):
                 return night
-            before = read_night(self.store, night.key)
-            night = next_generation(before)
+            previous = read_night(self.store, night.key)
+            night = next_generation(previous)
         doing = f"create {night.key}"
-        raise StoreFailed(self.store.address.url, doing, "other machines were always faster")
+        raise StoreFailed(self.store.address.url, doing, "another machine was faster each time")
 
     def generation(
         self,
-        here: Snapshot,
-        before: NightManifest | None,
+        local: Snapshot,
+        previous: NightManifest | None,
         decisions: tuple[Decision, ...],
         documents: Mapping[Document, str],
         files: tuple[ShelvedFile, ...],
     ) -> NightManifest:
-        """Return the generation of a night with these decisions; it names the one before it."""
-        decided = night_manifest.decision_text(here, decisions)
+        """Return the next generation of a night with these decisions."""
+        decided = night_manifest.decision_text(local, decisions)
         return NightManifest(
-            snapshot_id=here.snapshot_id,
-            snapshot_date=here.snapshot_date,
+            snapshot_id=local.snapshot_id,
+            snapshot_date=local.snapshot_date,
             state=decisions[-1].state,
-            generation=before.generation + 1 if before else 1,
-            previous=before.seal if before else None,
+            generation=previous.generation + 1 if previous else 1,
+            previous=previous.seal if previous else None,
             token=self.token,
             at=self.at.isoformat(),
             program_version=self.program_version,
@@ -280,8 +283,8 @@ class Shelver:
             format=FORMAT,
         )
 
-    def _point(self, night: NightManifest) -> None:
-        """Let `LATEST` name a manifest, unless it names a newer one; it never goes back."""
+    def _update_latest(self, night: NightManifest) -> None:
+        """Update `LATEST` to a manifest, unless it already names a newer one."""
         latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,
@@ -289,14 +292,14 @@ class Shelver:
             token=self.token,
         )
         content = json_bytes(msgspec.to_builtins(latest))
-        for _ in range(TRIES):
-            there = self.store.get(LATEST)
-            if there is None:
+        for _ in range(MAX_ATTEMPTS):
+            existing = self.store.get(LATEST)
+            if existing is None:
                 if self.store.put_new(LATEST, content):
                     return
                 continue
-            if parse_latest(there.content).rank >= latest.rank:
+            if parse_latest(existing.content).rank >= latest.rank:
                 return
-            if self.store.swap(LATEST, content, there.tag):
+            if self.store.swap(LATEST, content, existing.tag):
                 return
-        raise StoreFailed(self.store.address.url, f"swap {LATEST}", "others kept changing it")
+        raise StoreFailed(self.store.address.url, f"swap {LATEST}", "other machines changed it")

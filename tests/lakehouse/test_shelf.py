@@ -192,9 +192,9 @@ def test_a_store_that_ignores_conditions_is_refused(
     liar = keeper(rclone, tmp_path / "home", shown, "liar")
     taken = liar.run(FIRST)
     assert taken.code == FAILED
-    assert "does not keep its word" in taken.err
+    assert "is not safe" in taken.err
     assert liar("query", "select count(*) from balances").code == 0
-    assert "created an object that was there" in liar("doctor").out
+    assert "created an object that already existed" in liar("doctor").out
     assert [entry.key for entry in open_store(address_of(rclone, "liar")).list("")] == ["probe"]
 
 

@@ -56,7 +56,7 @@ def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
     message = str(wrong.value)
     for name in ("API_URL", "API_KEY", "API_SECRET", "TIMEZONE", "DEADLINE"):
         assert f"NIGHTBOOK_{name}" in message
-    assert "nothing was read or written" in message
+    assert "Nothing was read or written" in message
     assert "web platform" in message
 
 
@@ -98,19 +98,19 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("API_SECRET", f"{SECRET}\n{SECRET}", "Copy it again"),
         ("API_SECRET", f"{SECRET}\udcff", "Copy it again"),
         ("API_SECRET", f"{SECRET}\u200b", "Copy it again"),
-        ("LAKE", "/mnt/book", "no address of an object store"),
-        ("LAKE", "https://bucket.example.com/book", "no address of an object store"),
-        ("LAKE", f"s3://me:{SECRET}@bucket/book", "more than a place"),
-        ("LAKE", f"az://container/book?sig={SECRET}", "more than a place"),
-        ("LAKE", "s3://", "names no place"),
-        ("LAKE", "s3://bucket/../other", "names no place"),
-        ("LAKE", "file:///", "names no folder"),
+        ("LAKE", "/mnt/book", "not an address of an object store"),
+        ("LAKE", "https://bucket.example.com/book", "not an address of an object store"),
+        ("LAKE", f"s3://me:{SECRET}@bucket/book", "contains more than a place"),
+        ("LAKE", f"az://container/book?sig={SECRET}", "contains more than a place"),
+        ("LAKE", "s3://", "does not name a place"),
+        ("LAKE", "s3://bucket/../other", "does not name a place"),
+        ("LAKE", "file:///", "does not name a folder"),
         ("TIMEZONE", "Mars/Olympus", "time zone database"),
         ("TIMEZONE", "../../etc/passwd", "time zone database"),
         ("TIMEZONE", "Europe", "time zone database"),
         ("TIMEZONE", "/etc/localtime", "time zone database"),
-        ("HOME", "~nobody-of-that-name/book", "no such user"),
-        ("HOME", "/srv/book[1]", "[ ] in a path is read in its own way"),
+        ("HOME", "~nobody-of-that-name/book", "this user has no home"),
+        ("HOME", "/srv/book[1]", "[ ] in a path has a special meaning"),
         ("HOME", "/srv/20%20book", "Choose a plainer path"),
         ("HOME", "/srv/book?", "Choose a plainer path"),
         ("HOME", "/srv/back\\slash", "Choose a plainer path"),
@@ -120,7 +120,7 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("CONCURRENCY", "\u0668", "from 1 to 64"),
         ("CONCURRENCY", "1.5", "from 1 to 64"),
         ("NATIVE_NIGHTS", "0", "from 1 to 100000"),
-        ("NATIVE_NIGHTS", "1", "give 2 or more, or all"),
+        ("NATIVE_NIGHTS", "1", "Use 2 or more, or all"),
         ("NATIVE_NIGHTS", "some", "from 1 to 100000"),
         ("VERSIONS_GB", "0", "from 1 to 100000"),
         ("DEADLINE", "9" * 5000, "from 1 to 86400"),

@@ -114,7 +114,7 @@ def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..
         assert said.code == 2
         if words == ("run",):
             assert "cannot be written" in said.err
-            assert "did not begin, and nothing was changed" in said.err
+            assert "did not start, and nothing was changed" in said.err
         else:
             assert "that is not a folder. Nothing was done." in said.err
 

@@ -184,7 +184,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         GOOD,
         {"notices": ("/portfolios: cursor",)},
         (
-            "an answer looks like one page of several, or not whole, which no document shows "
+            "a response looks like one page of several, or incomplete, which is not documented "
             "(4.6): /portfolios: cursor"
         ),
     ),

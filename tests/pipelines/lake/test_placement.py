@@ -138,7 +138,7 @@ def test_what_was_decided_is_done_or_changed_with_a_reason(
 def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:
     """Nothing but accepted and rejected is a decision of a person."""
     snapshot = held(layout)
-    with pytest.raises(ValueError, match="no decision"):
+    with pytest.raises(ValueError, match="not a decision"):
         snapshots.decide_by_hand(layout, snapshot.snapshot_id, HELD, by=ME, at=START, why="")
 
 

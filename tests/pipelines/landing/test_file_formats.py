@@ -199,7 +199,7 @@ def test_what_does_not_prove_itself_is_told(
         sealed_json.read(path, "Do this.")
     assert damaged.value.file == path
     said = str(damaged.value)
-    assert said.startswith(f"{path} holds {found}, but {expected}")
+    assert said.startswith(f"{path} contains {found}, but {expected}")
     assert said.endswith("Do this.")
 
 

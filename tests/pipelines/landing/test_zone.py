@@ -162,7 +162,7 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
     contents = {"cut": whole[:-4], "other": other.read_bytes(), "empty": b""}
     if spoil in contents:
         path.write_bytes(contents[spoil])
-    with pytest.raises(sealed_json.Damaged, match="Nothing was made from it"):
+    with pytest.raises(sealed_json.Damaged, match="The file was not used"):
         landing.body(layout, manifest, manifest.answers[0])
 
 
@@ -184,7 +184,7 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     content = sealed_json.read(folder / night_folders.MANIFEST)
     del content["stored"]
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(sealed_json.Damaged, match="other fields than this version") as damaged:
+    with pytest.raises(sealed_json.Damaged, match="different fields than this version") as damaged:
         load_manifest(folder)
     assert damaged.value.file == folder / night_folders.MANIFEST
 
@@ -199,7 +199,7 @@ def test_an_answer_of_another_version_is_told_in_words(
     content = sealed_json.read(folder / night_folders.MANIFEST)
     content["answers"][0] |= strange
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(sealed_json.Damaged, match="other fields than this version"):
+    with pytest.raises(sealed_json.Damaged, match="different fields than this version"):
         load_manifest(folder)
 
 

@@ -199,7 +199,9 @@ def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
     kept = next(layout.landing.glob("2026-11-18/*/0001-*.zst"))
     content = kept.read_bytes()
     kept.write_bytes(content[:-1])
-    with pytest.raises(KeptNightDamaged, match=r"1 file is not as written \(.*0001-portfolios"):
+    with pytest.raises(
+        KeptNightDamaged, match=r"1 file of a kept night is damaged or missing \(.*0001-portfolios"
+    ):
         pruned(layout, 10)
     assert set(states(layout).values()) == {ACCEPTED}
     kept.write_bytes(content)

@@ -188,7 +188,7 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     with pytest.raises(Damaged) as caught:
         rebuilt(layout, from_landing=True)
     assert all(str(path) in str(caught.value) for path in bodies[:2])
-    assert "Nothing was made again" in str(caught.value)
+    assert "Nothing was rebuilt" in str(caught.value)
     assert [one.file for one in found(layout)] == bodies[:2]
     assert books(layout) == before
 
@@ -197,7 +197,9 @@ def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> 
     """Nothing is published where a night of the lake is no longer landed: it would be dropped."""
     expected = books(layout)
     (layout.landing / "2026-11-18" / "20261118T021500Z" / "manifest.json").unlink()
-    with pytest.raises(Damaged, match=r"2026-11-18/20261118T021500Z/manifest\.json holds nothing"):
+    with pytest.raises(
+        Damaged, match=r"2026-11-18/20261118T021500Z/manifest\.json contains nothing"
+    ):
         nights.run(layout.home, nights.at(2))
     assert books(layout) == expected
 
@@ -282,5 +284,8 @@ def test_damage_says_which_night_and_what_to_do(layout: Layout) -> None:
         flip(path, 80)
     in_landing, in_lake, in_warehouse = map(str, found(layout))
     assert f"{body} (night {LAST}): changed; restore it from a backup" in in_landing
-    assert f"{table} (night {LAST}): changed; nightbook rebuild --from-landing" in in_lake
-    assert "changed; nightbook rebuild makes" in in_warehouse
+    assert (
+        f"{table} (night {LAST}): changed; rebuild the lake with: nightbook rebuild --from-landing"
+        in in_lake
+    )
+    assert "changed; rebuild the warehouse with: nightbook rebuild" in in_warehouse

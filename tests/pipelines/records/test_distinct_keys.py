@@ -30,5 +30,5 @@ def test_a_key_is_distinct_among_those_of_its_parent_alone(
     if len(set(rows)) == len(rows):
         fast_reader.require_distinct(columns)
     else:
-        with pytest.raises(fast_reader.UndocumentedRecord, match="stands twice"):
+        with pytest.raises(fast_reader.UndocumentedRecord, match="is repeated"):
             fast_reader.require_distinct(columns)

@@ -250,7 +250,7 @@ def test_two_nights_of_one_name_are_told_apart(home: Path, tmp_path: Path) -> No
 def test_a_store_that_ignores_conditions_is_refused(home: Path) -> None:
     """Nothing is shelved where a second create is taken."""
     memory = MemoryShelf()
-    with pytest.raises(UnsafeStoreError, match="created an object that was there"):
+    with pytest.raises(UnsafeStoreError, match="created an object that already existed"):
         shelve(home, memory.reached(Calls(ignores=True)))
     assert [entry.key for entry in memory.reached().list("")] == ["probe"]
 
@@ -333,9 +333,9 @@ ROLE = "Generic {} error: Error performing PUT http://169.254.169.254/latest/tok
             ),
             "403 Forbidden: InvalidAccessKeyId: The key does not exist.",
         ),
-        ("s3://b/x", ROLE.format("S3"), "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
-        ("az://c/x", ROLE.format("MicrosoftAzure"), "set AZURE_STORAGE_ACCOUNT_KEY"),
-        ("gs://b/x", ROLE.format("GCS"), "set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("s3://b/x", ROLE.format("S3"), "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        ("az://c/x", ROLE.format("MicrosoftAzure"), "Set AZURE_STORAGE_ACCOUNT_KEY"),
+        ("gs://b/x", ROLE.format("GCS"), "Set GOOGLE_APPLICATION_CREDENTIALS"),
         ("s3://b/x", "Something else entirely", "Something else entirely"),
     ],
 )
