@@ -1,6 +1,5 @@
 """Facts of accepted nights: dates, decisions, control totals, repeated accounts."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipelines.lake import lessons
 from pipelines.lake.slices import Slice
@@ -18,10 +15,10 @@ from pipelines.landing.manifest import Manifest, Window, load_manifest
 from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.reasons import most
 from pipelines.landing.snapshots import Snapshot
-from pipelines.records import amounts
 from warehouse.contract import states
 from warehouse.contract.ops import DECISIONS, LESSONS, REASONS, WITHDRAWN
 from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.files import open_files
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
@@ -137,9 +134,7 @@ def _withdrawn(night: Snapshot) -> Iterator[Row]:
         }
 
 
-_KEY = ["portfolio_id", "asset_id", "is_custom_asset", "venue_id", "account_name"]
-_NUMBER = "duplicate_no"
-_AMOUNT = ["bucket", "state", "amount_text"]
+_REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,60 +152,20 @@ class RepeatedAccounts:
     first: str
 
 
-def find(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
-    """Return the repeated accounts of each venue, from the Parquet of one night."""
-    numbers = pq.read_table(accounts, columns=[_NUMBER])[_NUMBER]
-    if not pc.any(pc.greater(numbers, 0)).as_py():
-        return []
-    listings = Counter(pq.read_table(accounts, columns=["venue_id"])["venue_id"].to_pylist())
-    repeated, rows = Counter[str](), Counter[str]()
-    firsts: dict[str, str] = {}
-    totals: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for (key, stated), count in sorted(_equal_accounts(accounts, balances).items()):
-        portfolio_id, asset_id, is_custom, venue_id, name = key
-        asset = asset_id + (" (custom)" if is_custom else "")
-        for _, _, amount in stated:
-            totals[venue_id][asset] = EXACT.add(totals[venue_id][asset], amount)
-        repeated[venue_id] += 1
-        rows[venue_id] += count
-        firsts.setdefault(venue_id, f"account {name} of portfolio {portfolio_id}")
+def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
+    """Return the repeated accounts of each venue, from the Parquet files of one night."""
+    with open_files({"accounts": accounts, "balances": balances}) as connection:
+        rows = connection.execute(_REPEATED).fetchall()
     return [
         RepeatedAccounts(
             venue_id=venue_id,
             accounts=count,
-            share=str((Decimal(rows[venue_id]) / listings[venue_id]).quantize(Decimal("0.0001"))),
-            totals={asset: plain(total) for asset, total in totals[venue_id].items()},
-            first=firsts[venue_id],
+            share=str((Decimal(listings) / all_listings).quantize(Decimal("0.0001"))),
+            totals=totals,
+            first=f"account {name} of portfolio {portfolio_id}",
         )
-        for venue_id, count in sorted(repeated.items())
+        for venue_id, count, listings, all_listings, totals, portfolio_id, name in rows
     ]
-
-
-_Key = tuple[str, str, bool, str, str]
-_Stated = tuple[tuple[str, str, Decimal], ...]
-
-
-def _equal_accounts(accounts: Path, balances: Path) -> Counter[tuple[_Key, _Stated]]:
-    """Count the accounts that hold money by key and amounts; only those that occur again."""
-    rows = pq.read_table(accounts, columns=[*_KEY, _NUMBER])
-    several = rows.filter(pc.greater(rows[_NUMBER], 0)).group_by(_KEY).aggregate([])
-    columns = [*_KEY, _NUMBER, *_AMOUNT]
-    stated = pq.read_table(balances, columns=columns).join(several, _KEY, join_type="left semi")
-    amounts_by_account: defaultdict[tuple[_Key, int], list[tuple[str, str, Decimal]]] = defaultdict(
-        list
-    )
-    for *key, number, bucket, state, text in zip(
-        *(stated[name].to_pylist() for name in columns), strict=True
-    ):
-        # Two notations of one amount are the same money.
-        amount = amounts.parse(text) or Decimal(0)
-        amounts_by_account[tuple(key), number].append((bucket, state, amount))
-    counted = Counter(
-        (key, tuple(sorted(stated)))
-        for (key, _), stated in amounts_by_account.items()
-        if any(amount for _, _, amount in stated)
-    )
-    return Counter({same: count for same, count in counted.items() if count > 1})
 
 
 @dataclass(frozen=True, slots=True)
