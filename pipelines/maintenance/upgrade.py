@@ -226,7 +226,7 @@ def finish_apart(flattened: Mapping[str, FlattenedNight]) -> Finish:
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
         source = Layout(layout.home, Path(apart.staged_in))
-        if listings.from_last(layout, manifest)(apart.failed, apart.empty).rows:
+        if listings.carry_from_last(layout, manifest, apart.failed, apart.empty).rows:
             # Its part goes before the night comes into the lake: judging flattens what has none.
             source.part(VENUES, folder.name).unlink()
             sync_directory(source.staging(folder.name))
