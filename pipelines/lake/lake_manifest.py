@@ -1,7 +1,7 @@
-"""Sealing: what was made of a snapshot, as its own tables and one manifest.
+"""Sealing of a flattened snapshot: its nightly tables, its holdings, and its manifest.
 
-`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards,
-and what was counted; it is written last, and proves itself.
+`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards, and
+counts. It is written last, and contains its own digest.
 """
 
 import os
@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from string import digits
 from typing import Any
-
-import pyarrow as pa
 
 from pipelines.flatten import flatten
 from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
@@ -34,7 +32,7 @@ from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
 Row = dict[str, Any]
-REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
+REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing rebuilds the lake."
 _MOMENTS = ("sent_at", "received_at")
 _JSON = ".json"
 _MONEY = """
@@ -65,10 +63,9 @@ BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 @dataclass(frozen=True, slots=True)
 class LakeManifests:
-    """The landed nights and the lake's manifests, each looked at once; manifests do not change.
+    """A cache of the landed nights and the lake's manifests, which do not change, for one command.
 
-    For one command: it needs those of all nights to judge, and again to publish. What it decides on
-    a night it tells by `note`.
+    A command needs them to judge a night and to publish it. It reports its decisions by `note`.
     """
 
     layout: Layout
@@ -78,7 +75,7 @@ class LakeManifests:
 
     @property
     def briefs(self) -> Briefs:
-        """What is known of every night, without reading its manifests again."""
+        """The briefs of all nights."""
         if not self._briefs:
             self._briefs.append(Briefs(self.layout, self.of))
         return self._briefs[0]
@@ -92,19 +89,19 @@ class LakeManifests:
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Know a night as it was decided since the others were looked at."""
+        """Replace a night by its state after a decision."""
         if self._landed:
             self._landed[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
-        """Return that of a snapshot; raises `landing.Damaged`."""
+        """Return the manifest of a snapshot. Raises `landing.Damaged`."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
 def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
-    """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
+    """Write the nightly tables, the holdings and the manifest of a flattened snapshot."""
     layout = known.layout
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
@@ -114,8 +111,6 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     place = partial(layout.staged_file, snapshot_id=snapshot_id)
     files = {name: place(name) for name in parts.tables}
     tables = {**parts.tables, **write_holdings(files, place, snapshot_id)}
-    # Arrow gives its memory back: of 300,000 accounts a night's peak is a fifth lower (measured).
-    pa.default_memory_pool().release_unused()
     facts = _facts(files, manifest, parts)
     compared = guards.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
@@ -153,29 +148,30 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
 
 
 def sealed_ids(layout: Layout) -> set[str]:
-    """Return the snapshots of which the lake has a manifest."""
+    """Return the ids of the snapshots that have a manifest in the lake."""
     if not layout.manifests.is_dir():
         return set()
-    names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and a Path costs more
+    names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and paths are slower
     return {name[: -len(_JSON)] for name in names if name[0] in digits and name.endswith(_JSON)}
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """Return the lake's manifest of a snapshot; raises `landing.Damaged`."""
+    """Read the lake's manifest of a snapshot. Raises `landing.Damaged`."""
     return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
-    """Return the facts of the nights before it, as they stood when it was taken, oldest first.
+    """Return the facts of the accepted nights before a snapshot was taken, oldest first.
 
-    With `last` only back to so many that were not suspect. Only those that a night is compared with
-    are whole: of the others there are the moves, from which limits are learned.
+    With `last`, stop after that many nights that were not suspect. Only the nights that are
+    compared with the snapshot have all facts. The others have only their moves, which determine the
+    limits.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # Limits are learned from all nights; to compare with, the last ones that are not suspect are
-    # enough, and years of manifests need not be read.
+    # The limits depend on all nights, but comparisons need only the last ones that are not suspect,
+    # so the manifests of years are not read.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -202,18 +198,18 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return what a night teaches: its moves against the book that it is most like."""
+    """Return the moves of a night since the book that is most similar to it."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return the slices that moved as one against each book that it is compared with."""
+    """Return the slices that moved since each book that the night is compared with."""
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
+        if before is not None:  # otherwise pruned, and this is a rebuild of a judged night
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base
 
@@ -221,9 +217,9 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
 def _portfolio_changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
 ) -> dict[str, Row]:
-    """Return, for each base with other portfolios, what only one of both books has.
+    """Return the portfolios that only one of two books has, for each base with other portfolios.
 
-    An empty portfolio that is gone has no part in any sum, so it stays in the comparison.
+    A missing portfolio that was empty has no part in any sum, so it stays in the comparison.
     """
     changes: dict[str, Row] = {}
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
@@ -247,7 +243,7 @@ def _portfolio_changes(
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
-    """Return the part of a book that these portfolios have."""
+    """Return the part of a book that these portfolios hold."""
     with open_files({"holdings": holdings}) as connection:
         totals = connection.execute(_TOTALS_OF, [portfolios]).fetchall()
         accounts = connection.execute(_ACCOUNTS_OF, [portfolios]).fetchall()
@@ -255,14 +251,14 @@ def _share(holdings: Path, portfolios: list[str]) -> Share:
 
 
 def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
-    """Return the file that has a table of an accepted night; None if it was pruned."""
+    """Return the file of a table of an accepted night, or None if it was pruned."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (layout.parquet(table, day, snapshot_id), layout.staged_file(table, snapshot_id))
     return next((path for path in places if path.is_file()), None)
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """Return the portfolios of the book before a new snapshot, and which held money."""
+    """Return the portfolios of the book before a new snapshot, and whether each held money."""
     landed = snapshots.landed_snapshots(layout)
     last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
     if last is None or not layout.manifest(last.snapshot_id).is_file():

@@ -1,8 +1,9 @@
-"""The lake: staged Parquet is judged, and an accepted night becomes its date's book.
+"""Judging of staged nights, and placing of their files in the lake.
 
-`lake/manifests/<snapshot_id>.json` has what was made of a snapshot
-(`pipelines.lake.lake_manifest`). The book's files lie in `lake/<table>/snapshot_date=.../`, one per
-date, so that any engine may read the folders; those of nights that are not a book stay staged.
+An accepted night becomes the book of its date. The files of books are in
+`lake/<table>/snapshot_date=.../`, one for each date, so that any engine can read the folders. The
+files of other nights stay staged. `lake/manifests/<snapshot_id>.json` describes the files of a
+snapshot (see `pipelines.lake.lake_manifest`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,10 +34,10 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
+    """The contents of a warehouse: books as (date, snapshot id, files), nightly files and rows.
 
-    `nightly` has by table the file of each snapshot;
-    `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
+    `nightly` has the file of each snapshot by table. `digests` has the SHA-256 of all files, and
+    `decided` has the rows of `ops.DECIDED`.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
@@ -47,7 +48,7 @@ class LakeContents:
 
 
 def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
-    """Accept or hold a sealed snapshot by the guards, unless it was decided before."""
+    """Let the guards accept or hold a sealed snapshot, unless it was decided before."""
     snapshot = snapshots.find(known.layout, manifest.snapshot_id)
     if snapshot.decisions:
         return snapshot
@@ -89,22 +90,22 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
 
 
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot.
+    """Move files so that the lake's folders have exactly the books.
 
-    `landed` are all nights, where they are known already.
+    The book of a date is its newest accepted snapshot. `landed` are all nights, if the caller knows
+    them already.
     """
-    # Files move by rename between staged and placed, so this can be killed and run again.
     landed = snapshots.landed_snapshots(layout) if landed is None else landed
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # A move is one rename, and each run moves whatever is not in its place: killed at any point,
-    # the next run goes on from there.
+    # A move is one rename, and each run moves all files that are not in their place. So if a run is
+    # killed, the next run continues.
     for snapshot_id in sorted(sealed_ids(layout)):
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
         if day is None or (is_book and snapshot_id not in waiting):
-            continue  # its landed folder is gone, as `lake_contents` says; or all is in its place
+            continue  # `lake_contents` reports a missing landed folder; the other files are placed
         for table in BOOK_FILES:
             placed = layout.parquet(table.name, day, snapshot_id)
             staged = layout.staged_file(table.name, snapshot_id)
@@ -123,7 +124,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def lake_contents(manifests: LakeManifests) -> LakeContents:
-    """Return everything the warehouse is to hold, from manifests and decisions alone."""
+    """Return the contents of the warehouse, from manifests and decisions alone."""
     layout = manifests.layout
     landed = manifests.nights
     books = snapshots.books(landed)
@@ -156,7 +157,7 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
 
 
 class _BookFiles(Mapping[str, Path]):
-    """Where each table of a book lies: a path is made when it is asked for, not for all nights."""
+    """The file of each table of a book. A path is created only when it is requested."""
 
     def __init__(self, layout: Layout, day: date, snapshot_id: str) -> None:
         self._layout, self._day, self._snapshot_id = layout, day, snapshot_id
@@ -174,7 +175,7 @@ class _BookFiles(Mapping[str, Path]):
 
 
 class _NightlyFiles(Mapping[str, Path]):
-    """Where a table of each night lies, by its snapshot: made when asked for, as above."""
+    """The file of a table by snapshot. A path is created only when it is requested."""
 
     def __init__(self, layout: Layout, table: str, nights: Mapping[str, Snapshot]) -> None:
         self._layout, self._table, self._nights = layout, table, nights
@@ -191,7 +192,7 @@ class _NightlyFiles(Mapping[str, Path]):
 
 
 class _PlacedDigests(Mapping[Path, str]):
-    """The SHA-256 of every file of nights, read from the manifest of a night when it is asked."""
+    """The SHA-256 of the files of nights. A manifest is read when one of its files is requested."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
         self._manifests, self._nights = manifests, nights
@@ -216,7 +217,7 @@ class _PlacedDigests(Mapping[Path, str]):
 
 
 def _require_landing_folders(manifests: LakeManifests, sealed: set[str], landed: set[str]) -> None:
-    """A night whose landed folder vanished must not vanish from the warehouse without a word."""
+    """Raise `Damaged` if the landed folder of a sealed night is missing."""
     for snapshot_id in sorted(sealed - landed):
         day = date.fromisoformat(manifests.of(snapshot_id)["snapshot_date"])
         folder = manifests.layout.snapshot(day, snapshot_id)

@@ -14,7 +14,7 @@ SETTING: Final = "NIGHTBOOK_CATALOG"
 NAMESPACE: Final = "NIGHTBOOK_CATALOG_NAMESPACE"
 DATABASE: Final = "postgresql"
 OF_PYICEBERG: Final = "PYICEBERG_CATALOG__NIGHTBOOK__"
-# The variables of PostgreSQL's own tools that a `.env` may hold, by the option of a connection.
+# The variables of PostgreSQL's own tools that `.env` can have, and the options of a connection.
 OF_POSTGRESQL: Final = {
     "PGPASSWORD": "password",
     "PGUSER": "user",
@@ -30,9 +30,9 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class CatalogAddress:
-    """The place of a catalog, and our namespace; `options` are the variables that concern it.
+    """The address of a catalog, our namespace in it, and its variables (`options`).
 
-    Place and options may hold a password, and are in no repr.
+    The address and the options can contain a password, so `repr` does not show them.
     """
 
     url: str = field(repr=False)
@@ -47,14 +47,14 @@ class CatalogAddress:
 
 
 def is_catalog_option(name: str) -> bool:
-    """Return whether a variable tells how a catalog is reached."""
+    """Return whether a variable is an option of the catalog."""
     return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
 def read_catalog(
     variables: Mapping[str, str], shelf: StoreAddress | None, complaints: list[str]
 ) -> CatalogAddress | None:
-    """Return where the catalog is, or None where there is none; complains in words."""
+    """Return the address of the catalog, or None if it is not set. Add problems to `complaints`."""
     url = variables.get(SETTING, "").strip()
     namespace = variables[NAMESPACE].strip()
     if not _PLAIN.fullmatch(namespace):
@@ -89,13 +89,13 @@ def read_catalog(
 
 
 class NotRegistered(Exception):
-    """Nights were not registered, or not all."""
+    """Some nights were not registered."""
 
     exit_code = 1
 
 
 class NoIceberg(NotRegistered):
-    """A catalog is set, and what writes its tables is not there."""
+    """A catalog is set, but the packages that write its tables are not installed."""
 
     exit_code = 2
 
@@ -108,7 +108,7 @@ class NoIceberg(NotRegistered):
 
 
 class NoCatalog(NotRegistered):
-    """The catalog cannot be reached, or does not let us in."""
+    """The catalog cannot be reached, or denies access."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -120,7 +120,7 @@ class NoCatalog(NotRegistered):
 
 
 class Conflict(NotRegistered):
-    """Another writer has changed a table meanwhile, so nothing was committed."""
+    """Another writer changed a table in the meantime, so nothing was committed."""
 
     def __init__(self, table: str) -> None:
         super().__init__(
@@ -130,7 +130,7 @@ class Conflict(NotRegistered):
 
 
 class ForeignTable(NotRegistered):
-    """A table of that name in the catalog has other columns than ours."""
+    """A table of the catalog has columns that differ from ours."""
 
     exit_code = 2
 
