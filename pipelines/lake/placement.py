@@ -6,9 +6,10 @@ files of other nights stay staged. `lake/manifests/<snapshot_id>.json` describes
 snapshot (see `pipelines.lake.lake_manifest`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,13 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
     sealed = sealed_ids(layout) - pruned
     _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
-        (day, snapshot.snapshot_id, _BookFiles(layout, day, snapshot.snapshot_id))
+        (day, snapshot.snapshot_id, _book_files(layout, snapshot))
         for day, snapshot in books.items()
         if snapshot.snapshot_id in sealed
     )
-    here = [snapshot for snapshot in landed if snapshot.snapshot_id in sealed]
+    here = {snapshot.snapshot_id: snapshot for snapshot in landed if snapshot.snapshot_id in sealed}
     nightly = {
-        table.name: _NightlyFiles(
-            layout, table.name, {snapshot.snapshot_id: snapshot for snapshot in here}
-        )
+        table.name: _Files(here, partial(_nightly_file, layout, here, table.name))
         for table in NIGHTLY
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
@@ -151,44 +150,40 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
         books=chosen,
         nightly=nightly,
         snapshots=rows,
-        digests=_PlacedDigests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
+        digests=_PlacedDigests(manifests, here),
         decided=facts.rows(landed),
     )
 
 
-class _BookFiles(Mapping[str, Path]):
-    """The file of each table of a book. A path is created only when it is requested."""
+def _book_files(layout: Layout, book: Snapshot) -> Mapping[str, Path]:
+    path_of = partial(
+        layout.parquet, snapshot_date=book.snapshot_date, snapshot_id=book.snapshot_id
+    )
+    return _Files(_BOOK_NAMES, path_of)
 
-    def __init__(self, layout: Layout, day: date, snapshot_id: str) -> None:
-        self._layout, self._day, self._snapshot_id = layout, day, snapshot_id
+
+def _nightly_file(
+    layout: Layout, nights: Mapping[str, Snapshot], table: str, snapshot_id: str
+) -> Path:
+    return layout.parquet(table, nights[snapshot_id].snapshot_date, snapshot_id)
+
+
+class _Files(Mapping[str, Path]):
+    """Files by table or snapshot. A path is created only when it is requested."""
+
+    def __init__(self, names: Collection[str], path_of: Callable[[str], Path]) -> None:
+        self._names, self._path_of = names, path_of
 
     def __getitem__(self, name: str) -> Path:
-        if name not in _BOOK_NAMES:
+        if name not in self._names:
             raise KeyError(name)
-        return self._layout.parquet(name, self._day, self._snapshot_id)
+        return self._path_of(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_BOOK_NAMES)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(_BOOK_NAMES)
-
-
-class _NightlyFiles(Mapping[str, Path]):
-    """The file of a table by snapshot. A path is created only when it is requested."""
-
-    def __init__(self, layout: Layout, table: str, nights: Mapping[str, Snapshot]) -> None:
-        self._layout, self._table, self._nights = layout, table, nights
-
-    def __getitem__(self, snapshot_id: str) -> Path:
-        day = self._nights[snapshot_id].snapshot_date
-        return self._layout.parquet(self._table, day, snapshot_id)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._nights)
-
-    def __len__(self) -> int:
-        return len(self._nights)
+        return len(self._names)
 
 
 class _PlacedDigests(Mapping[Path, str]):

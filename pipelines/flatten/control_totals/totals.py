@@ -1,6 +1,6 @@
 """Control totals: rows and exact sums of the landed JSON, and of the lake.
 
-Plain decoding counts the JSON, and Arrow counts the lake. Neither shares code with flattening, so
+Plain decoding counts the JSON, and DuckDB counts the lake. Neither shares code with flattening, so
 a lost row or digit shows.
 
 The quick count assumes documented records. If it differs from the lake, `reference` counts the JSON
@@ -9,16 +9,13 @@ carefully, and that count is used.
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.edge import models
@@ -26,7 +23,9 @@ from pipelines.flatten.control_totals import reference
 from pipelines.flatten.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.records import amounts
 from pipelines.records.schema import shape_of
-from warehouse.exact import EXACT, plain
+from warehouse.contract.book import BALANCES
+from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.files import open_files
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 # Texts are collected and summed in batches. Small batches have few texts of each asset, and large
@@ -37,8 +36,15 @@ _OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
 _SHORT = 200
 _TEXTS = 4  # approximate number of texts of an account
-_KEY = ["asset_id", "is_custom_asset", "bucket"]
-_WIDE = pa.decimal256(76, 18)
+_SUMS_IN_LAKE = """
+select
+    asset_id,
+    is_custom_asset,
+    bucket,
+    internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text
+from balances
+group by all
+"""
 
 
 # The kinds of a balance and their amounts, from the models. Structs are decoded four times as fast
@@ -206,43 +212,14 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
     return texts_by_kind
 
 
-def of_lake(files: dict[str, Path]) -> Totals:
+def of_lake(files: Mapping[str, Path]) -> Totals:
     """Return the totals of Parquet files, which are given by table."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
-    balances = files.get("balances")
-    return Totals(rows, {} if balances is None else _sums(balances))
-
-
-def _sums(path: Path) -> dict[Sum, Decimal]:
-    texts: defaultdict[Sum, list[str]] = defaultdict(list)
-    grouped: list[pa.Table] = []
-    # Grouping dictionary-encoded texts takes half the time.
-    with pq.ParquetFile(path, read_dictionary=_KEY) as file:
-        for number in range(file.num_row_groups):
-            rows = file.read_row_group(number, columns=[*_KEY, "amount"])
-            # In 256 bits, a sum of DECIMAL(38,18) cannot overflow.
-            wide = rows.select(_KEY).append_column("amount", rows["amount"].cast(_WIDE))
-            grouped.append(_add_up(wide))
-            if rows["amount"].null_count:  # such amounts are summed by their texts
-                stated = file.read_row_group(number, columns=[*_KEY, "amount_text"])
-                for row in stated.filter(pc.is_null(rows["amount"])).to_pylist():
-                    texts[_key(row)].append(row["amount_text"])
-    sums = {}
-    if grouped:
-        for row in _add_up(pa.concat_tables(grouped)).to_pylist():
-            sums[_key(row)] = row["amount"] or Decimal(0)
-    with localcontext(EXACT):
-        return sums | {key: sum(_values(of), sums[key]) for key, of in texts.items()}
-
-
-def _add_up(rows: pa.Table) -> pa.Table:
-    """Return the sum of each key."""
-    grouped = rows.unify_dictionaries().group_by(_KEY, use_threads=False)
-    return grouped.aggregate([("amount", "sum")]).rename_columns([*_KEY, "amount"])
-
-
-def _key(row: dict[str, Any]) -> Sum:
-    return Sum(row["asset_id"], row["is_custom_asset"], row["bucket"])
+    if BALANCES.name not in files:
+        return Totals(rows, {})
+    with open_files({BALANCES.name: files[BALANCES.name]}) as connection:
+        sums = connection.execute(_SUMS_IN_LAKE).fetchall()
+    return Totals(rows, {Sum(*key): exact(total) for *key, total in sums})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
