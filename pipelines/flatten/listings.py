@@ -1,6 +1,5 @@
 """Records of landed responses, and instruments that lists state differently or that are kept."""
 
-import functools
 import mmap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipelines.edge.response import wholeness
 from pipelines.edge.response.envelope import raw_records, read_envelope
@@ -20,6 +18,7 @@ from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records.fast_reader import Element, id_of
 from pipelines.records.json_text import UNKNOWN_FIELD, Notes
 from warehouse.contract.book import INSTRUMENTS
+from warehouse.sql.files import open_files
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
@@ -153,7 +152,7 @@ class CarriedInstruments:
     emptied: tuple[str, ...] = ()
 
 
-_OF_LISTS = ("feed_id", "venue_symbol", "base_asset", "term_asset", "created_at", "updated_at")
+_CARRIED = Path(__file__).with_name("carried_instruments.sql").read_text(encoding="utf-8")
 
 # Takes the venues that failed and the venues whose lists are empty.
 Carry = Callable[[set[str], set[str]], CarriedInstruments]
@@ -168,40 +167,25 @@ def carry_from_last(
     layout: Layout, manifest: Manifest, failed: set[str], empty: set[str]
 ) -> CarriedInstruments:
     """Return the instruments of these venues in the last book before a snapshot."""
-    rows = _last_rows(layout, manifest, failed | empty)
-    emptied = []
-    # A venue that failed keeps all its rows. A venue with an empty list loses the expired rows, and
-    # after a week all of them.
-    for venue in sorted(empty & rows.keys()):
-        credible = _still_credible(rows[venue], manifest)
-        if len(credible) and credible["stale_since"].null_count:
-            emptied.append(venue)
-        rows[venue] = credible
-    dated = {venue: _set_date(each, manifest) for venue, each in rows.items() if len(each)}
-    return CarriedInstruments(dated, tuple(emptied))
-
-
-def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str, pa.Table]:
-    """Return the instruments of these venues in the last book, unchanged."""
-    path = _last_file(layout, manifest) if venues else None
+    path = _last_file(layout, manifest) if failed or empty else None
     if path is None:
-        return {}
-    wanted = pa.array(sorted(venues), pa.string())
-    with pq.ParquetFile(path) as file:
-        column = file.read(columns=["venue_id"])["venue_id"]
-        there = pc.is_in(column, wanted)
-        if not pc.any(there).as_py():
-            return {}
-        rows = file.read(list(INSTRUMENTS.names)).filter(there)
-    rows = rows.filter(_is_listed(rows))
-    there = pc.unique(rows["venue_id"]).to_pylist()
-    return {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in there}
-
-
-def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
-    """Return which rows come from a list. The others have only the type and name of a venue."""
-    is_stated = [pc.is_valid(rows[name]) for name in _OF_LISTS]
-    return functools.reduce(pc.or_, is_stated)
+        return CarriedInstruments()
+    values = {
+        "day": manifest.snapshot_date,
+        "failed": sorted(failed),
+        "empty": sorted(empty),
+        "started_at": datetime.fromisoformat(manifest.started_at),
+        "oldest": manifest.snapshot_date - BELIEVED_AFTER,
+    }
+    with open_files({"instruments": path}) as connection:
+        carried = connection.sql(_CARRIED, params=values).to_arrow_table()
+    new = carried.filter(carried["is_new"])["venue_id"].to_pylist()
+    rows = carried.select(INSTRUMENTS.names).cast(arrow_schema(INSTRUMENTS))
+    venues = pc.unique(rows["venue_id"]).to_pylist()
+    return CarriedInstruments(
+        {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in venues},
+        tuple(sorted(empty.intersection(new))),
+    )
 
 
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
@@ -214,23 +198,3 @@ def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
     placed = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
     places = (placed, layout.staged_file(INSTRUMENTS.name, last.snapshot_id))
     return next((path for path in places if path.is_file()), None)
-
-
-def _still_credible(rows: pa.Table, manifest: Manifest) -> pa.Table:
-    """Return the rows that have not expired, and have not been missing for too long."""
-    started = pa.scalar(datetime.fromisoformat(manifest.started_at), rows["expiration"].type)
-    oldest = pa.scalar(manifest.snapshot_date - BELIEVED_AFTER, pa.date32())
-    expired = pc.fill_null(pc.less_equal(rows["expiration"], started), fill_value=False)
-    long_gone = pc.fill_null(pc.less(rows["stale_since"], oldest), fill_value=False)
-    return rows.filter(pc.invert(pc.or_(expired, long_gone)))
-
-
-def _set_date(rows: pa.Table, manifest: Manifest) -> pa.Table:
-    since = pc.coalesce(rows["stale_since"], rows["snapshot_date"])
-    day = pa.repeat(pa.scalar(manifest.snapshot_date, pa.date32()), len(rows))
-    return _with(_with(rows, "snapshot_date", day), "stale_since", since)
-
-
-def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    schema = arrow_schema(INSTRUMENTS)
-    return rows.set_column(rows.column_names.index(name), schema.field(name), values).cast(schema)

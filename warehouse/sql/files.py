@@ -41,6 +41,7 @@ def open_files(files: Mapping[str, Path]) -> Iterator[DuckDBPyConnection]:
     A path must not contain a pattern, see `warehouse.storage.home.misleading_sign`.
     """
     with contextlib.closing(_database().cursor()) as connection:
+        connection.execute("set TimeZone = 'UTC'")
         for name, path in files.items():
             connection.execute(
                 f"create temp view {quote_identifier(name)} as "
