@@ -21,8 +21,8 @@ sums as (
         asset_id,
         is_custom_asset,
         is_now,
-        coalesce(sum(abs(split['small']))::double, 0)
-            + coalesce(sum(abs(try_cast(split['odd'] as double))), 0) as level
+        coalesce(sum(abs(split['small'])), 0) as small,
+        coalesce(sum(abs(try_cast(split['odd'] as double))), 0) as large
     from split
     group by grouping sets (
         (venue_id, asset_id, is_custom_asset, is_now),
@@ -37,8 +37,18 @@ assets as (
         identity,
         asset_id,
         is_custom_asset,
-        sum(if(is_now, 0, level)) as before,
-        sum(if(is_now, level, 0)) as now
+        sum(if(is_now, 0, small))::double + sum(if(is_now, 0, large)) as before,
+        sum(if(is_now, small, 0))::double + sum(if(is_now, large, 0)) as now,
+        -- Small amounts are subtracted as decimals, because large ones leave no digits for them.
+        -- The large sums can be infinite.
+        abs(
+            sum(if(is_now, small, -small))::double
+            + if(
+                sum(if(is_now, large, 0)) = sum(if(is_now, 0, large)),
+                0,
+                sum(if(is_now, large, 0)) - sum(if(is_now, 0, large))
+            )
+        ) as change
     from sums
     group by all
 ),
@@ -47,9 +57,7 @@ assets as (
 moved as (
     select
         assets.*,
-        assets.kind <> 'balance kind'
-            or if(book.before = book.now, 0, abs(book.now - book.before)) > assets.before / 2
-            as is_lost
+        assets.kind <> 'balance kind' or book.change > assets.before / 2 as is_lost
     from assets
     inner join assets as book using (asset_id, is_custom_asset)
     where assets.kind is not null and book.kind is null
