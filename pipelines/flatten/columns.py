@@ -72,7 +72,7 @@ def inner_level(above: Level, name: str) -> Level:
     """Flatten the records of a list field, with the index of the record each came from."""
     field = above.shape.fields[name]
     if field.shape is None:
-        raise TypeError(f"{field.source} is no list of records")
+        raise TypeError(f"{field.source} is not a list of records")
     lists = above.columns[field.source]
     records = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)

@@ -59,7 +59,7 @@ def read_catalog(
     namespace = variables[NAMESPACE].strip()
     if not _PLAIN.fullmatch(namespace):
         complaints.append(
-            f"{NAMESPACE} is {namespace[:99]!r}: give a plain name of small letters, digits and _."
+            f"{NAMESPACE} is {namespace[:99]!r}: use only lower-case letters, digits and _."
         )
     if not url:
         return None
@@ -71,13 +71,13 @@ def read_catalog(
         is_fit = False
     if not is_fit:
         complaints.append(
-            f"{SETTING} is no address of an Iceberg catalog: give postgresql://user@host/database, "
+            f"{SETTING} is not the address of a catalog: use postgresql://user@host/database "
             "or the https address of a REST catalog."
         )
     if shelf is None:
         complaints.append(
-            f"{SETTING} is set and {SHELF} is not: tables are registered as they lie on the shelf, "
-            "where every engine reaches them. Set that, too."
+            f"{SETTING} is set and {SHELF} is not: tables are registered at their address on the "
+            f"shelf, which every engine can reach. Set {SHELF} as well."
         )
     elif shelf.url.startswith("az://"):
         complaints.append(
@@ -101,7 +101,7 @@ class NoIceberg(NotRegistered):
 
     def __init__(self) -> None:
         super().__init__(
-            f"{SETTING} is set, and the packages that register tables are not installed. Nothing "
+            f"{SETTING} is set, but the packages that register tables are not installed. Nothing "
             "was registered; the book and the shelf are untouched. Install them where nightbook is "
             "(pip install 'nightbook[lakehouse]'), or unset the setting."
         )
@@ -114,8 +114,8 @@ class NoCatalog(NotRegistered):
         super().__init__(
             f"The Iceberg catalog of {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
             "published here and on the shelf. Nothing was registered, and the next night registers "
-            "what is missing. See that the catalog runs, that user and password are right and that "
-            "the user may create tables; nightbook doctor looks again."
+            "the missing nights. Check that the catalog runs, that user and password are right, "
+            "and that the user may create tables, for example with nightbook doctor."
         )
 
 
@@ -124,8 +124,9 @@ class Conflict(NotRegistered):
 
     def __init__(self, table: str) -> None:
         super().__init__(
-            f"Another program has changed {table} in the Iceberg catalog while a night was being "
-            "registered: nothing of it was committed. Let one machine register; run it again."
+            f"Another program changed {table} in the Iceberg catalog while a night was being "
+            "registered. Nothing of that night was committed. Let only one machine register "
+            "nights, and run the command again."
         )
 
 
@@ -136,7 +137,8 @@ class ForeignTable(NotRegistered):
 
     def __init__(self, name: str, differences: list[str]) -> None:
         super().__init__(
-            f"The Iceberg table {name} is not as this lake's files are: {'; '.join(differences)}. "
-            "Was it made by another program, or by a newer nightbook? Nothing was registered. Name "
-            f"a namespace of its own in {NAMESPACE}, or update nightbook."
+            f"The columns of the Iceberg table {name} differ from those of this lake's files: "
+            f"{'; '.join(differences)}. The table may come from another program, or from a newer "
+            f"nightbook. Nothing was registered. Set {NAMESPACE} to another namespace, or update "
+            "nightbook."
         )
