@@ -1,13 +1,14 @@
-"""The steps of a night that is landed, as plain functions: stage, judge.
+"""The steps of a landed night as plain functions: stage and judge.
 
-Dagster calls them one by one; `nightbook rebuild` calls them for every landed snapshot. Each may
-be killed at any instant and called again. How tonight's is landed is in `pipelines.pull.pull`,
-which alone loads the API's client.
+Dagster calls them one by one, and `nightbook rebuild` calls them for every landed snapshot. Each
+step can be killed at any time and called again. `pipelines.pull.pull` lands a night, and only that
+module loads the client of the API.
 """
 
 import contextlib
 from collections.abc import Iterator
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 
 from pipelines.flatten import flatten, listings
@@ -24,34 +25,36 @@ from warehouse.contract.book import BOOK
 from warehouse.progress import Say, silent
 from warehouse.storage.layout import Layout, digest_of
 
-# Snapshots among which that of a run under way is: their manifests are read.
+# The snapshot of a current run is one of the newest. Only their manifests are read.
 NEWEST = 8
 
 
 class NeverLanded(Exception):
-    """A date that was not pulled when it was today: the API keeps no history."""
+    """A date that was not pulled on that day. The API has no history."""
 
     exit_code = 2
 
     def __init__(self, day: date, today: date, landed: list[date]) -> None:
-        known = f"the landed dates are {landed[0]} to {landed[-1]}" if landed else "none is landed"
-        when = "is still to come" if day > today else "was never pulled, or was rejected or pruned"
-        if day == today:
-            when = "was never pulled until now"
+        known = "no date is landed"
+        if landed:
+            known = f"the landed dates are {landed[0]} to {landed[-1]}"
+        problem = "was never pulled, or was rejected or pruned"
+        if day >= today:
+            problem = "is still to come" if day > today else "was never pulled until now"
         super().__init__(
-            f"{day} {when}: the API tells only what is held now, and today is {today} "
-            f"({known}). Nothing was read and nothing was written. To take tonight's book, run "
-            "without a date; a night that was not read stays a gap (ops.gaps)."
+            f"{day} {problem}: the API returns only the current holdings, and today is {today} "
+            f"({known}). Nothing was read or written. To take tonight's book, run without a date. "
+            "A night that was not read stays a gap (see ops.gaps)."
         )
 
 
 def business_date(settings: Settings, now: datetime) -> date:
-    """Return the date a snapshot taken now belongs to, in `NIGHTBOOK_TIMEZONE`."""
+    """Return the business date of a snapshot that is taken now, in `NIGHTBOOK_TIMEZONE`."""
     return now.astimezone(settings.timezone).date()
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest landed snapshot of a date that nobody rejected."""
+    """Return the newest landed snapshot of a date that was not rejected or pruned."""
     candidates = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
@@ -61,12 +64,12 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest landed snapshot that was taken while this machine's clock showed a date."""
-    # It may lie under another date: where that clock was off, under that of the server's.
+    """Return the newest landed snapshot that was taken while this machine's clock had a date."""
+    # If the clock was wrong, the snapshot is stored under the date of the server's clock.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
-        with contextlib.suppress(Damaged):  # another night's damage must not cost this one
+        with contextlib.suppress(Damaged):  # damage of another night must not prevent this one
             manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
@@ -74,7 +77,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
-    """Return the landed snapshot of a date, today that which was taken; raises `NeverLanded`."""
+    """Return the landed snapshot of a date. Raises `NeverLanded`."""
     layout = Layout(settings.home)
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
@@ -90,16 +93,16 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Flatten venues and instruments, carrying over those of venues that gave none."""
-    carry = listings.from_last(layout, manifest)
+    """Flatten venues and instruments. Venues that returned none keep the last known ones."""
+    carry = partial(listings.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
 def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
-    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date."""
-    # One that was judged and is in its place, or on its way there when a run died, is left as it
-    # was judged: a step that Dagster tries again begins here, without flattening again. What is not
-    # staged, because only some of its tables were asked for, or none, is staged now.
+    """Seal a staged snapshot, accept or hold it, and update the folders of the lake."""
+    # If an earlier run judged the snapshot, only move its files to their places. Dagster retries
+    # this step, and a retry must not flatten again. If some tables were not staged, because only
+    # others were requested, stage them now.
     layout = manifests.layout
     if _is_on_its_way(layout, manifest):
         placement.settle(layout, manifests.nights)
@@ -112,7 +115,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether a judged snapshot left staging, in part at least, and not anew since."""
+    """Return whether files of a judged snapshot left staging, and it was not staged again."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -121,7 +124,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     staged = [name for name in _tables() if layout.staged_file(name, snapshot_id).is_file()]
     if len(staged) == len(BOOK):
         return False
-    # Read past what the caller has read: where the night is made anew, that must be read again.
+    # Read the file itself, because the manifests in memory may be older than the staged night.
     written = lake_manifest.read_manifest(layout, snapshot_id)["tables"]
     return all(
         digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"]
@@ -130,7 +133,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
 
 
 def _tables(part: str | None = None) -> Iterator[str]:
-    """Yield the names of the tables of a part, or of both."""
+    """Yield the names of the tables of a part, or of both parts."""
     for table in BOOK:
         if part is None or (table.resource == "portfolios") == (part == "portfolios"):
             yield table.name
@@ -144,7 +147,7 @@ def _stage_missing(layout: Layout, manifest: Manifest) -> None:
 
 
 def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
-    """Return everything after landing, for one snapshot."""
+    """Run all steps after landing for one snapshot."""
     manifest = load_manifest(folder)
     stage_portfolios(manifests.layout, manifest)
     stage_venues(manifests.layout, manifest)
@@ -152,7 +155,7 @@ def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
 
 
 def left_over(manifests: LakeManifests) -> list[Path]:
-    """Return the landed snapshots that the lake does not know: a run died, or it is new."""
+    """Return the folders of landed snapshots that were not sealed and judged yet."""
     sealed = lake_manifest.sealed_ids(manifests.layout)
     return [
         snapshot.folder

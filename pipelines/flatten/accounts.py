@@ -1,4 +1,4 @@
-"""Accounts and balances: read again from what was landed, and flattened into rows."""
+"""Accounts and balances: their original JSON in landed responses, and their rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Raw = msgspec.Raw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedElement:
-    """One JSON element as it came: its request, its path, its bytes in the body, and their text."""
+    """One JSON element as received: its request, path, position in the body, and text."""
 
     request_no: int
     json_path: str
@@ -37,7 +37,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """Which amount of an account: bucket and state, as `balances` has them."""
+    """The key of an amount in its account: bucket and state, as in `balances`."""
 
     bucket: str
     state: str
@@ -45,7 +45,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """One account as it came; `texts` are its amounts, and `amounts` where each stands."""
+    """One account as received. `texts` are its amounts, and `amounts` are their elements."""
 
     venue_id: str
     name: str
@@ -56,7 +56,7 @@ class LandedAccount:
 
 @dataclass(frozen=True, slots=True)
 class LandedPosition:
-    """One position as it came: the API may send several of an asset."""
+    """One position as received. The API can send several positions of an asset."""
 
     element: LandedElement
     accounts: tuple[LandedAccount, ...]
@@ -83,7 +83,7 @@ def _account_shape() -> RecordShape:
     for field in schema.every_field(schema.PORTFOLIO):
         if field.shape is not None and field.shape.name == models.Account.__name__:
             return field.shape
-    raise TypeError("a portfolio has no accounts: teach this module where they are")
+    raise TypeError("the shape of a portfolio has no accounts: adapt this module")
 
 
 _ACCOUNT = _account_shape()
@@ -96,9 +96,10 @@ def landed_positions(
     asset: tuple[str, bool],
     say: Say = silent,
 ) -> list[LandedPosition]:
-    """Return every position of an asset (and whether it is custom) that a portfolio's record has.
+    """Return all positions of an asset in the record of a portfolio.
 
-    Raises `landing.Damaged` where the landed bytes are not those that were received.
+    `asset` is its id, and whether it is a custom asset. Raises `landing.Damaged` if the landed
+    bytes are not the bytes that were received.
     """
     answers = manifest.answers_of("list_portfolios")
     progress = Tally(say, len(answers), "landed answers", BYTES)
@@ -108,25 +109,23 @@ def landed_positions(
     for answer, landed in zip(answers, landed_bodies, strict=True):
         bodies[answer.request_no] = landed
         progress.add(1)
-    several = [
+    copies = [
         element
         for landed in bodies.values()
         for element in landed.elements
         if element.identity == portfolio_id
     ]
-    # Of copies the rows are made of one, and it is found as flattening finds it.
+    # If the record was received several times, choose the copy that flattening chose.
     return [
         position
-        for element in distinct_records(
-            several, Notes(), carries_money=True, shape=schema.PORTFOLIO
-        )
+        for element in distinct_records(copies, Notes(), carries_money=True, shape=schema.PORTFOLIO)
         for position in _positions(_Cut(bodies[element.request_no].body, element), asset)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Cuts elements of one record out of its body."""
+    """Finds the elements of one record in its body."""
 
     body: Any
     record: Element
@@ -136,7 +135,7 @@ class _Cut:
         return AnswerPath(f"data[{self.record.number}]", "data[]")
 
     def element(self, raw: Raw, place: AnswerPath) -> LandedElement:
-        """Return an element with where its bytes begin; `raw` is a view of the body's own."""
+        """Return an element with its position. `raw` must be a view of the bytes of the body."""
         view = memoryview(raw)
         return LandedElement(
             request_no=self.record.request_no,
@@ -166,8 +165,8 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
-    """Return whether a position has a key twice: such a one is in no table."""
-    # Its accounts may be many; all that is looked at is what stands around them.
+    """Return whether a position repeats a key, so that it was rejected."""
+    # A position can have many accounts, so only the bytes around them are parsed.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
     around = [whole[:first], b"null" if inner else b"", whole[first + len(inner) :]]
@@ -201,7 +200,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAcc
 def _amounts(
     cut: _Cut, account: Raw, balance: Any, place: AnswerPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
-    """Yield every amount under a balance, known or not, with the text and where it stands."""
+    """Yield all amounts of a balance, also undocumented ones, with their text and element."""
     if not isinstance(balance, Members) or balance.repeated:
         return
     for bucket, part in balance.items():
@@ -216,7 +215,7 @@ def _amounts(
 
 
 class AmountField(NamedTuple):
-    """One amount field of a balance: the `free` of `trading`."""
+    """One amount field of a balance, for example `free` of `trading`."""
 
     bucket: str
     state: str
@@ -242,7 +241,7 @@ PARTS = _parts()
 
 
 class Amounts(NamedTuple):
-    """Amounts in long form: the account each belongs to, bucket, state and text."""
+    """Amounts in long form: index of the account, bucket, state and text."""
 
     accounts: Any
     buckets: pa.Array
@@ -251,11 +250,10 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(accounts: Level) -> Amounts:
-    """Return all amounts of a batch, by account and then in the order of section 2.5."""
+    """Return all amounts of a batch, ordered by account and then as in section 2.5."""
     texts = [accounts.columns[part.source] for part in PARTS]
-    # A table of accounts by amount fields: true where an amount stands. Read row by row, the places
-    # of its true cells give account and field of every amount at once, in the order of accounts; no
-    # Python object is made for an amount.
+    # `valid` has a row for each account and a column for each amount field. The positions of its
+    # true cells give the account and the field of all amounts, without a Python object for each.
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))
@@ -263,8 +261,7 @@ def read_amounts(accounts: Level) -> Amounts:
         account,
         pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
         pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
-        # The columns one below the other: field `part` of an account lies `part` columns further
-        # on.
+        # The columns are concatenated, so field `part` starts after `part` columns.
         pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
     )
     undocumented = accounts.columns.get("Account.other")
@@ -287,7 +284,7 @@ def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
 
 
 def count_per_account(accounts: Level) -> pa.Array:
-    """Return how many amounts each account states; NULL where its balance is broken."""
+    """Return how many amounts each account states, or NULL if its balance could not be read."""
     listed = accounts.columns.get("Account.balance#")
     if listed is not None:
         return listed
@@ -298,7 +295,7 @@ def count_per_account(accounts: Level) -> pa.Array:
     return pa.array(counts, pa.int32())
 
 
-def place_of(row: int, amounts: Amounts) -> tuple[int, str]:
-    """Return the account of an amount, and the rest of its path."""
+def locate_amount(row: int, amounts: Amounts) -> tuple[int, str]:
+    """Return the index of the account that states an amount, and the rest of the JSON path."""
     bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
     return int(amounts.accounts[row]), f".balance.{bucket}.{state}"

@@ -1,4 +1,4 @@
-"""Columns and record batches of the flattened tables, and what one snapshot became."""
+"""Columns and record batches of the flattened tables, and the facts of a flattened snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,18 +29,25 @@ from warehouse.storage.parquet import WrittenFile, conform
 
 
 class UnfitValue(NamedTuple):
-    """A value that its column cannot hold: told where `legal`, else left to the tolerant reader."""
+    """A value that its column cannot hold.
+
+    `row` is its index in the batch. If the value is `legal`, it is noted as inexact. Otherwise the
+    tolerant reader reads the batch.
+    """
 
     table: str
     column: str
-    place: int
+    row: int
     text: str
     legal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Records of one model: columns by source, and for inner ones their list and their parents."""
+    """Records of one model, as columns by source.
+
+    Records in a list also have the name of the list, the level above, and the index of each parent.
+    """
 
     rows: int
     columns: dict[str, Any]
@@ -49,14 +56,17 @@ class Level:
     parent: "Level | None" = None
     parents: Any = None
 
-    def path(self, place: int, numbers: list[int]) -> str:
-        """Return the path of a record; `numbers` are those of the outermost records."""
+    def path(self, row: int, numbers: list[int]) -> str:
+        """Return the JSON path of a record.
+
+        `numbers` are the positions of the outermost records in their response.
+        """
         if self.parent is None:
-            return f"data[{numbers[place]}]"
-        # Parents ascend, so the first record with this parent is found by bisection, and the
-        # distance to it is the number in its list.
-        above = int(self.parents[place])
-        number = place - int(np.searchsorted(self.parents, above))
+            return f"data[{numbers[row]}]"
+        # Parents are in ascending order, so bisection finds the first record with this parent. The
+        # distance to it is the number in the list.
+        above = int(self.parents[row])
+        number = row - int(np.searchsorted(self.parents, above))
         return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
 
 
@@ -69,7 +79,7 @@ def inner_level(above: Level, name: str) -> Level:
     """Flatten the records of a list field, with the index of the record each came from."""
     field = above.shape.fields[name]
     if field.shape is None:
-        raise TypeError(f"{field.source} is no list of records")
+        raise TypeError(f"{field.source} is not a list of records")
     lists = above.columns[field.source]
     records = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
@@ -84,7 +94,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
-    """Return the fields of struct records by source; those of a plain sub-object beside them."""
+    """Return the fields of struct records by source, including the fields of plain sub-objects."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
@@ -99,7 +109,7 @@ def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
 
 
 def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return columns of a level and of the levels above it, one value per record of this level."""
+    """Return columns of a level and the levels above, one value for each record of the level."""
     inherited = {source: level.columns[source] for source in sources if source in level.columns}
     missing = tuple(source for source in sources if source not in inherited)
     if missing and level.parent is not None:
@@ -110,7 +120,7 @@ def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def list_lengths(level: Level, source: str) -> pa.Array:
-    """Return how many elements a list has: as the API listed them, broken ones too."""
+    """Return the length of each list, including elements that could not be read."""
     listed = level.columns.get(f"{source}#")
     if listed is not None:
         return listed
@@ -120,7 +130,10 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 def pick_columns(
     table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    """Return a batch of a table, by source or as computed, and what its columns cannot hold."""
+    """Return a batch of a table, and the values that its columns cannot hold.
+
+    A column comes from `computed` if that has its name, and otherwise from `sources`.
+    """
     columns: dict[str, Any] = {}
     unfit: list[UnfitValue] = []
     for column in table.columns:
@@ -129,57 +142,60 @@ def pick_columns(
             continue
         texts = sources[column.source]
         if column.kind is Kind.AMOUNT:
-            columns[column.name], places = amounts.column(texts)
-            unfit += _amounts_odd(table.name, column.name, texts, places)
+            columns[column.name], rows_unfit = amounts.column(texts)
+            unfit += _unfit_amounts(table.name, column.name, texts, rows_unfit)
         elif column.kind is Kind.MOMENT:
             columns[column.name], wrong, cut = timestamps.column(texts)
-            unfit += _odd_values(table.name, column.name, texts, wrong, legal=False)
-            unfit += _odd_values(table.name, column.name, texts, cut, legal=True)
+            unfit += _unfit_values(table.name, column.name, texts, wrong, legal=False)
+            unfit += _unfit_values(table.name, column.name, texts, cut, legal=True)
         else:
             columns[column.name] = texts
     return conform(table, columns, rows), unfit
 
 
-def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[UnfitValue]:
+def _unfit_amounts(
+    table: str, column: str, texts: pa.Array, indexes: list[int]
+) -> list[UnfitValue]:
     return [
         UnfitValue(
             table=table,
             column=column,
-            place=place,
+            row=row,
             text=text,
             legal=amounts.parse(text) is not None,
         )
-        for place in places
-        if (text := texts[place].as_py()) is not None
+        for row in indexes
+        if (text := texts[row].as_py()) is not None
     ]
 
 
-def _odd_values(
-    table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool
+def _unfit_values(
+    table: str, column: str, texts: pa.Array, indexes: list[int], *, legal: bool
 ) -> list[UnfitValue]:
     return [
-        UnfitValue(table=table, column=column, place=place, text=texts[place].as_py(), legal=legal)
-        for place in places
+        UnfitValue(table=table, column=column, row=row, text=texts[row].as_py(), legal=legal)
+        for row in indexes
     ]
 
 
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
-    """Return a column of one value."""
+    """Return a column that repeats one value."""
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """Rows of one batch by table; values that do not fit; where such a value stands; keys.
+    """The rows of one batch by table, the values that do not fit, and the keys.
 
-    `where` takes the odd value and the numbers of the batch's records in their answers, and gives
-    the outermost record's place in the batch and the JSON path. Each of `keys` is columns that
-    together must not repeat; where they do, what to keep is decided with care.
+    `locate` takes such a value and the positions of the batch's records in their responses. It
+    returns the index of the outermost record in the batch, and the JSON path of the value. Each of
+    `keys` has columns that together must not repeat. If they do, the tolerant reader reads the
+    batch.
     """
 
     tables: dict[str, pa.RecordBatch]
     unfit: list[UnfitValue]
-    where: Callable[[UnfitValue, list[int]], tuple[int, str]]
+    locate: Callable[[UnfitValue, list[int]], tuple[int, str]]
     keys: tuple[dict[str, pa.Array], ...] = ()
 
 
@@ -190,10 +206,10 @@ Settle = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a landed resource holds and how its records become rows.
+    """The shape of a landed resource, and the functions that turn its records into rows.
 
-    `fill` makes rows of nested records; `settle` merges what stands twice in one record of
-    the tolerant reader, telling it of what is dropped.
+    `fill` turns nested records into rows. `settle` merges repeated parts of a record of the
+    tolerant reader, and reports the dropped parts to the reader.
     """
 
     shape: RecordShape
@@ -202,7 +218,7 @@ class Resource:
     settle: Settle | None = None
 
 
-# Each amount and time once: a source belongs to the table whose rows are its records.
+# Each amount and time once, in the table whose rows are the records that state it.
 COLUMNS: tolerant_reader.Columns = {
     column.source: (table.name, column.name)
     for table in BOOK
@@ -226,12 +242,12 @@ SOURCES = {place: source for source, place in COLUMNS.items()}
 
 
 def tail(value: UnfitValue) -> str:
-    """Return the last part of a value's path: from its record to its field."""
+    """Return the last part of the path of a value, from its record to its field."""
     return TAILS[SOURCES[value.table, value.column]]
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
-    """Return the rows of a batch by table; what is odd goes to `notes`."""
+    """Return the rows of a batch by table. Rejects and other findings are added to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
     except fast_reader.UndocumentedRecord:
@@ -243,22 +259,22 @@ def _plain_rows(
 ) -> dict[str, pa.RecordBatch]:
     records = fast_reader.read([element.raw for element in batch], resource.shape)
     filled = resource.fill(records)
-    if not all(odd.legal for odd in filled.unfit):
-        raise fast_reader.UndocumentedRecord("a text is no amount or no time")
+    if not all(value.legal for value in filled.unfit):
+        raise fast_reader.UndocumentedRecord("a text is not an amount or not a time")
     for key in filled.keys:
         fast_reader.require_distinct(key)
     fast_reader.record_undocumented_values(records, resource.shape, notes)
     numbers = [element.number for element in batch]
-    for odd in filled.unfit:
-        record, path = filled.where(odd, numbers)
+    for value in filled.unfit:
+        record, path = filled.locate(value, numbers)
         request_no = batch[record].request_no
         notes.inexact.append(
             Inexact(
                 request_no=request_no,
                 path=path,
-                table_name=odd.table,
-                column_name=odd.column,
-                value=odd.text,
+                table_name=value.table,
+                column_name=value.column,
+                value=value.text,
             )
         )
     return filled.tables
@@ -294,7 +310,7 @@ PORTFOLIOS, VENUES = "portfolios", "venues"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a staged snapshot; it lies beside the tables as `<part>.json`."""
+    """The facts of one part of a staged snapshot, stored next to the tables as `<part>.json`."""
 
     tables: Mapping[str, WrittenFile]
     rejects: list[Reject]
@@ -304,11 +320,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VenuesPart(Part, frozen=True, kw_only=True):
-    """The part of venues and instruments."""
+    """The facts of venues and instruments."""
 
-    listings: list[tuple[str, str, str]]  # venue, instrument, what lacks it or differs
+    listings: list[tuple[str, str, str]]  # venue, instrument, the list or field that differs
     stale_venues: list[str]  # venues whose instruments were carried over
-    emptied: list[str] = []  # venues that answered with no instruments where they had some
+    emptied: list[str] = []  # venues that had instruments before, and returned an empty list
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,12 +351,12 @@ class Parts:
 
 
 def write_part(path: Path, part: Part) -> None:
-    """Write a part beside its tables."""
+    """Write the facts of a part next to its tables."""
     write_json(path, msgspec.to_builtins(part))
 
 
 def read_parts(layout: Layout, snapshot_id: str) -> Parts:
-    """Read what was staged of a snapshot."""
+    """Read the facts of a staged snapshot."""
     portfolios = read_json(layout.part(PORTFOLIOS, snapshot_id))
     venues = read_json(layout.part(VENUES, snapshot_id))
     return Parts(msgspec.convert(portfolios, Part), msgspec.convert(venues, VenuesPart))

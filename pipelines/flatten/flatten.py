@@ -1,7 +1,7 @@
-"""A landed snapshot into staged Parquet: a pure function of its landed bytes.
+"""Flattening of a landed snapshot into staged Parquet, as a pure function of its landed bytes.
 
-Two parts: portfolios (five tables) and venues (three). Each part stages its tables and then a
-`<part>.json` with what was counted, summed and noted; the snapshot is judged from both.
+A snapshot has two parts: portfolios (five tables) and venues (three tables). Each part stages its
+tables and then `<part>.json`, which has its counts, sums and findings. The guards read both.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from warehouse.storage.parquet import Writer, WrittenFile
 
 
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Stage portfolios, integrations, positions, accounts and balances; returns the part's facts.
+    """Stage portfolios, integrations, positions, accounts and balances, and return their facts.
 
-    Raises `landing.Damaged` where the landed bytes are not those that were received.
+    Raises `landing.Damaged` if the landed bytes are not the bytes that were received.
     """
     notes = Notes()
     elements, written = portfolio_tables(layout, manifest, notes, say)
@@ -54,11 +54,11 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
 def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
-    """Stage the five tables of portfolios; returns the landed records and what was written."""
+    """Stage the five tables of portfolios. Return the landed records and the written files."""
     landed = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
     elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
-        read = portfolios.resource(manifest.snapshot_date)
+        read = portfolios.portfolio_resource(manifest.snapshot_date)
         progress = Tally(say, len(elements), "portfolios", ROWS)
         for records, rows in _fill_tables(elements, read, notes, tables):
             progress.add(records, rows)
@@ -68,16 +68,16 @@ def portfolio_tables(
 def flatten_venues(
     layout: Layout, manifest: Manifest, carry: Carry = nothing, say: Say = silent
 ) -> VenuesPart:
-    """Stage venues, venue_types and instruments; returns the part's facts.
+    """Stage venues, venue_types and instruments, and return their facts.
 
-    `carry` gives last good instruments of venues that could not be read, or had none, tonight.
+    `carry` returns the last known instruments of venues whose lists failed or were empty tonight.
     """
     notes = Notes()
     embedded: Embedded = {}
     landed = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
     elements = distinct_records(landed, notes, carries_money=False)
     with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
-        read = venues.venues(manifest.snapshot_date, embedded)
+        read = venues.venue_resource(manifest.snapshot_date, embedded)
         progress = Tally(say, len(elements), "venues", ROWS)
         for records, rows in _fill_tables(elements, read, notes, tables):
             progress.add(records, rows)
@@ -111,9 +111,9 @@ def flatten_venues(
 
 
 class _Instruments:
-    """The instruments of every venue of a snapshot, from its typed and untyped lists.
+    """The instruments of all venues of a snapshot, from lists with a type and without one.
 
-    `empty` are the venues whose lists were read and hold nothing.
+    `empty` has the venues whose lists were read and are empty.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write them all; returns (venue, instrument, what differs) of unequal lists."""
+        """Write all listed instruments. Return the differences between lists, see `unequal`."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
         for venue_id, typed, more in self._lists(self._notes):
             elements = distinct_records([*typed, *more], self._notes, carries_money=False)
             listed: list[pa.StructArray] = []
-            read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
+            read = venues.instrument_resource(self._manifest.snapshot_date, venue_id, listed)
             filled = _fill_tables(elements, read, self._notes, self._tables)
             lists.add(1, sum(rows for _, rows in filled))
             typed_ids, more_ids = _ids(typed), _ids(more)
@@ -147,7 +147,7 @@ class _Instruments:
         return unequal
 
     def fill_from_venues(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
-        """Write those that only their venue has, as far as it says what they are."""
+        """Write the instruments that only their venue embeds, with the fields that it states."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
             ids = self._known.setdefault(venue_id, set())
@@ -159,7 +159,7 @@ class _Instruments:
                 self._tables[INSTRUMENTS.name].write(batch)
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
-        """Return how many instruments only their venues have."""
+        """Return how many instruments only their venues embed."""
         embedded = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
@@ -169,7 +169,7 @@ class _Instruments:
         )
 
     def count_records(self, *, precise: bool) -> int:
-        """Return how many instruments the answers hold."""
+        """Return how many instruments the responses have."""
         if not precise:
             return self._count
         return sum(
@@ -178,7 +178,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each whole venue, its typed lists, and what the list without a type has beyond."""
+        """Yield each venue, its typed instruments, and those that only the untyped list has."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.answers_of("list_instruments"):
             answers[answer.venue_id].append(answer)
@@ -197,12 +197,12 @@ class _Instruments:
 
 
 def whole_venues(manifest: Manifest) -> set[str]:
-    """Return venues whose instruments were all read."""
+    """Return the venues of which all lists of instruments were read."""
     return _venues(manifest, failed=False) - failed_venues(manifest)
 
 
 def failed_venues(manifest: Manifest) -> set[str]:
-    """Return venues of which a list of instruments could not be read."""
+    """Return the venues of which a list of instruments could not be read."""
     return _venues(manifest, failed=True)
 
 
@@ -242,7 +242,7 @@ def _staging_writers(
 def _fill_tables(
     elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
-    """Write the rows of all records; after each batch, of how many records how many rows."""
+    """Write the rows of all records. After each batch, yield its number of records and rows."""
     for batch in batches(elements):
         batches_by_table = columns.rows(batch, read, notes)
         for name, rows in batches_by_table.items():
@@ -260,7 +260,7 @@ def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
 
 
 def _close_writers(tables: dict[str, Writer]) -> dict[str, WrittenFile]:
-    """Finish every file; what was written."""
+    """Finish all files, and return them by table."""
     return {name: written for name, writer in tables.items() if (written := writer.close())}
 
 
@@ -274,12 +274,12 @@ def _control_totals(
     progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
     progress.add(1)
-    # Quick counting takes the document for granted; a difference is told only where the precise
-    # count differs as well.
+    # The quick count assumes documented records, so a difference counts only if the precise count
+    # finds it as well.
     compared = totals.compare(count(precise=False), in_lake)
     if any(total.differs for total in compared):
         compared = totals.compare(count(precise=True), in_lake)
     progress.add(1)
-    # Arrow gives its memory back: the rest of a night of 300,000 accounts needs it (70 MB).
+    # Arrow returns its memory, because the rest of the night needs it (70 MB of 300,000 accounts).
     pa.default_memory_pool().release_unused()
     return compared

@@ -1,7 +1,9 @@
 """Portfolios as rows: portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,62 +26,62 @@ _KEYS = (
 )
 
 
-def resource(snapshot_date: date) -> Resource:
-    """Return how portfolios are read for a business date."""
-    return Resource(PORTFOLIO, carries_money=True, fill=_fill(snapshot_date), settle=_settle)
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """The nested records of a batch, by table, and the amounts of its accounts."""
+
+    by_table: dict[str, Level]
+    amounts: balances.Amounts
+
+    def locate(self, unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
+        """Return the index of the portfolio that has a value, and the JSON path of the value."""
+        if unfit.table == BALANCES.name:
+            level = self.by_table[ACCOUNTS.name]
+            row, rest = balances.locate_amount(unfit.row, self.amounts)
+        else:
+            level, row, rest = self.by_table[unfit.table], unfit.row, tail(unfit)
+        return _top(level, row), level.path(row, numbers) + rest
 
 
-def _fill(snapshot_date: date) -> Callable[[pa.StructArray], TableBatch]:
-    def fill(records: pa.StructArray) -> TableBatch:
-        tops = columns.top_level(records, PORTFOLIO)
-        links = columns.inner_level(tops, "integrations")
-        positions = columns.inner_level(tops, "positions")
-        accounts = columns.inner_level(positions, "accounts")
-        levels = {"portfolios": tops, "integrations": links, "positions": positions}
-        keyed = (links, positions, accounts)
-        made = {
-            PORTFOLIOS.name: _rows(
-                PORTFOLIOS,
-                tops,
-                snapshot_date,
-                {
-                    "position_count": columns.list_lengths(tops, "Portfolio.positions"),
-                    "integration_count": columns.list_lengths(tops, "Portfolio.integrations"),
-                },
-            ),
-            INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
-            POSITIONS.name: _rows(
-                POSITIONS,
-                positions,
-                snapshot_date,
-                {"account_count": columns.list_lengths(positions, "Position.accounts")},
-            ),
-            ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
-        }
-        amounts = balances.read_amounts(accounts)
-        made[BALANCES.name] = _balances(made[ACCOUNTS.name][0], amounts)
-
-        def where(odd: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-            if odd.table != BALANCES.name:
-                level = levels[odd.table]
-                return _top(level, odd.place), level.path(odd.place, numbers) + tail(odd)
-            account, rest = balances.place_of(odd.place, amounts)
-            return _top(accounts, account), accounts.path(account, numbers) + rest
-
-        return TableBatch(
-            {name: batch for name, (batch, _) in made.items()},
-            [odd for _, odds in made.values() for odd in odds],
-            where,
-            tuple(_key(level, sources) for level, sources in zip(keyed, _KEYS, strict=True)),
-        )
-
-    return fill
+def portfolio_resource(snapshot_date: date) -> Resource:
+    """Return the rules for reading portfolios of a business date."""
+    fill = partial(_fill, snapshot_date)
+    return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
 
 
-def _top(level: Level, place: int) -> int:
+def _fill(snapshot_date: date, records: pa.StructArray) -> TableBatch:
+    tops = columns.top_level(records, PORTFOLIO)
+    links = columns.inner_level(tops, "integrations")
+    positions = columns.inner_level(tops, "positions")
+    accounts = columns.inner_level(positions, "accounts")
+    lengths = {
+        "position_count": columns.list_lengths(tops, "Portfolio.positions"),
+        "integration_count": columns.list_lengths(tops, "Portfolio.integrations"),
+    }
+    account_counts = {"account_count": columns.list_lengths(positions, "Position.accounts")}
+    filled = {
+        PORTFOLIOS.name: _rows(PORTFOLIOS, tops, snapshot_date, lengths),
+        INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
+        POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, account_counts),
+        ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
+    }
+    amounts = balances.read_amounts(accounts)
+    filled[BALANCES.name] = _balances(filled[ACCOUNTS.name][0], amounts)
+    by_table = {"portfolios": tops, "integrations": links, "positions": positions}
+    levels = _Levels({**by_table, "accounts": accounts}, amounts)
+    keyed = (links, positions, accounts)
+    return TableBatch(
+        {name: batch for name, (batch, _) in filled.items()},
+        [value for _, unfit in filled.values() for value in unfit],
+        levels.locate,
+        tuple(_key(level, sources) for level, sources in zip(keyed, _KEYS, strict=True)),
+    )
+
+
+def _top(level: Level, row: int) -> int:
     while level.parent is not None:
-        level, place = level.parent, int(level.parents[place])
-    return place
+        level, row = level.parent, int(level.parents[row])
+    return row
 
 
 def _rows(
@@ -113,12 +115,12 @@ def _balances(
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return what must not repeat: the fields that tell a record from the others of its parent."""
+    """Return the key columns, by which records of the same parent differ."""
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
 def _settle(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
-    """Merge repeated assets, number repeated accounts, drop repeated integrations."""
+    """Merge positions of the same asset, number equal accounts, drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
     if record["integrations"] is not None:
@@ -138,7 +140,10 @@ def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _join(first: dict[str, Any], repeated: dict[str, Any]) -> None:
-    """One position of both; a list that was broken leaves the count unknown, not the accounts."""
+    """Append the accounts of a repeated position to the first one.
+
+    If one of the lists was broken, the count is unknown, but its readable accounts are kept.
+    """
     counts = (first.get("accounts#"), repeated.get("accounts#"))
     first["accounts"] = [*(first["accounts"] or ()), *(repeated["accounts"] or ())]
     first["accounts#"] = None if None in counts else sum(counts)
@@ -148,8 +153,8 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
     same: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for account in accounts:
         same.setdefault((account["venueId"], account["name"]), []).append(account)
-    # Two accounts may have one venue and name. They are numbered by their content, which does not
-    # change with the order in which they came; their own numbers would.
+    # Two accounts can have the same venue and name. They are numbered by their content, because
+    # their position in the list can change from one response to the next.
     for several in same.values():
         ordered = sorted(several, key=_content) if len(several) > 1 else several
         for number, account in enumerate(ordered):
@@ -157,7 +162,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return the content of a record of the tolerant reader, whatever order it came in."""
+    """Return the content of a record of the tolerant reader, independent of the order of keys."""
     return text_of(_members(value), canonical=True)
 
 
@@ -170,7 +175,7 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: AnswerPath
 ) -> list[dict[str, Any]]:
-    """Keep each integration once; of unequal ones the first by content."""
+    """Keep each integration once. If they differ, keep the first one by content."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
         by_id.setdefault(integration["id"], []).append(integration)

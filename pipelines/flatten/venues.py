@@ -1,8 +1,8 @@
 """Venues and their instruments as rows: venues, venue_types and instruments (2.6 to 2.8)."""
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,73 +18,65 @@ from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
-def venues(snapshot_date: date, embedded: Embedded) -> Resource:
-    """Return how venues are read; the instruments they embed go to `embedded`, by venue."""
-    fill = _fill_venues(snapshot_date, embedded)
+def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
+    """Return the rules for reading venues. The instruments they embed are added to `embedded`."""
+    fill = partial(_fill_venues, snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
 
-def instruments(snapshot_date: date, venue_id: str, listed: list[pa.StructArray]) -> Resource:
-    """Return how instruments of a venue are read: they do not name it themselves (2.8).
+def instrument_resource(
+    snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
+) -> Resource:
+    """Return the rules for reading the instruments of a venue, which do not name it (2.8).
 
-    What the venue may say of them too goes to `listed`.
+    The records are also appended to `listed`, because the venue may state some of their fields too.
     """
-    fill = _fill_instruments(snapshot_date, venue_id, listed)
+    fill = partial(_fill_instruments, snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill)
 
 
-def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.StructArray], TableBatch]:
-    def fill(records: pa.StructArray) -> TableBatch:
-        level = columns.top_level(records, VENUE)
-        day = columns.constant_column(snapshot_date, level.rows, pa.date32())
-        rows, odd = columns.pick_columns(VENUES, level.columns, level.rows, {"snapshot_date": day})
-        types = level.columns["Venue.type"]
-        owners = level.columns["Venue.id"].take(pc.list_parent_indices(types))
-        words = pc.list_flatten(types)
-        day = columns.constant_column(snapshot_date, len(words), pa.date32())
-        computed = {"snapshot_date": day, "venue_id": owners, "type": words}
-        pairs, _ = columns.pick_columns(VENUE_TYPES, {}, len(words), computed)
-        _embed(level, embedded)
-        tables = {VENUES.name: rows, VENUE_TYPES.name: pairs}
-        return TableBatch(tables, odd, _at_top, ({"venue": owners, "type": words},))
-
-    return fill
-
-
-def _embed(level: columns.Level, embedded: Embedded) -> None:
-    for venue_id, listed in zip(
+def _fill_venues(snapshot_date: date, embedded: Embedded, records: pa.StructArray) -> TableBatch:
+    level = columns.top_level(records, VENUE)
+    day = columns.constant_column(snapshot_date, level.rows, pa.date32())
+    rows, unfit = columns.pick_columns(VENUES, level.columns, level.rows, {"snapshot_date": day})
+    types = level.columns["Venue.type"]
+    owners = level.columns["Venue.id"].take(pc.list_parent_indices(types))
+    type_names = pc.list_flatten(types)
+    day = columns.constant_column(snapshot_date, len(type_names), pa.date32())
+    computed = {"snapshot_date": day, "venue_id": owners, "type": type_names}
+    pairs, _ = columns.pick_columns(VENUE_TYPES, {}, len(type_names), computed)
+    for venue_id, instruments in zip(
         level.columns["Venue.id"].to_pylist(), level.columns["Venue.instruments"], strict=True
     ):
-        if listed.is_valid:
-            embedded[venue_id] = listed.values
+        if instruments.is_valid:
+            embedded[venue_id] = instruments.values
+    tables = {VENUES.name: rows, VENUE_TYPES.name: pairs}
+    return TableBatch(tables, unfit, _locate, ({"venue": owners, "type": type_names},))
 
 
 def _fill_instruments(
-    snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
-) -> Callable[[pa.StructArray], TableBatch]:
-    def fill(records: pa.StructArray) -> TableBatch:
-        level = columns.top_level(records, INSTRUMENT)
-        computed = {
-            "snapshot_date": columns.constant_column(snapshot_date, level.rows, pa.date32()),
-            "venue_id": columns.constant_column(venue_id, level.rows, pa.string()),
-            "stale_since": pa.nulls(level.rows, pa.date32()),
-        }
-        rows, odd = columns.pick_columns(INSTRUMENTS, level.columns, level.rows, computed)
-        listed.append(records)
-        return TableBatch({INSTRUMENTS.name: rows}, odd, _at_top)
-
-    return fill
+    snapshot_date: date, venue_id: str, listed: list[pa.StructArray], records: pa.StructArray
+) -> TableBatch:
+    level = columns.top_level(records, INSTRUMENT)
+    computed = {
+        "snapshot_date": columns.constant_column(snapshot_date, level.rows, pa.date32()),
+        "venue_id": columns.constant_column(venue_id, level.rows, pa.string()),
+        "stale_since": pa.nulls(level.rows, pa.date32()),
+    }
+    rows, unfit = columns.pick_columns(INSTRUMENTS, level.columns, level.rows, computed)
+    listed.append(records)
+    return TableBatch({INSTRUMENTS.name: rows}, unfit, _locate)
 
 
-def _at_top(value: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-    return value.place, f"data[{numbers[value.place]}]{tail(value)}"
+def _locate(unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
+    return unfit.row, f"data[{numbers[unfit.row]}]{tail(unfit)}"
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
-    """A type that stands twice says nothing new."""
-    words = Counter(record["type"] or ())
-    for word, times in words.items():
+    """Drop repeated types, and report them."""
+    counts = Counter(record["type"] or ())
+    for type_name, times in counts.items():
         if times > 1:
             reason = f"a type that stands once was expected, not {times} times"
-            reader.reject(place.member("type"), reason, word, money=False)
-    record["type"] = list(words)
+            reader.reject(place.member("type"), reason, type_name, money=False)
+    record["type"] = list(counts)

@@ -1,6 +1,5 @@
 """Facts of accepted nights: dates, decisions, control totals, repeated accounts."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipelines.lake import lessons
 from pipelines.lake.slices import Slice
@@ -18,14 +15,14 @@ from pipelines.landing.manifest import Manifest, Window, load_manifest
 from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.reasons import max_share
 from pipelines.landing.snapshots import Snapshot
-from pipelines.records import amounts
 from warehouse.contract import states
 from warehouse.contract.ops import DECISIONS, LESSONS, REASONS, WITHDRAWN
 from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.files import open_files
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
-    """Return why the date of a landed night is not sure, in sentences; empty where it is."""
+    """Return the reasons why the date of a landed night is not certain, or an empty list."""
     return [*_by_clock(manifest), *_backwards(manifest, landed), *_by_zone(manifest, landed)]
 
 
@@ -39,7 +36,7 @@ def _by_clock(manifest: Manifest) -> Iterator[str]:
 
 
 def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
-    """Yield a night that begins before the one that was taken before it: a clock was moved back."""
+    """Yield a doubt if a night begins before the previous one, because a clock was moved back."""
     for earlier in landed:
         if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
             continue
@@ -71,7 +68,7 @@ Row = dict[str, Any]
 
 
 def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
-    """Return the rows of each of those tables."""
+    """Return the rows of the tables of decisions, reasons, lessons and withdrawn files."""
     return {
         DECISIONS.name: [row for night in nights for row in _decisions(night)],
         REASONS.name: [row for night in nights for row in _reasons(night)],
@@ -98,7 +95,7 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """Yield the reasons of the last judgement that had some."""
+    """Yield the reasons of the last judgement that has reasons."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
@@ -126,7 +123,7 @@ def _lesson(lesson: lessons.Lesson) -> Row:
 
 
 def _withdrawn(night: Snapshot) -> Iterator[Row]:
-    # A night that was rejected twice may have withdrawn one file twice: the last time counts.
+    # If a night was rejected twice, it can withdraw a file twice. The last time counts.
     latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
     for file, decision in latest.items():
         yield _of(night) | {
@@ -137,17 +134,15 @@ def _withdrawn(night: Snapshot) -> Iterator[Row]:
         }
 
 
-_KEY = ["portfolio_id", "asset_id", "is_custom_asset", "venue_id", "account_name"]
-_NUMBER = "duplicate_no"
-_AMOUNT = ["bucket", "state", "amount_text"]
+_REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAccounts:
     """The accounts of a venue that are listed more than once with the same amounts.
 
-    `share` is how much of the venue's list they are, 0 to 1 as text. `totals` are the amounts that
-    count more than once, by asset; `first` is one of the accounts.
+    `share` is their share of the venue's list, 0 to 1 as text. `totals` are the amounts by asset
+    that count more than once. `first` names one of the accounts.
     """
 
     venue_id: str
@@ -157,65 +152,25 @@ class RepeatedAccounts:
     first: str
 
 
-def find(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
-    """Return the repeated accounts of each venue, from the Parquet of one night."""
-    numbers = pq.read_table(accounts, columns=[_NUMBER])[_NUMBER]
-    if not pc.any(pc.greater(numbers, 0)).as_py():
-        return []
-    listings = Counter(pq.read_table(accounts, columns=["venue_id"])["venue_id"].to_pylist())
-    repeated, rows = Counter[str](), Counter[str]()
-    firsts: dict[str, str] = {}
-    totals: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for (key, stated), count in sorted(_equal_accounts(accounts, balances).items()):
-        portfolio_id, asset_id, is_custom, venue_id, name = key
-        asset = asset_id + (" (custom)" if is_custom else "")
-        for _, _, amount in stated:
-            totals[venue_id][asset] = EXACT.add(totals[venue_id][asset], amount)
-        repeated[venue_id] += 1
-        rows[venue_id] += count
-        firsts.setdefault(venue_id, f"account {name} of portfolio {portfolio_id}")
+def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccounts]:
+    """Return the repeated accounts of each venue, from the Parquet files of one night."""
+    with open_files({"accounts": accounts, "balances": balances}) as connection:
+        rows = connection.execute(_REPEATED).fetchall()
     return [
         RepeatedAccounts(
             venue_id=venue_id,
             accounts=count,
-            share=str((Decimal(rows[venue_id]) / listings[venue_id]).quantize(Decimal("0.0001"))),
-            totals={asset: plain(total) for asset, total in totals[venue_id].items()},
-            first=firsts[venue_id],
+            share=str((Decimal(listings) / all_listings).quantize(Decimal("0.0001"))),
+            totals=totals,
+            first=f"account {name} of portfolio {portfolio_id}",
         )
-        for venue_id, count in sorted(repeated.items())
+        for venue_id, count, listings, all_listings, totals, portfolio_id, name in rows
     ]
-
-
-_Key = tuple[str, str, bool, str, str]
-_Stated = tuple[tuple[str, str, Decimal], ...]
-
-
-def _equal_accounts(accounts: Path, balances: Path) -> Counter[tuple[_Key, _Stated]]:
-    """Count the accounts that hold money by key and amounts; only those that occur again."""
-    rows = pq.read_table(accounts, columns=[*_KEY, _NUMBER])
-    several = rows.filter(pc.greater(rows[_NUMBER], 0)).group_by(_KEY).aggregate([])
-    columns = [*_KEY, _NUMBER, *_AMOUNT]
-    stated = pq.read_table(balances, columns=columns).join(several, _KEY, join_type="left semi")
-    amounts_by_account: defaultdict[tuple[_Key, int], list[tuple[str, str, Decimal]]] = defaultdict(
-        list
-    )
-    for *key, number, bucket, state, text in zip(
-        *(stated[name].to_pylist() for name in columns), strict=True
-    ):
-        # Two notations of one amount are the same money.
-        amount = amounts.parse(text) or Decimal(0)
-        amounts_by_account[tuple(key), number].append((bucket, state, amount))
-    counted = Counter(
-        (key, tuple(sorted(stated)))
-        for (key, _), stated in amounts_by_account.items()
-        if any(amount for _, _, amount in stated)
-    )
-    return Counter({same: count for same, count in counted.items() if count > 1})
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of a book that some portfolios have: exact totals and accounts, both by asset."""
+    """The part of a book that some portfolios hold: exact totals and numbers of accounts."""
 
     totals: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, int] = field(default_factory=dict)
@@ -225,7 +180,8 @@ class Share:
 class PortfolioChange:
     """The portfolios that only one of two books has, and the slices of the portfolios of both.
 
-    `missing` are those that held money in the book before; `new` are all those that it lacks.
+    `missing` are the portfolios that held money in the earlier book, and `new` are the portfolios
+    that it does not have.
     """
 
     missing: Sequence[str] = ()
@@ -237,14 +193,15 @@ class PortfolioChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the guards look at: counts by table, exact totals by asset, portfolios with money.
+    """The figures that the guards compare.
 
-    `drops` are the largest moves against the book before, by measure, 0 to 1 as text; `everywhere`
-    are the defects that stand in every record of a list; `accounts` are how many there are by
-    asset; `unread` are venues whose instruments could not be read, or are listed no more; `slices`
-    are those that moved as one, by the snapshot that they are compared with; `portfolio_changes`
-    are by the same snapshot, if its portfolios differ; `kinds` are its balance kinds. `is_suspect`
-    is a night that was held for its numbers and accepted by hand.
+    `counts` are rows by table, `totals` are exact totals by asset, and `money` says for each
+    portfolio whether it holds money. `drops` are the moves of each measure since the earlier book,
+    0 to 1 as text. `everywhere` has the defects of every record of a list. `accounts` are the
+    numbers of accounts by asset. `unread` are the venues whose instruments could not be read, or
+    are no longer listed. `slices` are the slices that moved, by the snapshot that they are compared
+    with. `portfolio_changes` are by the same snapshot, if its portfolios differ. `kinds` are the
+    balance kinds. A night is suspect if it was held for its figures and accepted by a person.
     """
 
     counts: Mapping[str, int]
@@ -264,8 +221,9 @@ class Facts:
     def of(
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
-        """Return facts as a manifest keeps them."""
-        # An older manifest lacks some; the large ones are not converted, for years are read.
+        """Return the facts that a manifest has."""
+        # An older manifest lacks some of them. The large ones are not converted, because the
+        # manifests of years are read.
         known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
         changes = content.get("portfolio_changes", {})
@@ -273,7 +231,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return the facts about the rest of the book."""
+        """Return the facts about the book without a part of it."""
         subtrahends = {asset: exact(text) for asset, text in share.totals.items()}
         zero = Decimal(0)
         totals = {
@@ -293,9 +251,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """Rejects that carry money and stand at the same place for the same reason.
+    """Rejects that carry money, with the same path and the same reason.
 
-    `count` is how many, `share` of how much of the list they stand in, `first` where one stands.
+    `count` is their number, `share` is their share of the list, and `first` is the path of one.
     """
 
     path: str
@@ -307,11 +265,12 @@ class RejectGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What else was seen of a night.
+    """Other findings about a night.
 
-    `venues` are how many were asked for their instruments; `date_doubts` say why its date is not
-    sure; `notices` are what the pull saw that looks like paging (4.6), `signs` the same with their
-    numbers; `window` has what a second read said; `repeated` are accounts that count twice.
+    `venues` is the number of venues whose instruments were requested. `date_doubts` are the reasons
+    why its date is not certain. `notices` are findings of the pull that look like paging (4.6), and
+    `signs` are the same with their figures. `window` has the result of a second read. `repeated`
+    are the accounts that count twice.
     """
 
     rejects: Sequence[RejectGroup] = ()

@@ -1,4 +1,4 @@
-"""The guards of a night, and the figures that they measure."""
+"""The guards, which hold a night if its figures are suspicious, and the measured figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,22 +16,23 @@ from warehouse.exact import exact, plain
 COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
 YOUNG = 10
-MOST = Decimal("0.75")  # whatever was seen before: who loses more must be looked at
-YOUNG_FLOOR = Decimal("0.4")  # so that half of anything gone is seen from the second night on
+MOST = Decimal("0.75")  # a larger loss is always held
+YOUNG_FLOOR = Decimal("0.4")  # so that a loss of half is held from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen when its total lost more than this, and risen when going back would.
+# An asset has fallen if its total lost a larger share. It has risen if the reverse move would be a
+# fall.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # one asset alone is a finding
-FEWEST_GONE, FEWEST_NEW = 2, 5  # of a count: fewer are no share of anything
-FEW = 4  # of so few assets all have to move
+FEWEST_GONE, FEWEST_NEW = 2, 5  # a smaller change of a count is not measured
+FEW = 4  # of so few assets, all must move
 SHOWN_ASSETS = 3
 LONG = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """By what share of how many things a measure moved, in words."""
+    """The move of a measure: its share, its wording, and the number of things it is a share of."""
 
     measure: str
     share: Decimal
@@ -40,7 +41,7 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the last book, and where that is suspect also the last that is not."""
+    """Return the last book, and if it is suspect also the last book that is not."""
     books = list(past[-1:])
     if books and books[0].is_suspect:
         books += [facts for facts in past if not facts.is_suspect][-1:]
@@ -48,24 +49,24 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return the share by which every measure moved against a book before: 0 to 1, as text."""
+    """Return the move of each measure since an earlier book, 0 to 1 as text."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
 
 
 def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """Return the move of a measure above which a night is held, learned from past accepted nights.
+    """Return the move of a measure above which a night is held, from the moves of past nights.
 
-    It never exceeds `MOST`: a night that was accepted by hand after a collapse must not switch the
-    guard off for the nights after it. Of few things it is more, and of four all but one.
+    The limit is at most `MOST`, because a night that a person accepted after a collapse must not
+    switch the guard off. It is larger if there are few things, and allows all but one of four.
     """
     seen = [
         Decimal(facts.drops[measure])
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
-    # While few nights are known the floor is higher, for the largest move seen so far says little.
+    # The floor is higher while few nights are known, because their largest move is not yet typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
     if things:  # one of few is a large share
         single = Decimal(1) / things
@@ -74,7 +75,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
 
 
 def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """Yield, by how much each measure moved against a book before."""
+    """Yield the move of each measure since an earlier book."""
     for table in COUNTS:
         yield from _counts(table, facts, before)
     yield from _assets(facts, before)
@@ -83,7 +84,7 @@ def moves(facts: Facts, before: Facts) -> Iterator[Move]:
 def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
     was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
     words = f"from {was} to {now}"
-    # A fund that opens or closes one asset in all its accounts moves the count, and is no accident.
+    # If a fund opens or closes one asset in all of its accounts, the count moves, which is normal.
     if table == "accounts":
         was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
     fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)
@@ -95,7 +96,7 @@ def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
 def _but_one_asset(
     was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[int, int]:
-    """Counts without the asset whose accounts moved most: one alone is no slice."""
+    """Return both counts without the asset whose number of accounts moved most."""
     every = sorted(before.keys() | after.keys())
     if not before or len(every) < FEWEST_ASSETS:
         return was, now
@@ -122,7 +123,7 @@ def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """Return which share of `before` is gone: 1 also where the sign has changed."""
+    """Return the share of `before` that is gone. It is 1 if the sign has changed."""
     if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
         return Decimal(0)
     if (now > 0) is not (before > 0):
@@ -149,12 +150,12 @@ FATES = {
 
 
 def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
-    """Return why a night must be held; empty when it may be accepted.
+    """Return the reasons why a night must be held, or an empty tuple.
 
     `past` are the accepted nights before it, oldest first.
     """
-    # Against the last book, and where that one is suspect also against the last that is not: to be
-    # well against one of them is enough, so the checks are made for each and all of them must fail.
+    # The night is compared with the last book. If that is suspect, it is also compared with the
+    # last book that is not. The night is held only if all comparisons have reasons.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])
@@ -200,7 +201,7 @@ def _broken(night: Findings) -> Iterator[Reason]:
 
 
 def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Yield venues without instruments, but for those that had none in the book before either."""
+    """Yield a reason if many venues lost their instruments since the earlier books."""
     known = {venue for base in compared for venue in base.unread}
     failed = sorted(set(night.failed) - known)
     emptied = sorted(set(night.emptied) - known)
@@ -219,8 +220,8 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 
 
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Yield lists that are empty where the book before had some: on the first night too."""
-    # This is what the API answers to a key that sees nothing (4.1).
+    """Yield lists that became empty since the earlier books, or are empty on the first night."""
+    # The API returns empty lists if the key has no access (4.1).
     why = "this is what the API answers to a key that may see nothing (4.1)"
     if not facts.money and not compared:
         yield Reason("empty: portfolios", f"the portfolio list is empty: {why}")
@@ -265,7 +266,7 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
 
 
 def _confirmation(window: Window, gone: set[str]) -> str:
-    """Return what a second read, and asking for them by id, said of portfolios that are gone."""
+    """Describe the result of a second read, and of requests for missing portfolios by id."""
     words = ""
     if window.second_count is not None:
         words += f"; a second read {window.second_after} s later had {window.second_count}"
@@ -287,11 +288,11 @@ def _confirmation(window: Window, gone: set[str]) -> str:
 def _compare(
     facts: Facts, before: Facts, past: Sequence[Facts], missing: list[Reason]
 ) -> list[Reason]:
-    """Return why a night is suspicious against one book; empty if it is not.
+    """Return why a night is suspicious compared with one book, or an empty list.
 
-    A portfolio that only one of both books has moves every ratio, and its loss would be told once
-    for each. So the rest of the book is compared without it. That changes only the reasons, never
-    whether the night is held.
+    A portfolio that only one of the books has moves all measures, and would be reported for each.
+    So the rest of the book is compared without it. This changes only the reasons, never whether the
+    night is held.
     """
     whole = [*missing, *_moves(facts, before, past, _slices_of(facts, before))]
     change = facts.portfolio_changes.get(before.snapshot_id)
@@ -310,7 +311,7 @@ def _compare(
 
 
 def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Reason]:
-    """Yield one reason for all that moved only because portfolios are new."""
+    """Yield one reason for all moves that new portfolios caused."""
     if change.new and moved:
         verb = "is" if len(change.new) == 1 else "are"
         yield Reason(
@@ -327,10 +328,10 @@ def _slices_of(facts: Facts, before: Facts) -> Sequence[Slice]:
 def _moves(
     facts: Facts, before: Facts, past: Sequence[Facts], slices: Sequence[Slice]
 ) -> Iterator[Reason]:
-    """Yield what moved by more than it may: slices, counts, and how many assets."""
+    """Yield a reason for each slice and each measure that moved too far."""
     for part in slices:
         if part.kind == PORTFOLIO and part.identity not in facts.money:
-            continue  # it is told as missing
+            continue  # reported as a missing portfolio
         if part.kind == KIND and not _is_established(part.identity, past):
             continue
         yield Reason(f"slice: {part.kind} {part.identity} {part.change}", _words(part))
@@ -342,7 +343,7 @@ def _moves(
 
 
 def _is_established(kind: str, past: Sequence[Facts]) -> bool:
-    """Return whether a balance kind is of the document, or was there for two nights in a row."""
+    """Return whether a balance kind is documented, or was in the last two nights."""
     last = past[-2:]
     return kind in BALANCE_KINDS or (len(last) > 1 and all(kind in facts.kinds for facts in last))
 

@@ -1,11 +1,10 @@
-"""Sealing: what was made of a snapshot, as its own tables and one manifest.
+"""Sealing of a flattened snapshot: its nightly tables, its holdings, and its manifest.
 
-`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards,
-and what was counted; it is written last, and proves itself.
+`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards, and
+counts. It is written last, and contains its own digest.
 """
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -15,41 +14,58 @@ from pathlib import Path
 from string import digits
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from pipelines.flatten import flatten
 from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
 from pipelines.flatten.control_totals.holdings import write_holdings
-from pipelines.lake import facts as repeated_accounts
 from pipelines.lake import guards, slices, systemic_defects
-from pipelines.lake.facts import Facts, PortfolioChange, Share
+from pipelines.lake.facts import Facts, PortfolioChange, Share, find_repeated_accounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
-from pipelines.records import amounts
 from warehouse.contract.lake import HOLDINGS, lake_contract
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
 from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.files import open_files
 from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
 Row = dict[str, Any]
-REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
+REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing rebuilds the lake."
 _MOMENTS = ("sent_at", "received_at")
 _JSON = ".json"
+_MONEY = """
+select
+    portfolio_id,
+    portfolio_id in (
+        select balances.portfolio_id from balances where amount is null or amount <> 0
+    )
+from portfolios
+"""
+_ACCOUNTS = "select asset_id, count(*) from accounts group by all"
+_TOTALS_OF = """
+select
+    asset_id || if(is_custom_asset, ' (custom)', '') as asset,
+    internal.exact_total(list(total_text))
+from holdings
+where portfolio_id in (select unnest(?::varchar[]))
+group by all
+"""
+_ACCOUNTS_OF = """
+select asset_id, sum(accounts)::bigint
+from holdings
+where portfolio_id in (select unnest(?::varchar[]))
+group by all
+"""
 BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 
 @dataclass(frozen=True, slots=True)
 class LakeManifests:
-    """The landed nights and the lake's manifests, each looked at once; manifests do not change.
+    """A cache of the landed nights and the lake's manifests, which do not change, for one command.
 
-    For one command: it needs those of all nights to judge, and again to publish. What it decides on
-    a night it tells by `note`.
+    A command needs them to judge a night and to publish it. It reports its decisions by `note`.
     """
 
     layout: Layout
@@ -59,7 +75,7 @@ class LakeManifests:
 
     @property
     def briefs(self) -> Briefs:
-        """What is known of every night, without reading its manifests again."""
+        """The briefs of all nights."""
         if not self._briefs:
             self._briefs.append(Briefs(self.layout, self.of))
         return self._briefs[0]
@@ -73,31 +89,29 @@ class LakeManifests:
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Know a night as it was decided since the others were looked at."""
+        """Replace a night by its state after a decision."""
         if self._landed:
             self._landed[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
-        """Return that of a snapshot; raises `landing.Damaged`."""
+        """Return the manifest of a snapshot. Raises `landing.Damaged`."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
 def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
-    """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
+    """Write the nightly tables, the holdings and the manifest of a flattened snapshot."""
     layout = known.layout
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
     }
-    day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
+    snapshot_id = manifest.snapshot_id
     place = partial(layout.staged_file, snapshot_id=snapshot_id)
     files = {name: place(name) for name in parts.tables}
-    tables = {**parts.tables, **write_holdings(files, place, day, snapshot_id)}
-    # Arrow gives its memory back: of 300,000 accounts a night's peak is a fifth lower (measured).
-    pa.default_memory_pool().release_unused()
-    facts = _facts(layout, manifest, parts)
+    tables = {**parts.tables, **write_holdings(files, place, snapshot_id)}
+    facts = _facts(files, manifest, parts)
     compared = guards.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= {"slices": _slices(layout, manifest, compared)}
@@ -116,7 +130,7 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
             if total.differs
         ],
         "repeated": [
-            asdict(venue) for venue in repeated_accounts.find(files["accounts"], files["balances"])
+            asdict(venue) for venue in find_repeated_accounts(files["accounts"], files["balances"])
         ],
         "carried": parts.venues.stale_venues,
         "emptied": parts.venues.emptied,
@@ -134,29 +148,30 @@ def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
 
 
 def sealed_ids(layout: Layout) -> set[str]:
-    """Return the snapshots of which the lake has a manifest."""
+    """Return the ids of the snapshots that have a manifest in the lake."""
     if not layout.manifests.is_dir():
         return set()
-    names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and a Path costs more
+    names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and paths are slower
     return {name[: -len(_JSON)] for name in names if name[0] in digits and name.endswith(_JSON)}
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """Return the lake's manifest of a snapshot; raises `landing.Damaged`."""
+    """Read the lake's manifest of a snapshot. Raises `landing.Damaged`."""
     return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
-    """Return the facts of the nights before it, as they stood when it was taken, oldest first.
+    """Return the facts of the accepted nights before a snapshot was taken, oldest first.
 
-    With `last` only back to so many that were not suspect. Only those that a night is compared with
-    are whole: of the others there are the moves, from which limits are learned.
+    With `last`, stop after that many nights that were not suspect. Only the nights that are
+    compared with the snapshot have all facts. The others have only their moves, which determine the
+    limits.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # Limits are learned from all nights; to compare with, the last ones that are not suspect are
-    # enough, and years of manifests need not be read.
+    # The limits depend on all nights, but comparisons need only the last ones that are not suspect,
+    # so the manifests of years are not read.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -183,18 +198,18 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return what a night teaches: its moves against the book that it is most like."""
+    """Return the moves of a night since the book that is most similar to it."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return the slices that moved as one against each book that it is compared with."""
+    """Return the slices that moved since each book that the night is compared with."""
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
+        if before is not None:  # otherwise pruned, and this is a rebuild of a judged night
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base
 
@@ -202,9 +217,9 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
 def _portfolio_changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
 ) -> dict[str, Row]:
-    """Return, for each base with other portfolios, what only one of both books has.
+    """Return the portfolios that only one of two books has, for each base with other portfolios.
 
-    An empty portfolio that is gone has no part in any sum, so it stays in the comparison.
+    A missing portfolio that was empty has no part in any sum, so it stays in the comparison.
     """
     changes: dict[str, Row] = {}
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
@@ -216,40 +231,34 @@ def _portfolio_changes(
         held_before = _table_file(layout, PORTFOLIO_HOLDINGS, base.snapshot_id)
         if not (missing or new) or before is None or held_before is None:
             continue
-        of_both = [slices.without(slices.read(path), {*missing, *new}) for path in (before, now)]
         change = PortfolioChange(
             missing=missing,
             new=new,
             missing_share=_share(held_before, missing),
             new_share=_share(held_now, new),
-            slices=slices.moves_between(*of_both),
+            slices=slices.moves(before, now, without=[*missing, *new]),
         )
         changes[base.snapshot_id] = asdict(change)
     return {"portfolio_changes": changes} if changes else {}
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
-    """Return the part of a book that these portfolios have."""
-    totals: dict[str, Decimal] = {}
-    accounts: Counter[str] = Counter()
-    columns = ["asset_id", "is_custom_asset", "accounts", "total_text"]
-    chosen = pc.field("portfolio_id").isin(pa.array(portfolios, pa.string()))
-    for row in pq.read_table(holdings, columns=columns, filters=chosen).to_pylist():
-        asset = _total_name(row["asset_id"], is_custom=row["is_custom_asset"])
-        totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), exact(row["total_text"]))
-        accounts[row["asset_id"]] += row["accounts"]
-    return Share({asset: plain(total) for asset, total in totals.items()}, dict(accounts))
+    """Return the part of a book that these portfolios hold."""
+    with open_files({"holdings": holdings}) as connection:
+        totals = connection.execute(_TOTALS_OF, [portfolios]).fetchall()
+        accounts = connection.execute(_ACCOUNTS_OF, [portfolios]).fetchall()
+    return Share(dict(totals), dict(accounts))
 
 
 def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
-    """Return the file that has a table of an accepted night; None if it was pruned."""
+    """Return the file of a table of an accepted night, or None if it was pruned."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (layout.parquet(table, day, snapshot_id), layout.staged_file(table, snapshot_id))
     return next((path for path in places if path.is_file()), None)
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """Return the portfolios of the book before a new snapshot, and which held money."""
+    """Return the portfolios of the book before a new snapshot, and whether each held money."""
     landed = snapshots.landed_snapshots(layout)
     last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
     if last is None or not layout.manifest(last.snapshot_id).is_file():
@@ -257,7 +266,10 @@ def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dic
     return dict(read_manifest(layout, last.snapshot_id)["facts"]["money"])
 
 
-def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:
+def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
+    with open_files(files) as connection:
+        money = dict(connection.execute(_MONEY).fetchall())
+        accounts = dict(connection.execute(_ACCOUNTS).fetchall())
     totals: dict[str, Decimal] = {}
     for total in parts.portfolios.totals:
         if total.measure == "sum":
@@ -267,41 +279,17 @@ def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:
     return {
         "counts": {name: table.rows for name, table in parts.tables.items()},
         "totals": {asset: plain(total) for asset, total in totals.items()},
-        "money": _money(layout, manifest.snapshot_id),
+        "money": money,
         "drops": {},
         "everywhere": systemic_defects.everywhere(manifest, parts),
         "kinds": sorted({total.bucket for total in parts.portfolios.totals if total.bucket}),
-        "accounts": _accounts(layout, manifest.snapshot_id),
+        "accounts": accounts,
         "unread": sorted({*flatten.failed_venues(manifest), *parts.venues.stale_venues}),
     }
 
 
 def _total_name(asset_id: str, *, is_custom: bool) -> str:
     return asset_id + (" (custom)" if is_custom else "")
-
-
-def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
-    """Return how many accounts there are of every asset."""
-    path = layout.staged_file("accounts", snapshot_id)
-    with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
-        counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
-    return {count["values"]: count["counts"] for count in counted.to_pylist()}
-
-
-def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
-    """Return every portfolio, and whether any of its amounts is not zero."""
-    portfolios = pq.read_table(
-        layout.staged_file("portfolios", snapshot_id), columns=["portfolio_id"]
-    )
-    has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
-    zero = pa.scalar(Decimal(0), amounts.TYPE)
-    balances = layout.staged_file("balances", snapshot_id)
-    with pq.ParquetFile(balances, read_dictionary=["portfolio_id"]) as file:
-        for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
-            is_money = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
-            holders = pc.unique(batch["portfolio_id"].filter(is_money))
-            has.update(dict.fromkeys(holders.to_pylist(), True))
-    return has
 
 
 def _nightly_rows(manifest: Manifest, parts: Parts) -> list[tuple[Table, list[Row]]]:

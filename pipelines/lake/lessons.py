@@ -1,7 +1,7 @@
-"""Lessons: what a person accepted once as harmless, by whom and when, and whether it still holds.
+"""Lessons: reasons that a person accepted once as harmless, until they are taken back.
 
-They are read from the decisions beside the landed nights, so that everything can be made again
-from the landing zone. A lesson is taken back by rejecting the night that taught it, or alone.
+They are stored in the decisions next to the landed nights, so that everything can be rebuilt from
+the landing zone. A lesson is taken back alone, or by rejecting the night that taught it.
 """
 
 from collections.abc import Iterable
@@ -19,20 +19,20 @@ BY = "guards, by a lesson"
 
 
 class NoSuchLesson(Exception):
-    """Nothing in force has that name."""
+    """No lesson in force has that name."""
 
     exit_code = 2
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"There is no lesson {name!r} in force. Nothing was changed. List what is known to be "
-            "harmless with: nightbook snapshots --lessons"
+            f"There is no lesson {name!r} in force. Nothing was changed. List the lessons with: "
+            "nightbook snapshots --lessons"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One reason that a night taught to be harmless, and the decision that took it back."""
+    """A reason that a night taught to be harmless, and the decision that took it back, if any."""
 
     reason: Reason
     snapshot: Snapshot
@@ -41,12 +41,12 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The short name by which it is taken back."""
+        """The short name that takes the lesson back."""
         return lesson_id(self.reason.key)
 
 
 def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
-    """Return every lesson of these nights, also those that were taken back, oldest first."""
+    """Return all lessons of these nights, including those that were taken back, oldest first."""
     return [lesson for night in nights for lesson in _of(night)]
 
 
@@ -54,7 +54,7 @@ def _of(night: Snapshot) -> list[Lesson]:
     taught: dict[str, Lesson] = {}
     for decision in night.decisions:
         for key, lesson in taught.items():
-            # Rejecting a night takes back all that it taught; `takes_back` names single lessons.
+            # Rejecting a night takes back all of its lessons. `takes_back` names single lessons.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
                 taught[key] = Lesson(lesson.reason, night, lesson.taught, decision)
@@ -66,7 +66,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Return, by the key of what is known to be harmless: up to which share of the book."""
+    """Return the largest share of the book that is known to be harmless, by reason key."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
@@ -76,7 +76,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
-    """Mark the reasons that were accepted once and are not much more than then."""
+    """Mark the reasons that were accepted before, and whose share has not grown much since."""
     largest_shares = in_force(nights)
     nothing = Decimal(-1)
     return tuple(
@@ -90,8 +90,8 @@ def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tupl
 
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
-    """Accept the nights that wait only for what was taught since they were held."""
-    # A change that came on Saturday is asked for once on Monday, not once for each night.
+    """Accept the held nights whose reasons are all covered by lessons that were taught since."""
+    # If a change came on Saturday, a person is asked once on Monday, not once for each night.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:
@@ -108,7 +108,7 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 
 
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
-    """Take back the lesson of that name from every night that taught it; `NoSuchLesson`."""
+    """Take back a lesson from all nights that taught it. Raises `NoSuchLesson`."""
     landed = snapshots.landed_snapshots(layout)
     gone = [
         lesson_

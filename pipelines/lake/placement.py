@@ -1,13 +1,15 @@
-"""The lake: staged Parquet is judged, and an accepted night becomes its date's book.
+"""Judging of staged nights, and placing of their files in the lake.
 
-`lake/manifests/<snapshot_id>.json` has what was made of a snapshot
-(`pipelines.lake.lake_manifest`). The book's files lie in `lake/<table>/snapshot_date=.../`, one per
-date, so that any engine may read the folders; those of nights that are not a book stay staged.
+An accepted night becomes the book of its date. The files of books are in
+`lake/<table>/snapshot_date=.../`, one for each date, so that any engine can read the folders. The
+files of other nights stay staged. `lake/manifests/<snapshot_id>.json` describes the files of a
+snapshot (see `pipelines.lake.lake_manifest`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,10 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
+    """The contents of a warehouse: books as (date, snapshot id, files), nightly files and rows.
 
-    `nightly` has by table the file of each snapshot;
-    `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
+    `nightly` has the file of each snapshot by table. `digests` has the SHA-256 of all files, and
+    `decided` has the rows of `ops.DECIDED`.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
@@ -47,7 +49,7 @@ class LakeContents:
 
 
 def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
-    """Accept or hold a sealed snapshot by the guards, unless it was decided before."""
+    """Let the guards accept or hold a sealed snapshot, unless it was decided before."""
     snapshot = snapshots.find(known.layout, manifest.snapshot_id)
     if snapshot.decisions:
         return snapshot
@@ -89,22 +91,22 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
 
 
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot.
+    """Move files so that the lake's folders have exactly the books.
 
-    `landed` are all nights, where they are known already.
+    The book of a date is its newest accepted snapshot. `landed` are all nights, if the caller knows
+    them already.
     """
-    # Files move by rename between staged and placed, so this can be killed and run again.
     landed = snapshots.landed_snapshots(layout) if landed is None else landed
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # A move is one rename, and each run moves whatever is not in its place: killed at any point,
-    # the next run goes on from there.
+    # A move is one rename, and each run moves all files that are not in their place. So if a run is
+    # killed, the next run continues.
     for snapshot_id in sorted(sealed_ids(layout)):
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
         if day is None or (is_book and snapshot_id not in waiting):
-            continue  # its landed folder is gone, as `lake_contents` says; or all is in its place
+            continue  # `lake_contents` reports a missing landed folder; the other files are placed
         for table in BOOK_FILES:
             placed = layout.parquet(table.name, day, snapshot_id)
             staged = layout.staged_file(table.name, snapshot_id)
@@ -123,7 +125,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def lake_contents(manifests: LakeManifests) -> LakeContents:
-    """Return everything the warehouse is to hold, from manifests and decisions alone."""
+    """Return the contents of the warehouse, from manifests and decisions alone."""
     layout = manifests.layout
     landed = manifests.nights
     books = snapshots.books(landed)
@@ -131,15 +133,13 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
     sealed = sealed_ids(layout) - pruned
     _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
-        (day, snapshot.snapshot_id, _BookFiles(layout, day, snapshot.snapshot_id))
+        (day, snapshot.snapshot_id, _book_files(layout, snapshot))
         for day, snapshot in books.items()
         if snapshot.snapshot_id in sealed
     )
-    here = [snapshot for snapshot in landed if snapshot.snapshot_id in sealed]
+    here = {snapshot.snapshot_id: snapshot for snapshot in landed if snapshot.snapshot_id in sealed}
     nightly = {
-        table.name: _NightlyFiles(
-            layout, table.name, {snapshot.snapshot_id: snapshot for snapshot in here}
-        )
+        table.name: _Files(here, partial(_nightly_file, layout, here, table.name))
         for table in NIGHTLY
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
@@ -150,48 +150,44 @@ def lake_contents(manifests: LakeManifests) -> LakeContents:
         books=chosen,
         nightly=nightly,
         snapshots=rows,
-        digests=_PlacedDigests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
+        digests=_PlacedDigests(manifests, here),
         decided=facts.rows(landed),
     )
 
 
-class _BookFiles(Mapping[str, Path]):
-    """Where each table of a book lies: a path is made when it is asked for, not for all nights."""
+def _book_files(layout: Layout, book: Snapshot) -> Mapping[str, Path]:
+    path_of = partial(
+        layout.parquet, snapshot_date=book.snapshot_date, snapshot_id=book.snapshot_id
+    )
+    return _Files(_BOOK_NAMES, path_of)
 
-    def __init__(self, layout: Layout, day: date, snapshot_id: str) -> None:
-        self._layout, self._day, self._snapshot_id = layout, day, snapshot_id
+
+def _nightly_file(
+    layout: Layout, nights: Mapping[str, Snapshot], table: str, snapshot_id: str
+) -> Path:
+    return layout.parquet(table, nights[snapshot_id].snapshot_date, snapshot_id)
+
+
+class _Files(Mapping[str, Path]):
+    """Files by table or snapshot. A path is created only when it is requested."""
+
+    def __init__(self, names: Collection[str], path_of: Callable[[str], Path]) -> None:
+        self._names, self._path_of = names, path_of
 
     def __getitem__(self, name: str) -> Path:
-        if name not in _BOOK_NAMES:
+        if name not in self._names:
             raise KeyError(name)
-        return self._layout.parquet(name, self._day, self._snapshot_id)
+        return self._path_of(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_BOOK_NAMES)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(_BOOK_NAMES)
-
-
-class _NightlyFiles(Mapping[str, Path]):
-    """Where a table of each night lies, by its snapshot: made when asked for, as above."""
-
-    def __init__(self, layout: Layout, table: str, nights: Mapping[str, Snapshot]) -> None:
-        self._layout, self._table, self._nights = layout, table, nights
-
-    def __getitem__(self, snapshot_id: str) -> Path:
-        day = self._nights[snapshot_id].snapshot_date
-        return self._layout.parquet(self._table, day, snapshot_id)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._nights)
-
-    def __len__(self) -> int:
-        return len(self._nights)
+        return len(self._names)
 
 
 class _PlacedDigests(Mapping[Path, str]):
-    """The SHA-256 of every file of nights, read from the manifest of a night when it is asked."""
+    """The SHA-256 of the files of nights. A manifest is read when one of its files is requested."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
         self._manifests, self._nights = manifests, nights
@@ -216,7 +212,7 @@ class _PlacedDigests(Mapping[Path, str]):
 
 
 def _require_landing_folders(manifests: LakeManifests, sealed: set[str], landed: set[str]) -> None:
-    """A night whose landed folder vanished must not vanish from the warehouse without a word."""
+    """Raise `Damaged` if the landed folder of a sealed night is missing."""
     for snapshot_id in sorted(sealed - landed):
         day = date.fromisoformat(manifests.of(snapshot_id)["snapshot_date"])
         folder = manifests.layout.snapshot(day, snapshot_id)

@@ -1,8 +1,8 @@
-"""Defects by their shape: those in every record of a list, and those that carry money.
+"""Defects by their shape: defects of every record of a list, and defects that carry money.
 
-One broken record is rejected and its siblings live on. Where all of them lack the same thing it is
-the document that changed, and the night is held until a person has seen that the API says it so
-from now on; so it is with what carries money, however much of it there is.
+A single broken record is rejected, and the other records are loaded. If all records have the same
+defect, the document has changed, and the night is held until a person confirms the change. A
+defect that carries money also holds the night, even if it is a single one.
 """
 
 import re
@@ -21,12 +21,12 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# The innermost list of which a path names an element, and the table that has its records.
+# Marks of the innermost list in a path, and the tables that have its records.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
 def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
-    """Return rejects that carry money, by where they stand and why, without indexes and numbers."""
+    """Group the rejects that carry money by path and reason, both without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {name: table.rows for name, table in parts.tables.items()}
     paths_by_shape: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -47,15 +47,15 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return how much of its list is so: of what was rejected whole, the list has no row left."""
+    """Return the share of the list. Records that were rejected as a whole have no row in it."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
 def everywhere(manifest: Manifest, parts: Parts) -> list[str]:
-    """Return what is wrong with every record of a list, like `list_venues createdAt: ...`."""
-    # One record alone proves nothing of the document.
+    """Return the defects of every record of a list, for example `list_venues createdAt: ...`."""
+    # A list with a single record does not prove that the document changed.
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     records_by_defect: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
     for reject in parts.rejects:
@@ -77,7 +77,7 @@ def _count(
     operation: str,
     records_by_defect: Mapping[tuple[str, str, str], set[tuple[int, str]]],
 ) -> int:
-    """Return how many records an operation gave: those with a row, and those that have none."""
+    """Return how many records an operation returned, with and without a row."""
     without = set[tuple[int, str]]()
     for (other, field, _), records in records_by_defect.items():
         if other == operation and not field:

@@ -232,7 +232,10 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
         source = Layout(layout.home, Path(flattened_night.staged_in))
-        if listings.from_last(layout, manifest)(flattened_night.failed, flattened_night.empty).rows:
+        carried = listings.carry_from_last(
+            layout, manifest, flattened_night.failed, flattened_night.empty
+        )
+        if carried.rows:
             # Remove the part of the venues before the night enters the lake: judging flattens it
             # with the carried instruments.
             source.part(VENUES, folder.name).unlink()

@@ -31,9 +31,9 @@ from tests.fuzz import shapeless
 DAY = date(2026, 11, 20)
 Made = tuple[dict[str, list[str]], dict[str, list[str]]]
 RESOURCES: tuple[tuple[Callable[[Random], shapeless.Pairs], Callable[[], Resource]], ...] = (
-    (shapeless.portfolio, lambda: portfolios.resource(DAY)),
-    (shapeless.venue, lambda: venues.venues(DAY, {})),
-    (shapeless.instrument, lambda: venues.instruments(DAY, "v", [])),
+    (shapeless.portfolio, lambda: portfolios.portfolio_resource(DAY)),
+    (shapeless.venue, lambda: venues.venue_resource(DAY, {})),
+    (shapeless.instrument, lambda: venues.instrument_resource(DAY, "v", [])),
 )
 
 

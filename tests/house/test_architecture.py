@@ -22,6 +22,8 @@ ARROWS = {
         "warehouse.exact",
         "warehouse.storage",
         "warehouse.progress",
+        "warehouse.sql.catalog",
+        "warehouse.sql.files",
     ),
     "pipelines.edge": ("pipelines.edge",),
     "pipelines.sandbox": ("pipelines.sandbox",),

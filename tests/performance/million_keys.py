@@ -87,7 +87,7 @@ def write_book(home: Path, count: int, layout_: str = PLAIN) -> None:
             sizes[table.name] = len(next(iter(given[table.name].values())))
             batch = _batch(table, given[table.name], sizes[table.name])
             write(table, [batch], place(table.name), SNAPSHOT)
-    write_holdings({table.name: place(table.name) for table in BOOK}, place, DAY, SNAPSHOT)
+    write_holdings({table.name: place(table.name) for table in BOOK}, place, SNAPSHOT)
     counted = rows_batch(CONTROL_TOTALS, _totals(sizes, assets, texts))
     write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT), SNAPSHOT)
     publish(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")

@@ -224,7 +224,7 @@ def add_night(
     if staged:
         _stage(layout, manifest, made, totals)
     else:
-        sums = write_holdings({name: place(name) for name in made}, place, day, snapshot_id)
+        sums = write_holdings({name: place(name) for name in made}, place, snapshot_id)
         portfolios = columns["portfolios"]["portfolio_id"].to_pylist()
         _seal(layout, manifest, made, totals, portfolios, held=sums)
         _decide(layout, manifest, states.HELD if held else states.ACCEPTED)

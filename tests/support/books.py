@@ -200,7 +200,7 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
                 table, [rows_batch(table, one.rows[table.name])], files[table.name], one.snapshot_id
             )
         place = partial(layout.parquet, snapshot_date=one.day, snapshot_id=one.snapshot_id)
-        write_holdings(files, place, one.day, one.snapshot_id)
+        write_holdings(files, place, one.snapshot_id)
         files |= {table.name: place(table.name) for table in HOLDINGS}
         ops = {"control_totals": totals(one)} | dict(one.ops)
         for table in NIGHTLY:

@@ -1,1 +1,1 @@
-"""Rows and sums counted twice by separate routes."""
+"""Rows and sums that are counted twice, by independent code."""

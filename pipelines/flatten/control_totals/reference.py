@@ -1,8 +1,8 @@
-"""Counting landed records one by one with care: only what the contract lets become a row counts.
+"""Careful counts of landed records, one by one. Only records that become rows count.
 
-This is plain JSON and shares no code with the readers but the bound of depth. A number is nothing
-(no field is one), and an object with a repeated key is nothing. Of a balance every text counts that
-turns out to be an amount, wherever it stands: what the document knows of it is not asked.
+The module decodes plain JSON, and shares only the limit of depth with the readers. Numbers are
+ignored, because no field is a number. Objects with a repeated key are ignored too. In a balance,
+every text that is an amount counts, documented or not.
 """
 
 import json
@@ -19,7 +19,7 @@ Raw = msgspec.Raw
 
 
 class Sum(NamedTuple):
-    """What is summed: an asset in a bucket."""
+    """The key of a sum: an asset in a bucket."""
 
     asset_id: str
     is_custom_asset: bool
@@ -27,7 +27,7 @@ class Sum(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Rows by table, and the exact sum of each asset and bucket."""
+    """The number of rows by table, and the exact sum of each asset and bucket."""
 
     rows: dict[str, int]
     sums: dict[Sum, Decimal]
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PortfolioCount:
-    """One portfolio: how many rows its lists make, and the amounts of each asset and bucket."""
+    """The number of rows of one portfolio, and the amounts of each asset and bucket."""
 
     identity: str
     integrations: int
@@ -59,7 +59,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _record(raw: Raw) -> dict[str, Any] | None:
-    """Return a record with an id, or None where there is nothing to count."""
+    """Decode a record. Return None if it is invalid or has no id."""
     text = bytes(raw)
     if is_too_deep(text):
         return None
@@ -79,7 +79,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def portfolio(raw: Raw) -> PortfolioCount | None:
-    """Return what of a portfolio becomes rows; None where not even the portfolio does."""
+    """Count the rows of a portfolio. Return None if the portfolio itself is not a row."""
     tree = _record(raw)
     if tree is None:
         return None
@@ -118,7 +118,7 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the texts under each part of a balance, however deep: an amount among them is a row."""
+    """Yield the texts of each part of a balance at any depth. Each amount among them is a row."""
     balance = account.get("balance")
     for bucket, part in balance.items() if isinstance(balance, dict) else ():
         if texts := list(_texts(part)):
@@ -126,7 +126,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield texts that stand by themselves or in objects; in a list they are no amounts (2.5)."""
+    """Yield a text, or the texts in objects. Texts in a list are not amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()
@@ -137,7 +137,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
-    """Return how many venues and venue types were landed, each venue's id once."""
+    """Return how many venues and venue types were landed. Each venue id counts once."""
     types: dict[str, set[str]] = {}
     for raw in raws:
         venue = _record(raw)
@@ -149,7 +149,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
-    """Return the instruments that venues embed, by venue."""
+    """Return the ids of embedded instruments by venue."""
     ids_by_venue: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:
@@ -159,5 +159,5 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
 
 
 def identities(raws: Iterable[Raw]) -> int:
-    """Return how many different ids records have that can be rows."""
+    """Return the number of different ids of valid records."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

@@ -1,24 +1,21 @@
-"""Control totals: counted and summed in the landed JSON, and again in the lake.
+"""Control totals: rows and exact sums of the landed JSON, and of the lake.
 
-The JSON is walked by plain decoding, the lake by Arrow: neither shares code with the way rows are
-made, so a row or a digit lost on the way shows. Sums are exact.
+Plain decoding counts the JSON, and DuckDB counts the lake. Neither shares code with flattening, so
+a lost row or digit shows.
 
-Counting takes what is as documented for granted and is quick. Where that and the lake differ, the
-JSON is counted once more with care (`reference`, beside this), and that count stands.
+The quick count assumes documented records. If it differs from the lake, `reference` counts the JSON
+carefully, and that count is used.
 """
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.edge import models
@@ -26,24 +23,33 @@ from pipelines.flatten.control_totals import reference
 from pipelines.flatten.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.records import amounts
 from pipelines.records.schema import shape_of
-from warehouse.exact import EXACT, plain
+from warehouse.contract.book import BALANCES
+from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.files import open_files
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# Texts wait to be summed together: enough of each asset that its lists are worth their making, and
-# no more, for then they are no longer near. Of 1,259,451 amounts of 400 assets (CPU): 1.43 s where
-# 5,000 wait, 0.90 with 50,000, 1.06 with 200,000, 1.22 with all.
+# Texts are collected and summed in batches. Small batches have few texts of each asset, and large
+# ones do not fit the cache. CPU time of 1,259,451 amounts of 400 assets: 1.43 s with batches of
+# 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
 LEAST_WAITING, MOST_WAITING = 20_000, 200_000
 _OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
 _SHORT = 200
-_TEXTS = 4  # of an account, about
-_KEY = ["asset_id", "is_custom_asset", "bucket"]
-_WIDE = pa.decimal256(76, 18)
+_TEXTS = 4  # approximate number of texts of an account
+_SUMS_IN_LAKE = """
+select
+    asset_id,
+    is_custom_asset,
+    bucket,
+    internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text
+from balances
+group by all
+"""
 
 
-# The kinds of a balance and their amounts, as the models have them. Structs are decoded four times
-# as fast as dicts of dicts (0.15 s of CPU instead of 0.58 s for 300,000 accounts). What is not as
-# documented fails to decode, and is counted with care.
+# The kinds of a balance and their amounts, from the models. Structs are decoded four times as fast
+# as dicts of dicts (0.15 s of CPU time instead of 0.58 s for 300,000 accounts). Undocumented
+# records fail to decode, and are counted carefully.
 _PARTS = {
     kind: tuple(field.shape.fields)
     for kind, field in shape_of(models.Balance).fields.items()
@@ -73,7 +79,7 @@ _BalanceAmounts = msgspec.defstruct(
 class _AccountAmounts(msgspec.Struct, rename="camel", gc=False):
     venue_id: str
     name: str
-    balance: _BalanceAmounts  # type: ignore[valid-type] # made above, of what the models name
+    balance: _BalanceAmounts  # type: ignore[valid-type] # created above from the models
 
 
 class _PositionAmounts(msgspec.Struct, rename="camel"):
@@ -96,7 +102,7 @@ _DECODER = msgspec.json.Decoder(_PortfolioAmounts)
 
 
 class _Sums:
-    """Exact sums that take amounts by the thousand."""
+    """Exact sums of amounts that are added in batches."""
 
     def __init__(self) -> None:
         self.amounts = 0
@@ -106,13 +112,13 @@ class _Sums:
         self._waiting = 0
 
     def add(self, key: Sum, texts: list[str]) -> None:
-        """Take the amounts among some texts."""
+        """Add those texts that are amounts."""
         self._texts[key] += texts
         self._wait(len(texts))
 
     def add_accounts(self, position: _PositionAmounts) -> None:
-        """Take the amounts of a position as documented."""
-        # Those of an asset are taken apart together: one by one they are a few of each kind.
+        """Add the amounts of a documented position."""
+        # Accounts of an asset are collected, because each alone has only a few amounts of a kind.
         self._accounts[position.asset_id, position.is_custom_asset] += position.accounts
         self._wait(len(position.accounts) * _TEXTS)
 
@@ -123,13 +129,13 @@ class _Sums:
             self.settle()
 
     def settle(self) -> None:
-        """Sum up what waits."""
+        """Add the collected texts to the sums."""
         for (asset_id, is_custom), accounts in self._accounts.items():
             for bucket, texts in _amount_texts(accounts).items():
                 self._texts[Sum(asset_id, is_custom, bucket)] += texts
         with localcontext(EXACT):
-            # `sum` of Decimals is exact here: the context has room for any sum of legal amounts,
-            # and its traps turn a lost digit into an error.
+            # `sum` is exact in this context, which has enough digits for any sum of valid amounts
+            # and raises an error if a digit is lost.
             for key, texts in self._texts.items():
                 values = _values(texts)
                 if values:
@@ -141,18 +147,18 @@ class _Sums:
 
 
 def _values(texts: list[str]) -> list[Decimal]:
-    """Return the amounts among texts; those in plain digits, which nearly all are, at once."""
-    # One look at all letters together: where there are only digits, points and minus signs, Decimal
-    # reads them all at once, and refuses a sign or a point in the wrong place by itself.
+    """Return the values of those texts that are amounts."""
+    # Nearly all texts consist of plain digits, so all characters are checked together. Decimal then
+    # rejects a sign or a decimal point in the wrong place.
     letters = "".join(texts).encode(errors="surrogatepass")
     if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
-        with contextlib.suppress(InvalidOperation):  # for a sign or a point where none may be
+        with contextlib.suppress(InvalidOperation):  # a sign or a decimal point in the wrong place
             return list(map(Decimal, texts))
     return [value for text in texts if (value := amounts.parse(text)) is not None]
 
 
 def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
-    """Return totals of landed portfolios, each id once, for the five tables that come of them."""
+    """Return the totals of landed portfolios for their five tables. Each id counts once."""
     rows = Counter(dict.fromkeys(COUNTED, 0))
     sums = _Sums()
     seen: set[str] = set()
@@ -176,7 +182,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
 
 
 def _decode(raw: Raw) -> _PortfolioAmounts | None:
-    """Return a portfolio as documented, or None where it is not."""
+    """Decode a documented portfolio. Return None if it is not as documented."""
     try:
         return _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -184,7 +190,7 @@ def _decode(raw: Raw) -> _PortfolioAmounts | None:
 
 
 def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
-    """Return how many rows a portfolio as documented has; its amounts are added by position."""
+    """Count the rows of a documented portfolio, without its amounts."""
     return PortfolioCount(
         identity=portfolio.id,
         integrations=len({integration.id for integration in portfolio.integrations or ()}),
@@ -195,7 +201,7 @@ def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
 
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
-    """Return the amount texts of balances by their kind, whatever kinds there are."""
+    """Return the amount texts of the balances by kind."""
     texts_by_kind: dict[str, list[str]] = {}
     balances = [account.balance for account in accounts]
     for kind, part_of, text_getters in _GETTERS:
@@ -206,48 +212,19 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
     return texts_by_kind
 
 
-def of_lake(files: dict[str, Path]) -> Totals:
-    """Return the same totals of Parquet files, by table."""
+def of_lake(files: Mapping[str, Path]) -> Totals:
+    """Return the totals of Parquet files, which are given by table."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
-    balances = files.get("balances")
-    return Totals(rows, {} if balances is None else _sums(balances))
-
-
-def _sums(path: Path) -> dict[Sum, Decimal]:
-    texts: defaultdict[Sum, list[str]] = defaultdict(list)
-    grouped: list[pa.Table] = []
-    # As numbers of words, texts are grouped in half the time.
-    with pq.ParquetFile(path, read_dictionary=_KEY) as file:
-        for number in range(file.num_row_groups):
-            rows = file.read_row_group(number, columns=[*_KEY, "amount"])
-            # In 256 bits no sum of DECIMAL(38,18) can wrap.
-            wide = rows.select(_KEY).append_column("amount", rows["amount"].cast(_WIDE))
-            grouped.append(_add_up(wide))
-            if rows["amount"].null_count:  # what has no such value is summed by its text
-                stated = file.read_row_group(number, columns=[*_KEY, "amount_text"])
-                for row in stated.filter(pc.is_null(rows["amount"])).to_pylist():
-                    texts[_key(row)].append(row["amount_text"])
-    sums = {}
-    if grouped:
-        for row in _add_up(pa.concat_tables(grouped)).to_pylist():
-            sums[_key(row)] = row["amount"] or Decimal(0)
-    with localcontext(EXACT):
-        return sums | {key: sum(_values(of), sums[key]) for key, of in texts.items()}
-
-
-def _add_up(rows: pa.Table) -> pa.Table:
-    """Return the sum of each key."""
-    grouped = rows.unify_dictionaries().group_by(_KEY, use_threads=False)
-    return grouped.aggregate([("amount", "sum")]).rename_columns([*_KEY, "amount"])
-
-
-def _key(row: dict[str, Any]) -> Sum:
-    return Sum(row["asset_id"], row["is_custom_asset"], row["bucket"])
+    if BALANCES.name not in files:
+        return Totals(rows, {})
+    with open_files({BALANCES.name: files[BALANCES.name]}) as connection:
+        sums = connection.execute(_SUMS_IN_LAKE).fetchall()
+    return Totals(rows, {Sum(*key): exact(total) for *key, total in sums})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTotal:
-    """One measure, counted twice: a row of `ops.control_totals` without the snapshot."""
+    """A measure that was counted twice: a row of `ops.control_totals` without the snapshot."""
 
     table_name: str
     measure: str
@@ -259,12 +236,12 @@ class ControlTotal:
 
     @property
     def differs(self) -> bool:
-        """Whether the two routes came to different totals."""
+        """Whether the two totals differ."""
         return self.in_json != self.in_lake
 
 
 def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
-    """Put both totals side by side, in a fixed order."""
+    """Return both totals of each measure, in a fixed order."""
     rows = [
         ControlTotal(
             table_name=table,

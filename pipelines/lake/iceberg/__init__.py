@@ -1,1 +1,1 @@
-"""The lake as Iceberg tables, so that Spark, Trino, Snowflake and others read it; an extra."""
+"""Optional registration in Iceberg tables, for Spark, Trino, Snowflake and other engines."""

@@ -14,7 +14,7 @@ SETTING: Final = "NIGHTBOOK_CATALOG"
 NAMESPACE: Final = "NIGHTBOOK_CATALOG_NAMESPACE"
 DATABASE: Final = "postgresql"
 OF_PYICEBERG: Final = "PYICEBERG_CATALOG__NIGHTBOOK__"
-# The variables of PostgreSQL's own tools that a `.env` may hold, by the option of a connection.
+# The variables of PostgreSQL's own tools that `.env` can have, and the options of a connection.
 OF_POSTGRESQL: Final = {
     "PGPASSWORD": "password",
     "PGUSER": "user",
@@ -30,9 +30,9 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class CatalogAddress:
-    """The place of a catalog, and our namespace; `options` are the variables that concern it.
+    """The address of a catalog, our namespace in it, and its variables (`options`).
 
-    Place and options may hold a password, and are in no repr.
+    The address and the options can contain a password, so `repr` does not show them.
     """
 
     url: str = field(repr=False)
@@ -47,19 +47,19 @@ class CatalogAddress:
 
 
 def is_catalog_option(name: str) -> bool:
-    """Return whether a variable tells how a catalog is reached."""
+    """Return whether a variable is an option of the catalog."""
     return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
 def read_catalog(
     variables: Mapping[str, str], shelf: StoreAddress | None, complaints: list[str]
 ) -> CatalogAddress | None:
-    """Return where the catalog is, or None where there is none; complains in words."""
+    """Return the address of the catalog, or None if it is not set. Add problems to `complaints`."""
     url = variables.get(SETTING, "").strip()
     namespace = variables[NAMESPACE].strip()
     if not _PLAIN.fullmatch(namespace):
         complaints.append(
-            f"{NAMESPACE} is {namespace[:99]!r}: give a plain name of small letters, digits and _."
+            f"{NAMESPACE} is {namespace[:99]!r}: use only lower-case letters, digits and _."
         )
     if not url:
         return None
@@ -71,13 +71,13 @@ def read_catalog(
         is_fit = False
     if not is_fit:
         complaints.append(
-            f"{SETTING} is no address of an Iceberg catalog: give postgresql://user@host/database, "
+            f"{SETTING} is not the address of a catalog: use postgresql://user@host/database "
             "or the https address of a REST catalog."
         )
     if shelf is None:
         complaints.append(
-            f"{SETTING} is set and {SHELF} is not: tables are registered as they lie on the shelf, "
-            "where every engine reaches them. Set that, too."
+            f"{SETTING} is set and {SHELF} is not: tables are registered at their address on the "
+            f"shelf, which every engine can reach. Set {SHELF} as well."
         )
     elif shelf.url.startswith("az://"):
         complaints.append(
@@ -89,54 +89,56 @@ def read_catalog(
 
 
 class NotRegistered(Exception):
-    """Nights were not registered, or not all."""
+    """Some nights were not registered."""
 
     exit_code = 1
 
 
 class NoIceberg(NotRegistered):
-    """A catalog is set, and what writes its tables is not there."""
+    """A catalog is set, but the packages that write its tables are not installed."""
 
     exit_code = 2
 
     def __init__(self) -> None:
         super().__init__(
-            f"{SETTING} is set, and the packages that register tables are not installed. Nothing "
+            f"{SETTING} is set, but the packages that register tables are not installed. Nothing "
             "was registered; the book and the shelf are untouched. Install them where nightbook is "
             "(pip install 'nightbook[lakehouse]'), or unset the setting."
         )
 
 
 class NoCatalog(NotRegistered):
-    """The catalog cannot be reached, or does not let us in."""
+    """The catalog cannot be reached, or denies access."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"The Iceberg catalog of {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
             "published here and on the shelf. Nothing was registered, and the next night registers "
-            "what is missing. See that the catalog runs, that user and password are right and that "
-            "the user may create tables; nightbook doctor looks again."
+            "the missing nights. Check that the catalog runs, that user and password are right, "
+            "and that the user may create tables, for example with nightbook doctor."
         )
 
 
 class Conflict(NotRegistered):
-    """Another writer has changed a table meanwhile, so nothing was committed."""
+    """Another writer changed a table in the meantime, so nothing was committed."""
 
     def __init__(self, table: str) -> None:
         super().__init__(
-            f"Another program has changed {table} in the Iceberg catalog while a night was being "
-            "registered: nothing of it was committed. Let one machine register; run it again."
+            f"Another program changed {table} in the Iceberg catalog while a night was being "
+            "registered. Nothing of that night was committed. Let only one machine register "
+            "nights, and run the command again."
         )
 
 
 class ForeignTable(NotRegistered):
-    """A table of that name in the catalog has other columns than ours."""
+    """A table of the catalog has columns that differ from ours."""
 
     exit_code = 2
 
     def __init__(self, name: str, differences: list[str]) -> None:
         super().__init__(
-            f"The Iceberg table {name} is not as this lake's files are: {'; '.join(differences)}. "
-            "Was it made by another program, or by a newer nightbook? Nothing was registered. Name "
-            f"a namespace of its own in {NAMESPACE}, or update nightbook."
+            f"The columns of the Iceberg table {name} differ from those of this lake's files: "
+            f"{'; '.join(differences)}. The table may come from another program, or from a newer "
+            f"nightbook. Nothing was registered. Set {NAMESPACE} to another namespace, or update "
+            "nightbook."
         )

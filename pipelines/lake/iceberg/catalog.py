@@ -1,9 +1,9 @@
-"""A catalog of Iceberg tables, and one commit over several of them.
+"""A catalog of Iceberg tables, and one commit of several tables.
 
-The catalog is PostgreSQL (`postgresql://…`, a JDBC catalog to Spark, Trino and Flink) or
-any REST catalog (`https://…`). In PostgreSQL the pointers of all tables are swapped in one
-transaction; a REST catalog is asked to commit all tables at once, and where it cannot, table by
-table, the gate last.
+The catalog is PostgreSQL (`postgresql://…`, which is a JDBC catalog for Spark, Trino and Flink) or
+a REST catalog (`https://…`). In PostgreSQL, one transaction swaps the pointers of all tables. A
+REST catalog commits all tables at once. If it does not support that, tables are committed one by
+one, and the gate last.
 """
 
 import contextlib
@@ -38,9 +38,9 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # what a REST catalog answers to a commit upon a table that has moved
-CANNOT = (404, 405, 406, 501)  # its answers where it knows no commit over several tables
-# How this machine's environment names what pyiceberg wants to know of a store.
+REFUSED = 409  # status of a REST catalog if a table has changed
+CANNOT = (404, 405, 406, 501)  # status if it does not support commits of several tables
+# The options of a store in pyiceberg, by environment variable.
 STORE = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
@@ -55,10 +55,10 @@ STORE = {
 def open_catalog(
     uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
 ) -> Any:
-    """Return the catalog behind an address; tables in PostgreSQL keep their metadata on the shelf.
+    """Open the catalog at an address. With PostgreSQL, the metadata of tables is on the shelf.
 
-    What else a catalog wants is in `options`: PostgreSQL's own variables (`PGPASSWORD`), and those
-    of pyiceberg (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
+    `options` are the variables of PostgreSQL (`PGPASSWORD`) and of pyiceberg
+    (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
     variables = {**os.environ, **shelf.options}
     properties = {_property(name): value for name, value in options.items() if _property(name)}
@@ -73,14 +73,14 @@ def open_catalog(
 
 
 def _property(name: str) -> str:
-    """Return what pyiceberg calls a variable of its own; nothing for others."""
+    """Return the name of a property of pyiceberg, or "" for other variables."""
     is_its_own = name.startswith(OF_PYICEBERG)
     key = name.removeprefix(OF_PYICEBERG).lower()
     return key.replace("__", ".").replace("_", "-") if is_its_own else ""
 
 
 def _database_url(uri: str, options: Mapping[str, str]) -> str:
-    """Return the address of a database with what PostgreSQL's variables say; the address wins."""
+    """Add the variables of PostgreSQL to the address of a database, which has precedence."""
     url = make_url(uri).set(drivername="postgresql+psycopg")
     given = {word: options[name] for name, word in OF_POSTGRESQL.items() if options.get(name)}
     url = url.set(
@@ -94,10 +94,10 @@ def _database_url(uri: str, options: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
-    """Say in our words why a catalog is not reached, or does not do what is asked.
+    """Raise `NoCatalog` with a clear reason if the catalog fails.
 
-    Passwords and keys are taken out of what a driver says: those of the address, of the options and
-    of the environment.
+    Passwords and keys of the address, the options and the environment are removed from the message
+    of the driver.
     """
     try:
         yield
@@ -112,7 +112,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
 
 
 def _reason(error: Exception, secrets: Collection[str]) -> str:
-    """Return what a driver says, on one line, without secrets and without queries of addresses."""
+    """Return the message of a driver on one line, without secrets and queries of addresses."""
     text = " ".join(str(getattr(error, "orig", None) or error).split())
     for secret in sorted(secrets, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
@@ -122,9 +122,9 @@ def _reason(error: Exception, secrets: Collection[str]) -> str:
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
-    """Commit the changes of several tables, all or none; raises `Conflict`, then none is.
+    """Commit the changes of several tables, all or none. Raises `Conflict` if there is a conflict.
 
-    The last may be seen later than the others where a REST catalog commits one table at a time.
+    If a REST catalog commits one table at a time, the last table changes later than the others.
     """
     if isinstance(catalog, SqlCatalog):
         _swap_pointers(catalog, transactions)
@@ -137,18 +137,18 @@ def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
 
 
 def _name(transaction: Any) -> str:
-    return ".".join(transaction._table.name())  # noqa: SLF001 - it has no public name
+    return ".".join(transaction._table.name())  # noqa: SLF001 - pyiceberg has no public name for it
 
 
 def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
-    """Write the new metadata of each table aside, then swap all pointers in one transaction."""
+    """Write the new metadata of all tables, then swap their pointers in one transaction."""
     staged = []
     for transaction in transactions:
         table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only
         waiting = transaction._requirements, transaction._updates  # noqa: SLF001 - the same
         changes = [tuple(part) for part in waiting]
         try:
-            stage = catalog._update_and_stage_table  # noqa: SLF001 - its public one commits
+            stage = catalog._update_and_stage_table  # noqa: SLF001 - the public one commits
             new = stage(table, table.name(), *changes)
         except CommitFailedException as error:
             raise Conflict(_name(transaction)) from error
@@ -156,7 +156,7 @@ def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
         write(new.metadata, new.io, new.metadata_location)
         staged.append((table, new.metadata_location))
     with Session(catalog.engine) as session, session.begin():
-        # Always in the same order, so that two writers wait for each other and none for ever.
+        # The order is always the same, so that two writers cannot block each other.
         for table, location in sorted(staged, key=lambda pair: pair[0].name()):
             if not session.execute(_swap(catalog, table, location)).rowcount:
                 raise Conflict(".".join(table.name()))
@@ -181,7 +181,7 @@ def _swap(catalog: SqlCatalog, table: Any, location: str) -> Any:
 
 
 def _commit_at_once(catalog: RestCatalog, transactions: Sequence[Any]) -> bool:
-    """Ask a REST catalog to commit all tables at once; returns whether it knows how."""
+    """Let a REST catalog commit all tables at once. Return whether it supports that."""
     changes = []
     for transaction in transactions:
         *namespace, name = transaction._table.name()  # noqa: SLF001 - as above
@@ -191,7 +191,7 @@ def _commit_at_once(catalog: RestCatalog, transactions: Sequence[Any]) -> bool:
             updates=transaction._updates,  # noqa: SLF001 - as above
         )
         changes.append(json.loads(request.model_dump_json()))
-    answer = catalog._session.post(  # noqa: SLF001 - its signed session, and no method for this
+    answer = catalog._session.post(  # noqa: SLF001 - there is no method for this
         catalog.url("transactions/commit"), json={"table-changes": changes}
     )
     if answer.status_code in CANNOT:

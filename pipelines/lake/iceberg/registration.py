@@ -27,13 +27,13 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
-BOOKS = (ACCEPTED, SUPERSEDED)  # only the files of what is or was a book are registered
+BOOKS = (ACCEPTED, SUPERSEDED)  # only nights that are or were a book have registered files
 PROPERTY = "nightbook.snapshot_id"
 TAG = "night_"
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the gate: what a snapshot is; `files` is empty where none is registered."""
+    """One row of the gate: the state of a snapshot. `files` is empty if none is registered."""
 
     snapshot_date: date
     snapshot_id: str
@@ -46,7 +46,7 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NightChange:
-    """A shelved night, the row that the gate gets, and whether its files are to be registered."""
+    """A shelved night, its new row in the gate, and whether its files must be registered."""
 
     night: NightManifest
     row: NightRow
@@ -56,10 +56,10 @@ class NightChange:
 def register(
     catalog: Any, namespace: str, store: ObjectStore, say: Say = silent
 ) -> tuple[str, ...]:
-    """Register what is on the shelf and the catalog does not have; returns those snapshot ids.
+    """Register the shelved nights that the catalog does not have, and return their snapshot ids.
 
-    One commit a date; can be interrupted and run again. Raises `Conflict` where another writer was
-    quicker: then the date at hand is not there at all.
+    There is one commit for each date, and the function can be interrupted and repeated. Raises
+    `Conflict` if another writer changed a table. Then nothing of the current date is registered.
     """
     prepare(catalog, namespace)
     rows = rows_of(catalog, namespace)
@@ -81,13 +81,13 @@ def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
 
 
 def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
-    """Return by snapshot the row that counts."""
+    """Return the last row of each snapshot."""
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return all shelved nights of each date on which one is not as the gate says."""
-    # Only manifests that are new are read: after years there are thousands.
+    """Return all shelved nights of each date on which a night differs from the gate."""
+    # Only new manifests are read, because there are thousands after some years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
         read_night(store, key)
@@ -107,7 +107,7 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
 def _changes(
     store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
 ) -> list[NightChange]:
-    """Return what the gate is to say of the nights of one date, where it says something else."""
+    """Return the changes of the gate for the nights of one date."""
     last = last_rows(rows)
     book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
     changes = []
@@ -132,7 +132,7 @@ def _changes(
 
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
-    """Return by table where the file of a night lies, for those that have rows."""
+    """Return the addresses of the files of a night by table, for tables with rows."""
     lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
@@ -153,7 +153,7 @@ def _commit(
     changes: Iterable[NightChange],
     rows: Iterable[NightRow],
 ) -> None:
-    """Commit the changes of one date: all tables where there are new files, and the gate."""
+    """Commit the changes of one date: the gate, and all tables if there are new files."""
     files = {
         change.row.snapshot_id: files_of(store, change.night)
         for change in changes
@@ -171,14 +171,14 @@ def _commit(
 def table_transaction(
     catalog: Any, name: tuple[str, str], files: Mapping[str, Mapping[str, str]]
 ) -> Any:
-    """Return the change of one table: its file of each of these nights, and a tag after each."""
+    """Return the change of one table: a file and a tag for each of these nights."""
     table = catalog.load_table(name)
     transaction = table.transaction()
     for snapshot_id, paths in files.items():
         tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
-        if tag in table.metadata.refs:  # its lake was made again: other files stand for it now
+        if tag in table.metadata.refs:  # the lake was rebuilt, so its files are replaced
             drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
-        # Also without a file: a table without rows that night can be read as of it, too.
+        # The tag is set even if there is no file, so that the table can be read as of every night.
         mine = [paths[name[-1]]] if name[-1] in paths else []
         transaction.add_files(mine, about, check_duplicate_files=False)
         set_tags(transaction, [tag])
@@ -188,8 +188,8 @@ def table_transaction(
 def gate_transaction(
     catalog: Any, namespace: str, rows: Iterable[NightRow], tags: Iterable[str]
 ) -> Any:
-    """Return the change of the gate: all of its rows, in one small file, and tags upon it."""
-    # All in one file, because after ten years a file for each night would be thousands to read.
+    """Return the change of the gate: a new file with all rows, and tags."""
+    # With one file for each night, readers would read thousands of files after ten years.
     kinds = {column.name: TYPES[column.kind] for column in NIGHTS.columns}
     content = [msgspec.structs.asdict(row) for row in rows]
     transaction = catalog.load_table(identifier(namespace, NIGHTS.name)).transaction()
@@ -200,25 +200,26 @@ def gate_transaction(
 
 
 def drop_rows(transaction: Any, condition: Any) -> None:
-    """Take whole files out of a table; the files stay where they are."""
-    with warnings.catch_warnings():  # it warns where a table has no row of that night, as many do
+    """Remove whole files from a table. The files themselves are not deleted."""
+    with warnings.catch_warnings():  # many tables have no row of a night
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
         transaction.delete(condition)
 
 
 def set_tags(transaction: Any, tags: Iterable[str]) -> None:
-    """Let names stand for a table as it is after the changes so far."""
+    """Tag the state of a table after the changes so far."""
     manage = ManageSnapshots(transaction)
     for tag in tags:
         manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
-    # Its public `commit` would commit the transaction of this one table.
+    # The public `commit` would commit the transaction of this table alone.
     manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
 
 
 def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[str]:
-    """Let no table point at the files of these nights, in one commit; returns which it knew.
+    """Remove the files of these nights from all tables in one commit.
 
-    The gate says `pruned` of them from then on. Raises `Conflict`: then nothing may be deleted.
+    Return the nights that were registered. The gate then has them as `pruned`. If it raises
+    `Conflict`, no file may be deleted.
     """
     rows = rows_of(catalog, namespace)
     last = last_rows(rows)
@@ -241,12 +242,12 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
 
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
-    """Remove some tags, move the others to the table as it is now, and drop all older snapshots."""
+    """Remove some tags, move the others to the current state, and drop all older snapshots."""
     there = [name for name in transaction.table_metadata.refs if name != "main"]
     manage = ManageSnapshots(transaction)
     for name in tags & set(there):
         manage.remove_tag(name)
-    manage._commit_if_ref_updates_exist()  # noqa: SLF001 - its public one commits this table alone
+    manage._commit_if_ref_updates_exist()  # noqa: SLF001 - the public one commits this table
     set_tags(transaction, [name for name in there if name not in tags])
     current = transaction.table_metadata.current_snapshot_id
     numbers = [snapshot.snapshot_id for snapshot in transaction.table_metadata.snapshots]

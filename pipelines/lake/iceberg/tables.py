@@ -1,7 +1,7 @@
-"""The tables of the lake as Iceberg knows them: one for each, and the gate that readers join.
+"""The Iceberg tables: one for each table of the lake, and the gate that readers join.
 
-Iceberg registers the files of the lake as they are. It never owns them: `gc.enabled=false` keeps
-engines from deleting a file when they expire a snapshot (Spark did, where it was not set).
+Iceberg registers the files of the lake, but does not own them. With `gc.enabled=false`, engines do
+not delete a file when they expire a snapshot. Without it, Spark deleted files.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ NIGHTS = Table(
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The partition of a file is taken from the statistics of its first columns; others have none.
+    # The statistics of the first columns determine the partition of a file. Others have none.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
@@ -66,14 +66,14 @@ PROPERTIES = {
 
 
 def identifier(namespace: str, table: str) -> tuple[str, str]:
-    """Return how the catalog names a table."""
+    """Return the name of a table in the catalog."""
     return (namespace, table)
 
 
 def prepare(catalog: Any, namespace: str) -> None:
-    """Make the namespace and its tables, and add columns that are new; safe to be interrupted.
+    """Create the namespace and its tables, and add new columns. Can be interrupted and repeated.
 
-    Raises `ForeignTable` where one stands there already with other columns.
+    Raises `ForeignTable` if a table exists with different columns.
     """
     with contextlib.suppress(NamespaceAlreadyExistsError):
         catalog.create_namespace(namespace)
@@ -92,8 +92,8 @@ def ids(table: Table) -> dict[str, int]:
 
 
 def schema(table: Table) -> Schema:
-    """Return the schema of a table, columns in the order of their ids, each with its comment."""
-    # A catalog numbers the columns of a new table itself, from 1: so they come in that order.
+    """Return the schema of a table, with its columns in the order of their ids."""
+    # A catalog numbers the columns of a new table itself, from 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])
 
@@ -110,7 +110,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
         transform=IdentityTransform(),
         name=SNAPSHOT_DATE.name,
     )
-    with contextlib.suppress(TableAlreadyExistsError):  # another machine was quicker
+    with contextlib.suppress(TableAlreadyExistsError):  # another machine created it
         catalog.create_table(
             identifier(namespace, table.name),
             schema=schema(table),
@@ -120,7 +120,7 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
 
 
 def _check(existing: Any, table: Table) -> None:
-    """Add the columns that the table lacks, and hold all others against the contract."""
+    """Add the missing columns of a table, and compare all others with the contract."""
     wanted = {field.name: field for field in schema(table).fields}
     lacking = [name for name in wanted if name not in existing.schema().column_names]
     if lacking:

@@ -9,14 +9,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.lake import guards, slices
 from pipelines.lake import guards as measures
 from pipelines.lake.facts import Facts
+from tests.support.books import fits
 
 FEW = 12
 Key = tuple[str, str, str]  # portfolio, venue, asset
@@ -89,25 +92,27 @@ def night(held: dict[Key, Decimal], name: str, instruments: int = 300) -> Facts:
     )
 
 
-def table(held: dict[Key, Decimal]) -> pa.Table:
-    """Holdings as the slices compare them."""
+def write_balances(held: dict[Key, Decimal], path: Path) -> None:
+    """Write holdings as the file of balances that the slices read."""
     names = ("portfolio_id", "venue_id", "asset_id")
     columns = {
-        name: pa.array([key[place] for key in held], pa.string()).dictionary_encode()
+        name: pa.array([key[place] for key in held], pa.string())
         for place, name in enumerate(names)
     }
-    columns["bucket"] = pa.array(["trading"] * len(held), pa.string()).dictionary_encode()
+    columns["bucket"] = pa.array(["trading"] * len(held), pa.string())
     columns["is_custom_asset"] = pa.array([False] * len(held), pa.bool_())
-    columns["level"] = pa.array([float(abs(amount)) for amount in held.values()], pa.float64())
-    return pa.table(columns)
+    texts = [str(amount) for amount in held.values()]
+    columns["amount"] = pa.array([fits(text) for text in texts], pa.decimal128(38, 18))
+    columns["amount_text"] = pa.array(texts, pa.string())
+    pq.write_table(pa.table(columns), path)
 
 
 @dataclass(slots=True)
 class Past:
-    """The accepted nights of a home, and what it held in each."""
+    """The accepted nights of a home; `folder` has a file of balances of each."""
 
+    folder: Path
     facts: list[Facts] = field(default_factory=list)
-    tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def reasons(self, held: dict[Key, Decimal], instruments: int = 300) -> tuple[str, ...]:
         """Why a night of these holdings is held, and that night among those that were accepted.
@@ -115,10 +120,11 @@ class Past:
         One that is held is accepted by hand: it is suspect.
         """
         name = f"{len(self.facts):04}"
-        facts, rows = night(held, name, instruments), table(held)
+        facts = night(held, name, instruments)
+        write_balances(held, self.folder / name)
         compared = measures.bases(self.facts)
         moved = {
-            one.snapshot_id: slices.moves_between(self.tables[one.snapshot_id], rows)
+            one.snapshot_id: slices.moves(self.folder / one.snapshot_id, self.folder / name)
             for one in compared
         }
         facts = replace(facts, slices=moved)
@@ -126,7 +132,6 @@ class Past:
         least = min(drops, key=lambda one: max(map(Decimal, one.values())), default={})
         found = tuple(one.words for one in guards.judge(facts, self.facts))
         self.facts.append(replace(facts, drops=least, is_suspect=bool(found)))
-        self.tables[name] = rows
         return found
 
 
@@ -134,9 +139,9 @@ HOMES = {"a trading firm": Home(1, 16, 8, 40, 0.1), "a small home": Home(2, 3, 3
 
 
 @pytest.mark.parametrize("name", HOMES)
-def test_no_night_of_normal_trading_is_held(name: str) -> None:
+def test_no_night_of_normal_trading_is_held(tmp_path: Path, name: str) -> None:
     """Over two hundred nights of trades, sales, sweeps and listings no guard cries."""
-    home, past, random = HOMES[name], Past(), Random(7)
+    home, past, random = HOMES[name], Past(tmp_path), Random(7)
     held = {}
     for number in range(200):
         if found := past.reasons(home.held, home.instruments):
@@ -174,9 +179,11 @@ DISASTERS: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("nights", [1, 30])
 @pytest.mark.parametrize("name", DISASTERS)
-def test_every_disaster_is_held_and_costs_no_good_night(name: str, nights: int) -> None:
+def test_every_disaster_is_held_and_costs_no_good_night(
+    tmp_path: Path, name: str, nights: int
+) -> None:
     """Held on the second night and after a month; accepted by hand, the good nights just come."""
-    home, past, random = Home(3, 12, 6, 20, 0.1), Past(), Random(11)
+    home, past, random = Home(3, 12, 6, 20, 0.1), Past(tmp_path), Random(11)
     for _ in range(nights):
         assert past.reasons(home.held, home.instruments) == ()
         home.live(random)
@@ -190,9 +197,9 @@ def test_every_disaster_is_held_and_costs_no_good_night(name: str, nights: int) 
     assert all(guards.limit(measure, past.facts) <= most for measure, most in limits.items())
 
 
-def test_a_true_change_is_asked_for_once() -> None:
+def test_a_true_change_is_asked_for_once(tmp_path: Path) -> None:
     """Half of the firm was sold: that night is held, and none after it."""
-    home, past, random = Home(4, 12, 6, 20, 0.1), Past(), Random(13)
+    home, past, random = Home(4, 12, 6, 20, 0.1), Past(tmp_path), Random(13)
     for _ in range(15):
         assert past.reasons(home.held) == ()
         home.live(random)
