@@ -38,7 +38,7 @@ PATTERNS = {
     "letters": r"\bletters?\b(?! case)",
     "go and gone": r"\b(?:is|are|was) gone\b|\b(?:[Ll]ets?) (?:\w+ ){1,4}go\b",
     "of its own": r"\bof (?:its|their|his|our|your) own\b",
-    "hold against": r"\b(?:hold|holds|held)\b[^.;:]{0,60}\bagainst\b",
+    "hold against": r"\b(?:[Hh]olds?|[Hh]eld)\b[^.;:]{0,60}\bagainst\b",
 }
 
 
