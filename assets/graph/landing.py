@@ -150,8 +150,8 @@ def _landed_message(manifest: Manifest) -> str:
 def _summary(manifest: Manifest) -> str:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
-    failures = f", {failed} failed" if failed else ""
-    return f"landed {count_of(len(manifest.answers), 'response')}, {size:.1f} MB{failures}"
+    given_up = f", {failed} given up" if failed else ""
+    return f"landed {count_of(len(manifest.answers), 'response')}, {size:.1f} MB{given_up}"
 
 
 def _warnings(tell: Tell) -> Callable[[Event], None]:

@@ -37,7 +37,7 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {THIRD} failed"
     assert "ACCESS_DENIED" in words
-    assert "It is not tried again by itself." in words
+    assert "It is not retried." in words
     assert f"--home {keeper.home} doctor" in words
     assert receiver.fetched == []
 
