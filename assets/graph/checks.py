@@ -71,13 +71,13 @@ def _spec(
 ) -> dg.AssetCheckSpec:
     # In Dagster, only the checks of the warehouse can block later steps. The results for the
     # tables are known only when the warehouse is ready, and the warehouse comes after the tables.
-    is_gate, is_whole = check.severity == ERROR, asset == WAREHOUSE
+    is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,
         asset=asset,
-        additional_deps=[] if is_whole else [WAREHOUSE],
+        additional_deps=[] if is_of_warehouse else [WAREHOUSE],
         description=check.meaning,
-        blocking=is_gate and is_whole,
+        blocking=is_gate and is_of_warehouse,
         metadata=GATE if is_gate else None,
         partitions_def=partitions,
     )
@@ -126,12 +126,12 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
         # If a night has no book, `night_is_accepted` reports it, and its report is still written.
-        is_grave = is_book and check.severity == ERROR
+        is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),
             check_name=check.name,
             passed=wrong == 0,
-            severity=severities.ERROR if is_grave else severities.WARN,
+            severity=severities.ERROR if is_error else severities.WARN,
             description=example
             if wrong is not None
             else f"The check did not run because {day} has no book.",

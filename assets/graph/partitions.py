@@ -15,6 +15,14 @@ from warehouse.storage.layout import Layout
 PARTITION = "dagster/partition"
 
 
+def parse_date(text: str) -> date | None:
+    """Parse a date in ISO format, such as a partition key. Return None if it is invalid."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def _first_dates(layout: Layout) -> list[date]:
     if is_firm(layout.home):
         named = read_firm(layout.home).sources

@@ -1,14 +1,14 @@
 """The nightly schedule, and the sensors that send alerts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import dagster as dg
 
 from assets.console.errors import BUSY
 from assets.console.invocation import full_command
 from assets.graph.decision import TO_FILL_IN
-from assets.graph.partitions import PARTITION
+from assets.graph.partitions import PARTITION, parse_date
 from assets.graph.reports import TIES_OUT
 from assets.graph.step import DECIDE, failure_command, failure_message, run_config
 from assets.graph.warehouse import DECISION
@@ -153,13 +153,10 @@ def _is_by_hand(run: dg.DagsterRun) -> bool:
 
 def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
     """Return the next scheduled attempt for the date of a run, or None if there is none."""
-    if not {SCHEDULED, TICK} & run.tags.keys():
+    parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
+    if parsed is None or night_of(nightbook, parsed):
         return None
-    try:
-        date_ = date.fromisoformat(day)
-    except ValueError:
-        return None
-    return None if night_of(nightbook, date_) else next_try(nightbook, date_)
+    return next_try(nightbook, parsed)
 
 
 def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
@@ -206,11 +203,9 @@ def reconciliation_alerts(
 
 def _is_held(nightbook: Nightbook, day: str) -> bool:
     layout = nightbook.layout
-    try:
-        date_ = date.fromisoformat(day)
-    except ValueError:
+    if (parsed := parse_date(day)) is None:
         return False
-    manifest = night.taken_on(layout, date_) or night.landed_on(layout, date_)
+    manifest = night.taken_on(layout, parsed) or night.landed_on(layout, parsed)
     return (
         manifest is not None and snapshots.find(layout, manifest.snapshot_id).state == states.HELD
     )

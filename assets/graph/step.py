@@ -74,7 +74,7 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
     of_dates = books(landed_snapshots(layout))
     if not of_dates:
         raise dg.Failure(
-            description="No night has a book yet, so there is nothing to check.",
+            description="The checks did not run because no night has a book yet.",
             allow_retries=False,
         )
     return of_dates[max(of_dates)]

@@ -1,7 +1,7 @@
 """Restores decisions that the landing zone lost from the published warehouse.
 
 A crash cannot lose a decision, because it is on disk before it is published, but a person or a
-failing disk can. Without its decision, a rejected night would be judged again by the guards.
+failing disk can. Without its decision, the guards would judge a rejected night a second time.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal

@@ -15,7 +15,7 @@ import dagster as dg
 
 from assets.console.errors import is_ours
 from assets.console.invocation import full_command
-from assets.graph.partitions import PARTITION
+from assets.graph.partitions import PARTITION, parse_date
 from assets.home.dagster_internals import forget_checks
 from assets.home.instance import open_instance, quiet
 from assets.monitoring.alerts import Alert
@@ -196,7 +196,7 @@ def _files(layout: Layout, gone: GoneDays) -> Iterator[Path]:
     for folder, name in ((layout.exports, _EXPORT), (layout.reports, _REPORT)):
         for path in sorted(folder.glob("*-*-*.*")):
             found = name.fullmatch(path.name)
-            day = _date(found[1]) if found else None
+            day = parse_date(found[1]) if found else None
             if day is not None and day in gone and day not in signed and path.is_file():
                 yield path
 
@@ -245,15 +245,8 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.RunRecord]:
 
 
 def _is_gone(record: dg.RunRecord, gone: GoneDays) -> bool:
-    day = _date(record.dagster_run.tags.get(PARTITION, ""))
+    day = parse_date(record.dagster_run.tags.get(PARTITION, ""))
     return record.create_timestamp.date() <= gone.last if day is None else day in gone
-
-
-def _date(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _event_files(layout: Layout, run_id: str) -> list[Path]:
