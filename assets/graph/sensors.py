@@ -125,24 +125,22 @@ def failure_alert(
     if (tick := _next_tick(nightbook, run, day)) is not None:
         return _retry_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
     lines |= dict.fromkeys(book_line(nightbook, day))
+    shortened = [line[:LONGEST] for line in lines]
     if _is_by_hand(run):
-        return Alert(
-            cause=f"failed:{run.run_id}",
-            title=f"a run that was started in Dagster failed ({day or 'without a night'})",
-            words="\n".join(line[:LONGEST] for line in lines),
-            see=f"run {run.run_id} in nightbook dev; {layout.home}",
-            command=full_command(layout, "status"),
-            happened=True,
-            kind=INFO,
-        )
+        title = f"a run that was started in Dagster failed ({day or 'without a night'})"
+        command, kind = "status", INFO
+    else:
+        title = f"the run of {day or run.job_name} failed"
+        command, kind = next(filter(None, commands), "run"), WARNING if will_retry else FAILURE
+        shortened.append(after)
     return Alert(
         cause=f"failed:{run.run_id}",
-        title=f"the run of {day or run.job_name} failed",
-        words="\n".join([*(line[:LONGEST] for line in lines), after]),
+        title=title,
+        words="\n".join(shortened),
         see=f"run {run.run_id} in nightbook dev; {layout.home}",
-        command=full_command(layout, next(filter(None, commands), "run")),
+        command=full_command(layout, command),
         happened=True,
-        kind=WARNING if will_retry else FAILURE,
+        kind=kind,
     )
 
 
