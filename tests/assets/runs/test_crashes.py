@@ -282,6 +282,6 @@ def test_what_nobody_expected_is_told_with_its_cause(
     monkeypatch.setattr("assets.graph.tables.night.stage_venues", broken)
     said = copied("--debug", "run", "--date", str(THIRD))
     assert said.code == 1
-    assert "The step flatten_venues stopped" in said.err
+    assert "The step flatten_venues failed" in said.err
     assert "ZeroDivisionError: a defect" in said.err
     assert "test_crashes.py" in said.err
