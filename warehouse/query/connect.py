@@ -3,7 +3,7 @@
 Light to import: only DuckDB.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,14 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
         connection.execute("set global TimeZone = 'UTC'")
         connection.execute("set global lock_configuration = true")
     return connection
+
+
+def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
+    """Parse queries and return the names that each reads: tables, views and its own CTEs."""
+    # Serializing parses the SQL but does not bind it, so the tables need not exist.
+    sql = "select json_extract_string(json_serialize_sql(unnest($1)), '$..table_name')"
+    with duckdb.connect(config={**HARDENED, "threads": 1}) as connection:
+        return [frozenset(names) for (names,) in connection.execute(sql, [queries]).fetchall()]
 
 
 def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:

@@ -325,7 +325,7 @@ def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         said = copied("dev")
     assert (said.code, said.out) == (1, "")
-    assert "Dagster is already up" in said.err
+    assert "Dagster is already running" in said.err
 
 
 def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
