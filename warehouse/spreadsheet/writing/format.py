@@ -146,6 +146,16 @@ def must(code: object) -> None:
         raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
 
 
+def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
+    """Write a text as it is, even if it looks like the XML of a rich text."""
+    # In constant memory, XlsxWriter copies a text between <r> and </r> into the file as XML. Such a
+    # text is written as a rich text of two parts, which the writer escapes.
+    if text.startswith("<r>") and text.endswith("</r>"):
+        must(worksheet.write_rich_string(row, column, text[:1], shape, text[1:], shape))
+    else:
+        must(worksheet.write_string(row, column, text, shape))
+
+
 def long_table(
     workbook: Draft, sheet: TableSheet, *, footer: str, header: str = "", paper_rows: int = 0
 ) -> None:

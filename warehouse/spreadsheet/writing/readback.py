@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from typing import IO
 
-from warehouse.spreadsheet.writing.fast_zip import unpack_faster
 
 _CHUNK = 1 << 17  # bytes read at once: what a core's cache holds is a tenth cheaper (measured)
 # Python looks for more than five bytes in a large text by another way, a third slower (measured).
@@ -117,7 +116,6 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
         archive.open(member) as sheet,
         ThreadPoolExecutor(1, "unpacking") as unpacker,  # on a second core
     ):
-        unpack_faster(sheet)
         rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
         while chunk := ahead.result():
             ahead = unpacker.submit(sheet.read, _CHUNK)

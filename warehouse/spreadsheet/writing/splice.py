@@ -4,17 +4,23 @@ In the skeleton every long table has its header and model rows. They say the sty
 cells and are then replaced. Same inputs give the same bytes.
 """
 
+import importlib
 import re
 import zipfile
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
-from typing import IO
+from typing import IO, Any
 
-from warehouse.spreadsheet.writing.fast_zip import COMPRESSION, pack_faster
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
+try:
+    _library: Any = importlib.import_module("isal.isal_zlib")
+except ImportError:  # ISA-L is not built for every machine
+    _library = zlib
+_COMPRESSION = 1  # of ISA-L: level 0 gives files a quarter larger, level 3 takes three times as long
 _LARGE = 2**31 - 1
 _BEHIND = 4  # batches of rows that wait to be packed
 _CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
@@ -38,7 +44,7 @@ def splice(
     with (
         zipfile.ZipFile(skeleton) as source,
         zipfile.ZipFile(
-            target, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION
+            target, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION
         ) as target_archive,
     ):
         for name in source.namelist():
@@ -51,6 +57,14 @@ def splice(
                     _fill(source.read(name).decode(), out, parts[name])
                 else:
                     out.write(source.read(name))
+
+
+def pack_faster(member: Any) -> None:
+    """Compress a ZIP member that is open for writing with ISA-L instead of zlib."""
+    # `zipfile` has no public way to choose the compressor. Measured for rows of 1.1 kB: ISA-L takes
+    # 1.0 microseconds of CPU for a row, zlib 3.7. That is 12 % of `nightbook export` at scale M. On
+    # a Python that renames `_compressor`, a test fails and zlib does the work.
+    member._compressor = _library.compressobj(_COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
 def _fill(model: str, out: IO[bytes], part: tuple[str, int, Filling]) -> None:
