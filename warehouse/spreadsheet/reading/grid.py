@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from warehouse.spreadsheet.reading.archives import GZIP, ArchiveMember, LedgerFile
-from warehouse.spreadsheet.reading.code_pages import decode
 from warehouse.spreadsheet.reading.delimited_text import (
     LONGEST_FIELD,
     Row,
@@ -16,7 +14,16 @@ from warehouse.spreadsheet.reading.delimited_text import (
     rows_of,
     unwrap_text_formulas,
 )
-from warehouse.spreadsheet.reading.formats.formulas import letters_of
+from warehouse.spreadsheet.reading.files import (
+    GZIP,
+    MOST_CELLS,
+    ArchiveMember,
+    LedgerFile,
+    is_compound,
+    refusal,
+    too_wide,
+)
+from warehouse.spreadsheet.reading.openxml import SheetFindings, letters_of
 from warehouse.spreadsheet.reading.printed_tables import (
     BOTH,
     cut_rows,
@@ -24,9 +31,8 @@ from warehouse.spreadsheet.reading.printed_tables import (
     piped_rows,
     spaced_rows,
 )
-from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
+from warehouse.spreadsheet.reading.text import decode
 from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
-from warehouse.spreadsheet.reading.xml_findings import SheetFindings
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")

@@ -1,11 +1,7 @@
-"""Read the cells of a workbook in a child process (see `warehouse.isolation`).
-
-A reader of spreadsheets makes room for the whole rectangle between A1 and the last cell with
-something in it, unpacks whatever the archive holds, and panics on files of some programs. All of
-it happens in the child: where that ends without a result, the file is refused.
-"""
+"""Cells of a workbook, read in a child process (see `warehouse.isolation`)."""
 
 import io
+import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -15,26 +11,58 @@ import python_calamine
 from msgspec.msgpack import Ext
 
 from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
-from warehouse.spreadsheet.reading.formats.biff import mend_code_page
-from warehouse.spreadsheet.reading.formats.flat_xml import NoSuchFormat
-from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, FileKind, kind_of
-from warehouse.spreadsheet.reading.formats.open_document import read_open_document
-from warehouse.spreadsheet.reading.formats.sheet_rows import SheetRows, TooWide, filled_spans
-from warehouse.spreadsheet.reading.formats.spreadsheet_ml import read_spreadsheet_ml
-from warehouse.spreadsheet.reading.safety import (
+from warehouse.spreadsheet.reading.files import (
+    FLAT,
     MOST_CELLS,
+    REFUSED,
+    FileKind,
     FileName,
     Named,
     NotASpreadsheet,
     UnreadableSpreadsheet,
     archive,
     is_compound,
+    kind_of,
     password_refusal,
     refusal,
     require_no_password,
     too_wide,
 )
-from warehouse.spreadsheet.reading.xml_findings import SheetFindings, findings
+from warehouse.spreadsheet.reading.openxml import SheetFindings, findings
+from warehouse.spreadsheet.reading.xml_workbooks import (
+    NoSuchFormat,
+    SheetRows,
+    TooWide,
+    filled_spans,
+    read_open_document,
+    read_spreadsheet_ml,
+)
+
+_BOOK = b"\x09\x08\x10\x00\x00\x06\x05\x00"  # the first record of a workbook of BIFF8
+_SECTOR = 512
+_CODE_PAGE = 0x42
+_UTF_16 = struct.pack("<H", 1200)
+
+
+def mend_code_page(content: bytes) -> bytes:
+    """Return a workbook whose code page is the only one that BIFF8 has.
+
+    Perl's and PHP's writers state that of Windows, and the common reader then takes each text for
+    twice as long as it is, with a zero after each letter.
+    """
+    place = content.find(_BOOK)
+    while place >= 0:
+        end = min(place - place % _SECTOR + _SECTOR, len(content))
+        at = place
+        while at + 6 <= end:
+            record, length = struct.unpack_from("<HH", content, at)
+            if record == _CODE_PAGE and length == len(_UTF_16):
+                content = content[: at + 4] + _UTF_16 + content[at + 6 :]
+                break
+            at += 4 + length
+        place = content.find(_BOOK, place + 1)
+    return content
+
 
 # Room for the largest sheet that is read, 60 million cells of 24 bytes, for the same cells as
 # Python's objects, and for what an interpreter maps for itself.

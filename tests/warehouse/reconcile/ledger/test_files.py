@@ -20,8 +20,8 @@ from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Shape
 from warehouse.reconcile.terms import Ambiguous, NotReconciled
+from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, is_ledger_name, open_file
-from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
