@@ -64,9 +64,11 @@ def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
 def test_zipfile_has_the_compressor_that_we_replace() -> None:
     """If Python renames it, workbooks are packed at a quarter of the speed."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("x", "w") as member:
-            assert hasattr(member, "_compressor")
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x", "w") as member,
+    ):
+        assert hasattr(member, "_compressor")
 
 
 @given(st.lists(st.binary()))

@@ -1,10 +1,11 @@
-"""Many rows as a sheet's XML, made by the engine that holds them: one SELECT, a text for each row.
+"""Rows of a sheet as XML, written by DuckDB: one SELECT gives one string for each row.
 
-A row of 27 cells costs 10 microseconds of CPU this way, and 25 column by column in Python
-(measured). Only texts that are not plain letters and digits come to Python, for `cells`.
+A row of 27 cells costs 10 microseconds of CPU. XlsxWriter takes 9 microseconds for one cell, so it
+writes everything except the rows of long tables (measured). Python gets only the texts that have
+other characters than letters and digits.
 """
 
-# ruff: noqa: S608 - texts are quoted; `RowsQuery` is SQL of ours
+# ruff: noqa: S608 - texts are quoted, and `RowsQuery` has only SQL of ours
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,19 +35,19 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _ROW_NUMBER = "number of the row"
-BATCH = 1024  # rows: a megabyte of XML
+BATCH = 1024  # rows, which are about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
-_NAMES = itertools.count(1)
-LINE, HIGHEST = 15, 405  # points
-RowsXml = bytes | memoryview  # some rows, one after the other
+_FUNCTION_NUMBERS = itertools.count(1)
+LINE, HIGHEST = 15, 405  # points: the height of a line, and of the highest row
+RowsXml = bytes | memoryview  # one or more rows
 
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """Style numbers of one sheet by column letter, as the skeleton has them.
+    """Style numbers of one sheet by column letter, read from its model rows.
 
-    `hostile` are those of texts that would be a formula if somebody typed them, `amounts` those of
-    numbers with two decimals and more.
+    `hostile` is for texts that would be a formula if a person typed them. `amounts` is for numbers,
+    one for each number of decimals from two on.
     """
 
     plain: Mapping[str, str]
@@ -56,11 +57,11 @@ class Styles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsQuery:
-    """The rows of one sheet: what stands behind `from`, in their order, and the SQL of values.
+    """The rows of one sheet in SQL.
 
-    `values` has by source a text, of a NUMBER or EXACT the exact amount as text, of a COUNT a whole
-    number; DIGITS are made of the numbers. `number` is the row as a spreadsheet counts: the first
-    below the header is 2.
+    `rows` is the text after `from`. `values` has the SQL of each source: a whole number for COUNT,
+    the exact amount as text for NUMBER and EXACT, and otherwise a text. DIGITS need no source.
+    `number` is the row number in the sheet. The first row below the header is row 2.
     """
 
     columns: tuple[SheetColumn, ...]
@@ -76,26 +77,27 @@ def stream_rows(
     shortened: Mapping[str, str],
     on_rows: Callable[[int], None] = lambda _: None,
 ) -> Iterator[memoryview]:
-    """Yield the rows as XML; `shortened` has what cells show of texts that are too long for one.
+    """Yield rows as XML. Call `on_rows` with the number of rows after each batch.
 
-    Raises `ValueError` where an amount is none.
+    `shortened` has the text of the cell for each text that is too long. Raises `ValueError` if the
+    text of a NUMBER is not an amount.
     """
 
     @lru_cache(maxsize=10_000)
-    def cell(text: str, plain: str, hostile: str) -> str:
+    def render_text(text: str, plain: str, hostile: str) -> str:
         return text_cell(shortened.get(text, text), plain, hostile)
 
-    # What the caller did not read to its end is over: DuckDB makes no function beside it.
+    # DuckDB cannot create a function during another query, so this ends a query of the caller.
     connection.execute("select 1").fetchall()
-    name = f"text_cell_{next(_NAMES)}"
-    connection.create_function(name, cell, ["VARCHAR"] * 3, "VARCHAR")
+    name = f"text_cell_{next(_FUNCTION_NUMBERS)}"
+    connection.create_function(name, render_text, ["VARCHAR"] * 3, "VARCHAR")
     try:
         rows = connection.sql(_Statement(query, styles, name).sql())
         with rows.to_arrow_reader(BATCH) as reader:
             for batch in reader:
                 yield _bytes(batch.column(0))
                 on_rows(batch.num_rows)
-    except (duckdb.InvalidInputException, OSError) as error:  # pyarrow makes one of the other
+    except (duckdb.InvalidInputException, OSError) as error:  # pyarrow turns one into the other
         raise ValueError(str(error)) from error
     finally:
         connection.remove_function(name)
@@ -142,15 +144,15 @@ def render_rows(
 
 
 def _bytes(texts: pa.Array) -> memoryview:
-    """Return texts one after the other, as they lie in memory: a megabyte that is not copied."""
-    _, ends, letters = texts.buffers()
+    """Return the bytes of consecutive texts without a copy."""
+    _, ends, characters = texts.buffers()
     first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
-    return memoryview(letters)[int(first) : int(last)]
+    return memoryview(characters)[int(first) : int(last)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """The SELECT of a sheet: values, then amounts that are proved and texts as cells, then rows."""
+    """The SELECT of a sheet. It checks amounts, writes texts as cells, and then writes rows."""
 
     query: RowsQuery
     styles: Styles
@@ -160,7 +162,7 @@ class _Statement:
         """Return the statement."""
         texts, amounts = self._texts(), self._amounts()
         values = [f"{sql} as {_value(name)}" for name, sql in self.query.values.items()]
-        proved = [f"{self._gate(name)} as {_amount(name)}" for name in amounts]
+        proved = [f"{self._checked(name)} as {_amount(name)}" for name in amounts]
         rendered = [f"{sql} as {text}" for text, sql in texts.items()]
         cells = ", ".join(self._cell(letter, column) for letter, column in self._columns())
         return (
@@ -172,8 +174,8 @@ class _Statement:
         )
 
     def _decimals_of_row(self) -> str:
-        """Return the most decimals of an amount: a reader compares and subtracts those of a row."""
-        # A column of its own, because every amount needs it (a tenth of the CPU of an export).
+        """Return the SQL of the most decimals in a row, because its amounts show equally many."""
+        # This is a separate column, because every amount needs it. That saves a tenth of an export.
         decimals = [f"coalesce({_decimals(_amount(name))}, 0)" for name in self._amounts()]
         return f"greatest({', '.join([*decimals, '0'])})"
 
@@ -187,16 +189,16 @@ class _Statement:
             dict.fromkeys(column.source for column in self.query.columns if column.kind is kind)
         )
 
-    def _gate(self, source: str) -> str:
+    def _checked(self, source: str) -> str:
         value = _value(source)
-        words = "is no amount in plain digits; no file was made"
+        message = "is not an amount in plain digits; no file was made"
         return (
             f"case when {value} is null or regexp_full_match({value}, '{AMOUNT}') then {value} "
-            f"else error(left({value}, 60) || ' {words}') end"
+            f"else error(left({value}, 60) || ' {message}') end"
         )
 
     def _texts(self) -> dict[str, str]:
-        """Return what follows the number of the row in cells that hold a text of anybody's."""
+        """Return the SQL of text cells after their row number, by the name of their column."""
         amounts = self._amounts()
         return {
             _text(letter): self._text(letter, column)
@@ -221,11 +223,11 @@ class _Statement:
         return literal(f'" s="{self.styles.plain[letter]}"/>')
 
     def _cell(self, letter: str, column: SheetColumn) -> str:
-        """Return the SQL of a cell, or of its pieces in a row; NULL is one that is not there."""
-        # `concat` writes its pieces once, where `||` copies what it has for each of them.
+        """Return the SQL of a cell, or of its pieces in a row. A missing cell is NULL."""
+        # `concat` writes its pieces once, but `||` copies the earlier ones for each piece.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
-            return f"{start}, {_text(letter)}"  # which is never NULL
+            return f"{start}, {_text(letter)}"  # never NULL
         if _text(letter) in self._texts():
             return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
@@ -251,8 +253,8 @@ class _Statement:
             f"else greatest({DECIMALS}, {_decimals(amount)}) end"
         )
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
-        place = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
-        # DuckDB 2.0.0 writes 2 to the 81st as twice of it, so that what it writes is read again.
+        index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
+        # DuckDB 2.0.0 writes 2 to the 81st as twice its value, so the text is parsed to check it.
         double = f"{amount}::double"
         number = (
             f"case when strlen({amount}) <= {SIGNIFICANT} then {amount} "
@@ -262,11 +264,11 @@ class _Statement:
         blank = f"else concat({start}, {self._blank(letter)}) " if column.is_printed else ""
         return (
             f"case when strlen({amount}) <= {LONGEST_NUMBER} "
-            f"then concat({start}, [{styles}][{place}], {number}, '</v></c>') {blank}end"
+            f"then concat({start}, [{styles}][{index}], {number}, '</v></c>') {blank}end"
         )
 
     def _digits(self) -> str:
-        """Return what the numbers of a row are to their texts: the worst of them."""
+        """Return the SQL of the flag of a row: its least exact number decides."""
         amounts = [_amount(name) for name in self._amounts()]
         longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
@@ -279,13 +281,13 @@ class _Statement:
 
 
 def is_rounded(amount: str) -> str:
-    """Return the SQL of whether an exact amount has more digits than its number keeps."""
+    """Return the SQL that tests whether an exact amount has more digits than a double keeps."""
     digits = f"strlen(trim(replace({amount}, '.', ''), '-0'))"
     return f"(strlen({amount}) > {SIGNIFICANT} and {digits} > {SIGNIFICANT})"
 
 
 def _inline(style: str, text: str) -> str:
-    """Return the SQL of the pieces of a cell that holds a text as it is."""
+    """Return the SQL of the pieces of a cell whose text needs no escape."""
     return f"""{literal(f'" s="{style}" t="inlineStr"><is><t>')}, {text}, '</t></is></c>'"""
 
 
@@ -302,7 +304,7 @@ def _text(letter: str) -> str:
 
 
 def _height(texts: list[str]) -> str:
-    """Return the SQL of a row's height, NULL for that of one line."""
+    """Return the SQL of the height of a row, NULL if all its texts have one line."""
     if not texts:
         return "null"
     lines = ", ".join(f"strlen({text}) - strlen(replace({text}, chr(10), ''))" for text in texts)
