@@ -1,4 +1,12 @@
-"""Facts about the sheets of an xlsx file that calamine does not report."""
+"""Facts about the sheets of an xlsx file that calamine does not report.
+
+calamine returns error cells as empty cells, but an empty amount must not count as zero. It also
+does not report hidden rows, formats in thousands, and formulas without a value.
+
+A program that writes a workbook without calculating leaves old values or 0 in its formulas. So sums
+of cells are calculated here from the stored inputs. This only shows that a stored value is stale:
+the row is rejected, and no value is replaced.
+"""
 
 import posixpath
 import re
@@ -9,80 +17,81 @@ from html import unescape
 
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-Place = tuple[int, int]  # row and column from 0
+Location = tuple[int, int]  # row and column index
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<range>\$?[A-Z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Z]{1,3}\$?[0-9]{1,7})?)(?![A-Za-z0-9_(!.])"
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-_MOST_VISITS = 1_000_000  # cells of ranges: a running total over many rows adds them up again
-_DEEPEST = 60  # formulas that lean on formulas
-_NOISE = 1e-11  # of the magnitudes that are added up: what another order of adding may change
+_MOST_VISITS = 1_000_000  # cells of ranges, because running totals read the same cells many times
+_DEEPEST = 60  # levels of formulas that use other formulas
+_ROUNDING = 1e-11  # of the sum of magnitudes, because the order of additions changes the result
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaCell:
-    """One formula: its text, from the place of which it is copied, and the value stored with it."""
+    """A formula: its text, the cell that the text is written for, and the stored value."""
 
     text: str
-    origin: Place
+    origin: Location
     stored: str
 
 
 class NotCalculated(Exception):
-    """A formula is of another kind than what is calculated here, or its inputs are."""
+    """A formula or one of its inputs is of a kind that is not calculated here."""
 
 
 class CalculatedSheet:
-    """The cells of one sheet; `numbers` are the stored values of those without a formula.
+    """The cells of one sheet: numbers, formulas, and others.
 
-    `others` are cells that hold something else: a sum passes texts over, and all else stops.
+    `others` is true for a text, which a sum skips. Any other value ends the calculation.
     """
 
     def __init__(
         self,
-        numbers: Mapping[Place, float],
-        formulas: Mapping[Place, FormulaCell],
-        others: Mapping[Place, bool],
+        numbers: Mapping[Location, float],
+        formulas: Mapping[Location, FormulaCell],
+        others: Mapping[Location, bool],
     ) -> None:
         self._numbers = numbers
         self._formulas = formulas
         self._others = others
-        self._values: dict[Place, tuple[float, float] | None] = {}
+        self._values: dict[Location, tuple[float, float] | None] = {}
         self._visits = 0
         self._depth = 0
 
-    def stale(self) -> Iterator[tuple[Place, str]]:
-        """Yield every cell whose stored value is proven to be another one than its formula's."""
-        for place, cell in self._formulas.items():
+    def stale(self) -> Iterator[tuple[Location, str]]:
+        """Yield each cell whose stored value is proven to be stale, with a message."""
+        for location, cell in self._formulas.items():
             try:
-                value, magnitude = self.value(place)
+                value, magnitude = self.value(location)
                 stored = float(cell.stored)
             except (NotCalculated, ArithmeticError, ValueError, RecursionError):
                 continue
-            if abs(value - stored) > _NOISE * max(magnitude, abs(stored)):
-                words = f"{name_of(place)} says {stored:.15g}, its formula gives {value:.15g}"
-                yield place, f"{words}: open it in its program and save it"
+            if abs(value - stored) > _ROUNDING * max(magnitude, abs(stored)):
+                message = f"{name_of(location)} says {stored:.15g}, its formula gives {value:.15g}"
+                yield location, f"{message}: open it in its program and save it"
 
-    def value(self, place: Place) -> tuple[float, float]:
-        """Return the value of a cell, and the magnitude of what it was added up from."""
-        if place in self._formulas:
-            if place not in self._values:
-                self._values[place] = None  # of one that names itself, or cannot be calculated
-                self._values[place] = self._calculate(place)
-            value = self._values[place]
+    def value(self, location: Location) -> tuple[float, float]:
+        """Return the value of a cell, and the sum of the magnitudes of its terms."""
+        if location in self._formulas:
+            if location not in self._values:
+                # This stays None if the formula uses itself or cannot be calculated.
+                self._values[location] = None
+                self._values[location] = self._calculate(location)
+            value = self._values[location]
             if value is None:
                 raise NotCalculated
             return value
-        if place in self._others:
+        if location in self._others:
             raise NotCalculated
-        number = self._numbers.get(place, 0.0)
+        number = self._numbers.get(location, 0.0)
         return number, abs(number)
 
-    def _calculate(self, place: Place) -> tuple[float, float]:
-        cell = self._formulas[place]
-        shift = (place[0] - cell.origin[0], place[1] - cell.origin[1])
+    def _calculate(self, location: Location) -> tuple[float, float]:
+        cell = self._formulas[location]
+        shift = (location[0] - cell.origin[0], location[1] - cell.origin[1])
         if self._depth >= _DEEPEST:
             raise NotCalculated
         self._depth += 1
@@ -95,8 +104,8 @@ class CalculatedSheet:
         finally:
             self._depth -= 1
 
-    def total(self, first: Place, last: Place) -> tuple[float, float]:
-        """Return the sum of a range: texts in it are passed over, as programs do."""
+    def total(self, first: Location, last: Location) -> tuple[float, float]:
+        """Return the sum of a range and of its magnitudes. Texts are skipped, as programs do."""
         self._visits += (last[0] - first[0] + 1) * (last[1] - first[1] + 1)
         if self._visits > _MOST_VISITS:
             raise NotCalculated
@@ -110,28 +119,28 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """A formula while it is read: sums of products of numbers, cells and `SUM`."""
+    """A parser and calculator for one formula: sums of products of numbers, cells and `SUM`."""
 
-    def __init__(self, sheet: CalculatedSheet, text: str, shift: Place) -> None:
+    def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet
         self._shift = shift
         self._tokens = list(_tokens(text))
-        self._at = 0
+        self._position = 0
 
     @property
     def is_done(self) -> bool:
-        """Whether all of it was read."""
-        return self._at == len(self._tokens)
+        """Return whether the whole formula was parsed."""
+        return self._position == len(self._tokens)
 
     def _next(self, *signs: str) -> str:
-        """Take the next token if it is one of these signs."""
-        if not self.is_done and self._tokens[self._at][1] in signs:
-            self._at += 1
-            return self._tokens[self._at - 1][1]
+        """Return the next token if it is one of these signs, otherwise an empty string."""
+        if not self.is_done and self._tokens[self._position][1] in signs:
+            self._position += 1
+            return self._tokens[self._position - 1][1]
         return ""
 
     def sum(self) -> tuple[float, float]:
-        """Read terms that are added up."""
+        """Calculate a sum of products, and the sum of the magnitudes."""
         value, magnitude = self._product()
         while sign := self._next("+", "-"):
             term, size = self._product()
@@ -158,23 +167,23 @@ class _Expression:
             return inner
         if self.is_done:
             raise NotCalculated
-        kind, text = self._tokens[self._at]
-        self._at += 1
+        kind, text = self._tokens[self._position]
+        self._position += 1
         if kind == "number":
             return float(text), abs(float(text))
         if kind == "sum":
             return self._sum_of_ranges()
         if kind == "range" and ":" not in text:
-            return self._sheet.value(_place(text, self._shift))
+            return self._sheet.value(_resolve(text, self._shift))
         raise NotCalculated
 
     def _sum_of_ranges(self) -> tuple[float, float]:
         value = magnitude = 0.0
         while True:
-            if not self.is_done and self._tokens[self._at][0] == "range":
-                first, _, last = self._tokens[self._at][1].partition(":")
-                self._at += 1
-                corners = (_place(first, self._shift), _place(last or first, self._shift))
+            if not self.is_done and self._tokens[self._position][0] == "range":
+                first, _, last = self._tokens[self._position][1].partition(":")
+                self._position += 1
+                corners = (_resolve(first, self._shift), _resolve(last or first, self._shift))
                 term, size = self._sheet.total(*corners)
             else:
                 term, size = self.sum()
@@ -189,19 +198,19 @@ class _Expression:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    place = 0
+    offset = 0
     text = text.strip()
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+    while offset < len(text):
+        match = _TOKEN.match(text, offset)
         if match is None:
             raise NotCalculated
         kind = match.lastgroup or ""
         yield kind, match[kind]
-        place = match.end()
+        offset = match.end()
 
 
-def _place(reference: str, shift: Place) -> Place:
-    """Return the place that a reference means; parts without `$` move with a copied formula."""
+def _resolve(reference: str, shift: Location) -> Location:
+    """Return the cell of a reference. Parts without `$` move with a copied formula."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise NotCalculated
@@ -210,7 +219,7 @@ def _place(reference: str, shift: Place) -> Place:
 
 
 def column_of(letters: bytes) -> int:
-    """Return the number of a column, from 0, by its letters."""
+    """Return the index of a column by its letters."""
     column = 0
     for letter in letters:
         column = column * 26 + letter - ord("A") + 1
@@ -218,24 +227,24 @@ def column_of(letters: bytes) -> int:
 
 
 def letters_of(column: int) -> str:
-    """Return the letters of a column, which counts from 0."""
+    """Return the letters of a column by its index."""
     above, last = divmod(column, 26)
     return (letters_of(above - 1) if above else "") + chr(ord("A") + last)
 
 
-def name_of(place: Place) -> str:
-    """Return a place as programs name it: `D12`."""
-    return f"{letters_of(place[1])}{place[0] + 1}"
+def name_of(location: Location) -> str:
+    """Return the name of a cell, for example `D12`."""
+    return f"{letters_of(location[1])}{location[0] + 1}"
 
 
 _PREFIX = rb"<(?:\w+:)?"
 _CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
-_PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
+_REFERENCE_OF_CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
 _COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
-_MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are looked at
+_MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are checked
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
@@ -248,14 +257,14 @@ _STYLES = re.compile(r"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", re.DOTALL)
 _STYLE = re.compile(r"<(?:\w+:)?xf\b[^>]*>")
 _STYLE_OF_CELL = re.compile(rb'\bs="([0-9]{1,6})"')
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
-_SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma behind the last digit takes three of them off
+_SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma after the last digit divides by 1,000
 
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden.
+    """Cells with an error or without a value, by row and column index, and hidden rows and columns.
 
-    `scaled` are the columns that show thousands or millions of what they hold, with their format.
+    `scaled` has the format of each column that shows its numbers in thousands or millions.
     """
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -265,11 +274,11 @@ class SheetFindings:
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
-    """Return findings by sheet of OpenXML."""
+    """Return the findings of each sheet by its name, empty if the file is not OpenXML."""
     paths = sheet_paths(names)
     if not paths:
         return {}
-    # Where numbers are rounded as they are shown, a sum is no sum of what is stored.
+    # With this setting, programs add up rounded numbers, so a sum differs from its stored inputs.
     is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
     scaled = _scaled_styles(names)
     by_sheet = {}
@@ -281,13 +290,13 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
 
 
 def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
-    """Return the part of each sheet in an OpenXML workbook by its name; nothing in other files."""
+    """Return the part of each sheet in an OpenXML workbook by its name."""
     try:
         book = names.read(_BOOK).decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
     except KeyError:
         return {}
-    # A sheet is named in one part, its file in another; the relation between them is an id.
+    # One part has the names of the sheets, and another part has their files. An ID connects them.
     targets = {}
     for tag in _RELATION.findall(relations):
         targets[_attribute(tag, "Id")] = unescape(_attribute(tag, "Target"))
@@ -302,7 +311,7 @@ def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
 
 
 def _scaled_styles(names: zipfile.ZipFile) -> dict[int, str]:
-    """Return the styles of cells, by number, whose format shows thousands of what they hold."""
+    """Return the formats that show thousands or millions, by the number of their cell style."""
     if "xl/styles.xml" not in names.namelist():
         return {}
     styles = names.read("xl/styles.xml").decode("utf-8", "replace")
@@ -313,15 +322,15 @@ def _scaled_styles(names: zipfile.ZipFile) -> dict[int, str]:
             formats[_attribute(tag, "numFmtId")] = code
     cells = _STYLES.search(styles) if formats else None
     numbers = [_attribute(tag, "numFmtId") for tag in _STYLE.findall(cells[0])] if cells else []
-    return {place: formats[number] for place, number in enumerate(numbers) if number in formats}
+    return {style: formats[number] for style, number in enumerate(numbers) if number in formats}
 
 
 def _scaled_columns(xml: bytes, scaled: Mapping[int, str]) -> dict[int, str]:
     columns = {}
     for cell in _CELL.finditer(xml):
-        style, reference = _STYLE_OF_CELL.search(cell[1]), _PLACE.search(cell[1])
+        style, reference = _STYLE_OF_CELL.search(cell[1]), _REFERENCE_OF_CELL.search(cell[1])
         if style and reference and int(style[1]) in scaled and _VALUE.search(cell[2] or b""):
-            columns[_at(reference)[1]] = scaled[int(style[1])]
+            columns[_location(reference)[1]] = scaled[int(style[1])]
     return columns
 
 
@@ -331,8 +340,7 @@ def _attribute(tag: str, name: str) -> str:
 
 
 def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
-    # A plain search decides whether the cells are looked at at all: most sheets have
-    # neither errors nor formulas.
+    # A plain search skips most sheets, because they have neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
@@ -340,57 +348,57 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
     errors = _stale(xml) if is_calculated and len(xml) <= _MOST_CALCULATED else {}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
-        reference = _PLACE.search(attributes)
+        reference = _REFERENCE_OF_CELL.search(attributes)
         if reference is None:
             continue
         value = _VALUE.search(inside)
         text = (value[1] or b"").decode("utf-8", "replace") if value else ""
-        # A formula may come to the empty text: a text of no letters is a value.
+        # An empty text is a valid result of a formula.
         is_blank_text = value is not None and b't="str"' in attributes
         if b't="e"' in attributes:
-            errors[_at(reference)] = text or "error"
+            errors[_location(reference)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
-            errors[_at(reference)] = NO_VALUE
+            errors[_location(reference)] = NO_VALUE
     return SheetFindings(errors, hidden, columns)
 
 
 def _stale(xml: bytes) -> dict[tuple[int, int], str]:
-    """Return the cells whose value is proven to be older than what their formula is made of."""
+    """Return a message for each cell whose stored value is proven to be stale."""
     numbers: dict[tuple[int, int], float] = {}
     formulas: dict[tuple[int, int], FormulaCell] = {}
     others: dict[tuple[int, int], bool] = {}
     originals: dict[bytes, tuple[str, tuple[int, int]]] = {}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
-        reference = _PLACE.search(attributes)
-        if reference is None:  # without places nothing can be said of what a formula names
+        reference = _REFERENCE_OF_CELL.search(attributes)
+        if reference is None:  # then references cannot be resolved
             return {}
-        place = _at(reference)
+        location = _location(reference)
         value, formula = _VALUE.search(inside), _FORMULA.search(inside)
         stored = (value[1] or b"") if value else b""
         is_number = b't="' not in attributes or b't="n"' in attributes
         if not is_number:
             is_text = any(kind in attributes for kind in (b't="s"', b't="str"', b't="inlineStr"'))
-            others[place] = is_text
+            others[location] = is_text
         elif formula is None:
             if _NUMBER.fullmatch(stored):
-                numbers[place] = float(stored)
+                numbers[location] = float(stored)
         else:
             copied = _COPIED.search(formula[1])
             text = unescape((formula[2] or b"").decode("utf-8", "replace"))
             if copied and text:
-                originals[copied[1]] = text, place
-            text, origin = originals.get(copied[1], ("", place)) if copied else (text, place)
+                originals[copied[1]] = text, location
+            text, origin = originals.get(copied[1], ("", location)) if copied else (text, location)
             is_array = b't="array"' in formula[1] or b't="dataTable"' in formula[1]
             if text and not is_array and _NUMBER.fullmatch(stored):
-                formulas[place] = FormulaCell(text, origin, stored.decode())
+                formulas[location] = FormulaCell(text, origin, stored.decode())
             else:
-                others[place] = False
+                others[location] = False
     return dict(CalculatedSheet(numbers, formulas, others).stale())
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:
-    """Yield the columns that a sheet hides, from 0; of thousands at its right end only some."""
+    """Yield the indexes of hidden columns, but at most a thousand of one range."""
     for column in _COLUMNS.finditer(xml):
         if b'hidden="1"' in column[1] or b'hidden="true"' in column[1]:
             span = {name: int(number) for name, number in _SPAN.findall(column[1])}
@@ -398,5 +406,5 @@ def _hidden_columns(xml: bytes) -> Iterator[int]:
             yield from range(first - 1, min(span.get(b"max", first), first + _MOST_HIDDEN))
 
 
-def _at(reference: re.Match[bytes]) -> tuple[int, int]:
+def _location(reference: re.Match[bytes]) -> tuple[int, int]:
     return int(reference[2]) - 1, column_of(reference[1])
