@@ -341,7 +341,7 @@ class SpreadsheetML:
         self._column_index = 0
         self._cell: Mapping[str, str] = {}
         self._kind = ""
-        self._letters: list[str] = []
+        self._characters: list[str] = []
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
@@ -381,13 +381,13 @@ class SpreadsheetML:
         if before:
             self._cells.append(("", before))
         self._column_index += before
-        self._cell, self._kind, self._letters = attributes, "", []
+        self._cell, self._kind, self._characters = attributes, "", []
 
     def text(self, characters: str) -> None:
         """Handle some characters. Those in the data of a cell are kept, whatever their style."""
         is_data = "Data" in self._path and "Comment" not in self._path
         if is_data or self._path[-1:] == ["Visible"]:
-            self._letters.append(characters)
+            self._characters.append(characters)
 
     def end(self, name: str) -> None:
         """Handle the end of an element."""
@@ -400,10 +400,10 @@ class SpreadsheetML:
             sheet.add(self._cells, 1, is_hidden=self._row.get("Hidden") == "1")
             sheet.skip(_number(self._row, "Span", 0))
         elif name == "Visible" and parent == "WorksheetOptions":
-            self.sheets[-1].is_visible = "".join(self._letters).strip() == "SheetVisible"
+            self.sheets[-1].is_visible = "".join(self._characters).strip() == "SheetVisible"
 
     def _end_cell(self, sheet: SheetRows) -> None:
-        text = "".join(self._letters)
+        text = "".join(self._characters)
         value: object = text
         if self._kind == "Error" or (not text and not self._kind and "Formula" in self._cell):
             value = text or NO_VALUE
@@ -422,7 +422,7 @@ class SpreadsheetML:
         if across:
             self._cells.append(("", min(across, MOST_COLUMNS)))
         self._column_index += 1 + across
-        self._letters = []
+        self._characters = []
 
 
 def read_spreadsheet_ml(file: IO[bytes]) -> list[SheetRows]:
