@@ -27,17 +27,17 @@ Values = Mapping[str, Sequence[object]]
 
 
 def must_be_amounts(texts: Iterable[object]) -> None:
-    """Raise `ValueError` where one of the texts is no amount in plain digits."""
-    # All in one match: 100,000 amounts cost one call of the regular expression.
+    """Raise `ValueError` if a text is not an amount in plain digits."""
+    # One match for all texts costs one call of the regular expression.
     amounts = [str(text) for text in texts if text is not None]
     if _AMOUNTS.fullmatch(",".join([*amounts, ""])):
         return
     wrong = next(text for text in amounts if not _AMOUNTS.fullmatch(f"{text},") or "," in text)
-    raise ValueError(f"{wrong[:60]!r} is no amount in plain digits; no file was made")
+    raise ValueError(f"{wrong[:60]!r} is not an amount in plain digits; no file was made")
 
 
 def is_digits(texts: Iterable[object]) -> bool:
-    """Return whether the texts hold nothing but digits, points and signs, and each fits a cell."""
+    """Return whether the texts have only digits, points and signs, and each fits a cell."""
     amounts = [str(text) for text in texts if text is not None]
     return (
         bool(_DIGITS.fullmatch("".join(amounts)))
@@ -46,7 +46,7 @@ def is_digits(texts: Iterable[object]) -> bool:
 
 
 def _row(number: str, inside: str) -> str:
-    """Return a row, high enough for the lines of its texts: no program looks that up by itself."""
+    """Return a row that is high enough for its texts, because programs do not measure them."""
     if "\n" not in inside:
         return f'<row r="{number}">{inside}</row>'
     lines = 1 + max(cell.count("\n") for cell in inside.split("<c "))
@@ -64,20 +64,18 @@ class Rows:
         self._styles = styles
         self._shown = shown
         self._memory: dict[str, dict[object, str]] = {}
-        # A printed cell without a value is drawn; off the paper it is left out.
+        # A printed cell without a value is blank. Other cells without a value are left out.
         self._blank = {
             letter: f'" s="{style}"/>' if column.is_printed else ""
             for (letter, style), column in zip(styles.plain.items(), columns, strict=True)
         }
 
     def render(self, values: Values, first: int) -> bytes:
-        """Return the rows of one batch as XML; `first` is the number of its first row."""
+        """Return the rows of one batch as XML. `first` is the number of its first row."""
         count = len(next(iter(values.values())))
         numbers = [str(row) for row in range(first, first + count)]
-        # Column by column, then zipped into rows: one call a column and batch instead of one a
-        # cell.
         ranks = [Digits.EXACT] * count
-        # Amounts come first, for the flag that may stand left of them is made of them.
+        # Amounts come first, because the flag depends on them and may be left of them.
         order = sorted(
             enumerate(self._columns),
             key=lambda indexed: indexed[1].kind is not SheetColumnKind.NUMBER,
@@ -87,7 +85,7 @@ class Rows:
             for column in self._columns
             if column.kind is SheetColumnKind.NUMBER
         ]
-        # The figures of a line have one scale, so that a reader can compare and subtract them.
+        # The amounts of a row show equally many decimals, so people can compare them.
         scales = [max(map(_decimals, line)) for line in zip(*amounts, strict=True)]
         cells: dict[int, list[str]] = {}
         for index, column in order:
@@ -116,9 +114,9 @@ class Rows:
         lines: tuple[list[str], list[int]],
         ranks: list[Digits],
     ) -> list[str]:
-        """Render amounts; `lines` are the numbers of the rows, and their decimals."""
+        """Render amounts. `lines` has the row numbers and the decimals of the rows."""
         start, blank = f'<c r="{letter}', self._blank[letter]
-        # By decimals; looked up only where there is a value, since most parts of a total have none.
+        # The starts of cells by their decimals.
         middles = [f'" s="{styles[letter]}"><v>' for styles in self._styles.amounts]
         middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
         must_be_amounts(texts)

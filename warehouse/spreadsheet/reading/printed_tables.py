@@ -118,17 +118,16 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
         notes = {
             number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
         }
-        body = [
-            lines[number] for number in range(header, len(lines)) if number not in asides | notes
-        ]
+        left_out = asides | notes
+        body = [lines[number] for number in range(header, len(lines)) if number not in left_out]
         columns = _columns(body, titles)
-        if columns is None or any(
-            _is_row(lines[number], body[1:], columns) for number in notes - asides
-        ):
+        if columns is None:
+            continue
+        if any(_is_row(lines[number], body[1:], columns) for number in notes - asides):
             continue
         rows = [
             _aside(line, len(columns))
-            if number in asides | notes
+            if number in left_out
             else [line[start:end].strip() for start, end in columns]
             for number, line in enumerate(lines)
         ]
