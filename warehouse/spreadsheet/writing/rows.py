@@ -162,7 +162,7 @@ class _Statement:
         """Return the statement."""
         texts, amounts = self._texts(), self._amounts()
         values = [f"{sql} as {_value(name)}" for name, sql in self.query.values.items()]
-        proved = [f"{self._checked(name)} as {_amount(name)}" for name in amounts]
+        proved = [f"{self._check_amount(name)} as {_amount(name)}" for name in amounts]
         rendered = [f"{sql} as {text}" for text, sql in texts.items()]
         cells = ", ".join(self._cell(letter, column) for letter, column in self._columns())
         return (
@@ -189,7 +189,7 @@ class _Statement:
             dict.fromkeys(column.source for column in self.query.columns if column.kind is kind)
         )
 
-    def _checked(self, source: str) -> str:
+    def _check_amount(self, source: str) -> str:
         value = _value(source)
         message = "is not an amount in plain digits; no file was made"
         return (
