@@ -67,8 +67,7 @@ from warehouse.reconcile.workbook.imprint import (
     title_key,
 )
 from warehouse.reconcile.workbook.sheets import exact_amounts
-from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, number
-from warehouse.spreadsheet.writing.exact_difference import fixed_point
+from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
 MOST_ROWS = 200  # of one table that are reported one by one
 
