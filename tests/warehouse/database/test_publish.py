@@ -618,7 +618,7 @@ def test_a_warehouse_begun_with_a_copy_is_as_one_begun_with_nothing(
     """Tests begin with a copy of an empty file: each name, comment and row is as without it."""
     layouts = Layout(tmp_path / "copied"), Layout(tmp_path / "made")
     published(layouts[0], [FIRST, SECOND], "a", fresh=True)
-    monkeypatch.setattr("warehouse.database.load.empty", make_empty)
+    monkeypatch.setattr("warehouse.database.load.create_empty", make_empty)
     published(layouts[1], [FIRST, SECOND], "a", fresh=True)
     described = [
         [
