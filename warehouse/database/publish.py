@@ -7,6 +7,7 @@ the folders.
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -131,10 +132,7 @@ class _WarehouseBuild:
             if window.is_set:
                 move_window(connection, contents, window, unchanged, self.say)
             else:
-                check_digests(contents, (file for book in books for file in book.files.values()))
-                remove_days(connection, removed)
-                add_books(connection, books, self.say)
-                materialize_holdings(connection, books)
+                self._replace_days(connection, removed, books)
             fill_snapshots(connection, contents)
             compare_again(connection, followers(wanted, (*removed, *loaded)), window)
             fill_reconciliation(connection, contents)
@@ -156,6 +154,15 @@ class _WarehouseBuild:
             removed=removed,
             checks=checks,
         )
+
+    def _replace_days(
+        self, connection: DuckDBPyConnection, removed: Iterable[date], books: Sequence[Book]
+    ) -> None:
+        files = (file for book in books for file in book.files.values())
+        check_digests(self.contents, files)
+        remove_days(connection, removed)
+        add_books(connection, books, self.say)
+        materialize_holdings(connection, books)
 
 
 def _decision_times(contents: Contents) -> dict[str, str | None]:

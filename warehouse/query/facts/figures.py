@@ -70,7 +70,7 @@ class PublishedSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class BookPosition:
     """The asset of a portfolio in one book. `rows` has the selected accounts and amounts."""
 
     snapshot: Mapping[str, Any]
@@ -89,7 +89,7 @@ class Position:
         }
 
 
-def published_sums(connection: DuckDBPyConnection, position: Position) -> list[PublishedSum]:
+def published_sums(connection: DuckDBPyConnection, position: BookPosition) -> list[PublishedSum]:
     """Return all published sums that include one of the rows."""
     rows = [row | {"portfolio_id": position.portfolio_id} for row in position.rows]
     keys = {view: dict.fromkeys(_key_of(row, view) for row in rows) for view in _VIEWS}
@@ -110,7 +110,7 @@ def _key_of(row: Mapping[str, Any], view: _View) -> Key:
 
 
 def _add_up(
-    connection: DuckDBPyConnection, position: Position, keys: Mapping[_View, Mapping[Key, None]]
+    connection: DuckDBPyConnection, position: BookPosition, keys: Mapping[_View, Mapping[Key, None]]
 ) -> Totals:
     """Count and add up all amounts of the asset for each of these keys."""
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
@@ -125,7 +125,7 @@ def _add_up(
 
 def _sums_of_view(
     connection: DuckDBPyConnection,
-    position: Position,
+    position: BookPosition,
     view: _View,
     keys: Mapping[Key, None],
     totals: Totals,
@@ -254,7 +254,7 @@ def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
     asset_id, is_custom = _find_asset(connection, day, portfolio, wanted)
     rows = records(connection, _ACCOUNTS, day, portfolio.id, asset_id, is_custom)
     rows = _select_rows(rows, wanted, f"{asset_id!r} of portfolio {portfolio.label}")
-    position = Position(
+    position = BookPosition(
         snapshot=snapshot,
         portfolio_id=portfolio.id,
         asset_id=asset_id,
