@@ -27,10 +27,10 @@ from assets.console.invocation import (
     spell_for,
 )
 from assets.console.terminal import SafeStream, choose_color
-from assets.home.gate import NoHome, misplaced_firm, require_firm_command, require_place
+from assets.home.writer_lock import NoHome, misplaced_firm, require_firm_command, require_place
 from assets.nightbook import Nightbook
 from pipelines.settings import InvalidSettings
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.layout import private_files
 
 DATA_COMMANDS = ("query", "api", "trace", "tables")

@@ -9,10 +9,9 @@ from assets.graph.checks import warehouse_checks
 from assets.graph.decision import decision_asset
 from assets.graph.firm import firm_definitions
 from assets.graph.landing import api_asset, landed_assets
-from assets.graph.partitions import nights
 from assets.graph.reports import reconciliation_asset, report_asset, shelf_assets
 from assets.graph.sensors import DECIDE_JOB, NIGHTLY_JOB, nightly_schedule, sensors
-from assets.graph.step import CONSOLE, console
+from assets.graph.step import CONSOLE, console, nights
 from assets.graph.tables import table_assets
 from assets.graph.warehouse import in_catalog, warehouse_asset, workbook_asset
 from assets.home.writer_lock import RunLock

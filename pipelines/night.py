@@ -11,7 +11,7 @@ from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from pipelines.flatten import flatten, listings
+from pipelines.flatten import flatten, venues
 from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, read_parts
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
@@ -94,7 +94,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Flatten venues and instruments. Venues that returned none keep the last known ones."""
-    carry = partial(listings.carry_from_last, layout, manifest)
+    carry = partial(venues.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 

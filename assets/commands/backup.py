@@ -16,7 +16,7 @@ from assets.nightbook import Nightbook
 from assets.publishing.publish import rebuild
 from pipelines.landing.lock import hold_pull_lock, without_writers
 from warehouse.contract.model import count_of
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.firm import FIRM, is_firm, read_firm
 from warehouse.storage.layout import Layout
 

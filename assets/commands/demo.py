@@ -16,8 +16,8 @@ from assets.commands.run import take
 from assets.console.invocation import command_for
 from assets.console.rows import print_rows
 from assets.console.terminal import wants_color
-from assets.home.dagster_internals import DAEMON_MODULE
 from assets.home.demo import next_of_demo, the_demo
+from assets.home.instance import DAEMON_MODULE
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
 from pipelines.landing import snapshots
@@ -26,8 +26,7 @@ from pipelines.sandbox.options import describe_choices, parse_choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, application, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.contract.model import count_of
-from warehouse.query.formats import as_table
-from warehouse.query.printable import printable
+from warehouse.query.formats import as_table, printable
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record

@@ -14,10 +14,9 @@ from assets.console.invocation import command_for, full_command, spell_commands
 from assets.console.rows import print_records
 from assets.console.terminal import mark
 from assets.home.demo import is_demo
-from assets.home.gate import misplaced_firm
+from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.alerts import INFO, Alert, deliver
-from assets.monitoring.due import next_tick
-from assets.monitoring.switches import read_switches
+from assets.monitoring.switches import next_tick, read_switches
 from assets.monitoring.switches import turn_on as turn_on_switches
 from assets.nightbook import Nightbook
 from assets.publishing import shelf
@@ -37,7 +36,7 @@ from pipelines.shelf.shelf_list import newest_manifests, read_record
 from warehouse.contract import states
 from warehouse.contract.model import count_of
 from warehouse.database.versions import opens_in_older_clients
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 

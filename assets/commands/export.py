@@ -10,7 +10,7 @@ from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.contract.model import count_of
 from warehouse.export.export import export
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 
 
 def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:

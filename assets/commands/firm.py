@@ -10,12 +10,10 @@ from functools import partial
 from assets.commands import doctor as checkup
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for, full_command
-from assets.console.json_log import JsonLog
-from assets.console.rows import print_rows
+from assets.console.rows import JsonLog, print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
-from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import find_problems, sources_of, take_nights
-from assets.home.writer_lock import writing, writing_with_progress
+from assets.home.writer_lock import OfOneOrganisation, writing, writing_with_progress
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
 from assets.publishing.publish import rebuild_on_spark
@@ -26,7 +24,7 @@ from warehouse.contract.model import count_of
 from warehouse.contract.states import REMOVED
 from warehouse.database.firm.publish import FirmBook
 from warehouse.query.firm_state import FirmState, read_state
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.firm import FIRM, OWNERS, Firm, Source, read_firm
 from warehouse.storage.home import HOME
 from warehouse.storage.layout import Layout

@@ -23,7 +23,7 @@ from pipelines.maintenance.prune import (
 from pipelines.shelf.object_store import StoreAddress
 from warehouse.contract.model import count_of
 from warehouse.database import versions
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9

@@ -7,13 +7,12 @@ from pathlib import Path
 from assets.console.invocation import command_for, program_version, user_name
 from assets.console.rows import print_rows
 from assets.console.terminal import mark
-from assets.home.gate import require_home
-from assets.home.writer_lock import writing
+from assets.home.writer_lock import require_home, writing
 from assets.nightbook import Nightbook
 from assets.publishing import firm
 from warehouse.contract.model import count_of, first_lines
+from warehouse.query.formats import printable, printable_lines
 from warehouse.query.pandas_blocker import leave_pandas_out
-from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, damaged_packs
 from warehouse.reconcile.close.close import close as close_month

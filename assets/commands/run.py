@@ -10,12 +10,12 @@ from functools import partial
 
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import command_for
-from assets.console.json_log import JsonLog
+from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
-from assets.home.gate import misplaced_firm
-from assets.monitoring.due import night_of
+from assets.home.writer_lock import misplaced_firm
+from assets.monitoring.switches import night_of
 from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
 from assets.runs.night import NightRun, run_night
 from pipelines import night
@@ -23,7 +23,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.lock import hold_pull_lock, require_writable
 from pipelines.night import NeverLanded
 from warehouse.contract import states
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}

@@ -13,7 +13,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.model import count_of
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 
 COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by", "reasons")
 LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")

@@ -10,14 +10,13 @@ from assets.console.terminal import GREEN, RED, paint
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import Alert
 from assets.monitoring.conditions import find_alerts, late_alert, published_books, unread_dates
-from assets.monitoring.due import next_night
-from assets.monitoring.switches import SCHEDULE, Switches, read_switches
+from assets.monitoring.switches import SCHEDULE, Switches, next_night, read_switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
 from warehouse.contract.model import count_of
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.layout import Layout
 
 DECISION_CAUSES = ("held:", "breaks:", "breaks-old:", "incomplete:")

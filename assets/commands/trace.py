@@ -30,8 +30,7 @@ from warehouse.query.facts.figures import (
     Wanted,
     figures,
 )
-from warehouse.query.formats import text
-from warehouse.query.printable import printable, printable_json
+from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
 MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # in text output; JSON has everything

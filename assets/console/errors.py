@@ -18,7 +18,7 @@ from pipelines.edge.errors import (
 )
 from pipelines.landing.lock import PullRunning, name_of
 from pipelines.settings import InvalidSettings
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 
 BUSY = "status"
 """The suggested command if an error only means that another run is taking the night."""

@@ -1,10 +1,14 @@
-"""Rows for programs: the output of a command with the same columns in every run."""
+"""Output for programs: records as rows, and log lines as JSON."""
 
+import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from warehouse.query.formats import FORMATS, Answer
+from assets.nightbook import INFO, TOLD
+from warehouse.query.formats import FORMATS, Answer, printable_json
 
 
 def print_records(output_format: str, columns: Sequence[str], records: Iterable[object]) -> None:
@@ -19,3 +23,31 @@ def print_rows(output_format: str, columns: Sequence[str], rows: Iterable[Sequen
     sys.stdout.write(
         FORMATS[output_format](Answer(tuple(columns), tuple(map(tuple, rows)), is_cut=False))
     )
+
+
+def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping[str, str]) -> str:
+    """Return one line without unknown facts and without control characters."""
+    time = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    content = {"time": time, "level": level, "event": event, "words": message}
+    present = {name: value for name, value in facts.items() if value}
+    return printable_json(json.dumps(content | present, ensure_ascii=False))
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stdout, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLog:
+    """A log that writes JSON lines. Each line contains `facts`."""
+
+    now: Callable[[], datetime]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    write: Callable[[str], None] = _print
+
+    def __call__(
+        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+    ) -> None:
+        """Write one line."""
+        facts = {**self.facts, "snapshot": snapshot}
+        self.write(json_line(self.now(), level, event, message, facts))

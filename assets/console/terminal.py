@@ -10,7 +10,7 @@ from typing import Any, Self, TextIO
 
 from assets.nightbook import INFO, STARTED, TOLD, Nightbook, Tell
 from warehouse.progress import Progress, Say, silent
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 
 CLEAR_LINE = "\r\x1b[K"
 BAR_WIDTH = 24

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.graph.partitions import PARTITION
-from assets.graph.step import failing_in_words, night_or_newest_book
+from assets.graph.step import PARTITION, failing_in_words, night_or_newest_book
 from assets.graph.tables import key_of
 from assets.graph.warehouse import WAREHOUSE
 from assets.nightbook import Nightbook

@@ -10,8 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.graph.partitions import nights
-from assets.graph.step import CONSOLE, console, failing_in_words, log_teller, run_config
+from assets.graph.step import CONSOLE, console, failing_in_words, log_teller, nights, run_config
 from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook

@@ -8,9 +8,15 @@ import dagster as dg
 from assets.console.errors import BUSY
 from assets.console.invocation import full_command
 from assets.graph.decision import TO_FILL_IN
-from assets.graph.partitions import PARTITION, parse_date
 from assets.graph.reports import TIES_OUT
-from assets.graph.step import DECIDE, failure_command, failure_message, run_config
+from assets.graph.step import (
+    DECIDE,
+    PARTITION,
+    failure_command,
+    failure_message,
+    parse_date,
+    run_config,
+)
 from assets.graph.warehouse import DECISION
 from assets.home.demo import is_demo
 from assets.home.instance import DIED
@@ -25,9 +31,8 @@ from assets.monitoring.alerts import (
     send_by_apprise,
 )
 from assets.monitoring.conditions import book_line, find_alerts, late_alert
-from assets.monitoring.due import next_try, night_of
 from assets.monitoring.metrics import Get, plain_get, send_heartbeat
-from assets.monitoring.switches import Switches
+from assets.monitoring.switches import Switches, next_try, night_of
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots

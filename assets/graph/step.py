@@ -1,4 +1,4 @@
-"""One step of the graph: its log lines, its partition and its errors."""
+"""One step of the graph: its partition, its log lines and its errors."""
 
 import contextlib
 import logging
@@ -13,14 +13,48 @@ import dagster as dg
 
 from assets.console.errors import disk_message, helping_command, is_ours
 from assets.console.invocation import spell_for_any_folder
-from assets.console.json_log import json_line
-from assets.graph.partitions import PARTITION
-from assets.nightbook import INFO, TOLD, Nightbook, Tell
+from assets.console.rows import json_line
+from assets.nightbook import INFO, TOLD, Nightbook, Tell, utc_now
 from pipelines import night
+from pipelines.landing import night_folders
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import Snapshot, books, find, landed_snapshots
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
+from warehouse.storage.firm import is_firm, read_firm
 from warehouse.storage.layout import Layout
+
+PARTITION = "dagster/partition"
+
+
+def parse_date(text: str) -> date | None:
+    """Parse a date in ISO format, such as a partition key. Return None if it is invalid."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _first_dates(layout: Layout) -> list[date]:
+    if is_firm(layout.home):
+        named = read_firm(layout.home).sources
+        return [day for source in named for day in night_folders.dates(source.layout)[:1]]
+    return night_folders.dates(layout)[:1]
+
+
+def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
+    """Return daily partitions from the first landed night, or else today, to today inclusive."""
+    # `end_offset` makes today's partition exist during the day, because a snapshot shows the
+    # present. Dagster uses this machine's clock, and only the nights of a demo are ahead of it.
+    settings = nightbook.settings()
+    today = nightbook.now().astimezone(settings.timezone).date()
+    ahead = (today - utc_now().astimezone(settings.timezone).date()).days
+    first = min([*_first_dates(nightbook.layout), today])
+    return dg.DailyPartitionsDefinition(
+        start_date=first.isoformat(),
+        timezone=str(settings.timezone),
+        end_offset=1 + (max(ahead, 0) if nightbook.is_demo else 0),
+    )
+
 
 DECIDE = "decide_night"
 """The name of the job in which a person decides on a night."""

@@ -10,8 +10,7 @@ import dagster as dg
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
-from assets.graph.partitions import PARTITION
-from assets.graph.step import failing_in_words, night_or_newest_book, night_step
+from assets.graph.step import PARTITION, failing_in_words, night_or_newest_book, night_step
 from assets.graph.tables import key_of
 from assets.home.writer_lock import RunLock
 from assets.monitoring.staleness import GRACE

@@ -20,7 +20,7 @@ from warehouse.contract.model import and_more
 from warehouse.database.firm.load import lost_nights
 from warehouse.query.connect import QueryFailed
 from warehouse.query.firm_state import KnownSources, read_known_sources
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from assets.console.invocation import full_command
 from assets.monitoring.alerts import FAILURE, INFO, Alert
-from assets.monitoring.due import tick_of
 from assets.monitoring.staleness import GRACE
-from assets.monitoring.switches import Switches, switch_alerts
+from assets.monitoring.switches import Switches, switch_alerts, tick_of
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, shelf
 from pipelines.landing import snapshots

@@ -11,7 +11,7 @@ from typing import Any
 from assets.console.invocation import program_version
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import do_once
-from assets.monitoring.due import next_night
+from assets.monitoring.switches import next_night
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time

@@ -15,7 +15,7 @@ from pipelines.settings import Settings
 from warehouse.contract import states
 from warehouse.contract.model import and_more
 from warehouse.query.firm_state import FirmNight, FirmState, read_state
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 
 # After its deadline, a run has an hour to publish. The alert for a late night uses the same time.

@@ -35,7 +35,7 @@ from pipelines.shelf.shelving import Shelver
 from warehouse.contract.model import count_of
 from warehouse.contract.states import ACCEPTED, REJECTED
 from warehouse.database.publish import Published
-from warehouse.query.printable import printable_lines
+from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 TOKEN_BYTES = 16

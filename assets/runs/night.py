@@ -13,8 +13,14 @@ from assets.definitions import assemble
 from assets.graph.sensors import NIGHTLY, TICK, death_alert, failure_alert, reconciliation_alerts
 from assets.graph.step import failure_message, run_config
 from assets.graph.warehouse import WAREHOUSE
-from assets.home.dagster_internals import NO_CAPTURED_OUTPUT, DagsterExecutionInterruptedError
-from assets.home.instance import PROCESS, alive, close_dead_runs, open_instance
+from assets.home.instance import (
+    NO_CAPTURED_OUTPUT,
+    PROCESS,
+    DagsterExecutionInterruptedError,
+    alive,
+    close_dead_runs,
+    open_instance,
+)
 from assets.home.writer_lock import RunLock
 from assets.monitoring.alerts import Alert, store_events
 from assets.monitoring.switches import Switches, switches_of

@@ -15,9 +15,8 @@ import dagster as dg
 
 from assets.console.errors import is_ours
 from assets.console.invocation import full_command
-from assets.graph.partitions import PARTITION, parse_date
-from assets.home.dagster_internals import forget_checks
-from assets.home.instance import open_instance, quiet
+from assets.graph.step import PARTITION, parse_date
+from assets.home.instance import forget_checks, open_instance, quiet
 from assets.monitoring.alerts import Alert
 from assets.nightbook import Nightbook
 from pipelines.maintenance.prune import MissingDates

@@ -1,23 +1,163 @@
-"""Serve the Dagster UI behind a guard: `python -m assets.runs.web`.
-
-Dagster's own command cannot add a guard, so this module creates its application and wraps it.
-"""
+"""The web process of Dagster, and the guard in front of it."""
 
 import contextlib
 import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Final
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import click
 import dagster as dg
 import uvicorn
-
-# Private modules of Dagster, because its own command cannot add a guard.
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._utils.log import configure_loggers
 from dagster_webserver.app import create_app_from_workspace_process_context
+from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assets.runs.web_guard import Guard
+LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+JSON: Final = "application/json"
+FORBIDDEN, NOT_ALLOWED, NOT_JSON = 403, 405, 415
+POLICY_VIOLATION = 1008
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The status and the message with which a request is refused."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An ASGI application that protects the wrapped application.
+
+    `names` are additional host names of this server, which a proxy with a login may use.
+    """
+
+    application: ASGIApp
+    names: frozenset[str] = frozenset()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request to the application, or refuse it with a message."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.application(scope, receive, send)
+            return
+        refusal = refusal_of(scope, self.names)
+        if refusal is None:
+            await self.application(scope, receive, _forbid_frames(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        else:
+            response = PlainTextResponse(f"{refusal.message}\n", refusal.status)
+            await response(scope, receive, _forbid_frames(send))
+
+
+def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
+    """Check a request. Returns None if it may be forwarded."""
+    headers, known_names = Headers(scope=scope), frozenset(name.lower() for name in names)
+    host = _server(headers)
+    if host is None or host.hostname not in LOOPBACK_NAMES | known_names:
+        name = headers.get("host", "")[:LONGEST_NAME]
+        return Refusal(
+            FORBIDDEN,
+            f"This server does not accept the name {name!r}, because a page of a different server "
+            "could send such a request. Nothing was done. Open http://127.0.0.1 with the port of "
+            "this server. If a proxy uses a different name, start nightbook dev --host-name NAME.",
+        )
+    if _is_foreign(headers, host, known_names):
+        return Refusal(
+            FORBIDDEN,
+            "A page of a different server sent this request, so nothing was done. Send it from the "
+            "page of Dagster itself.",
+        )
+    return _check_change(scope, headers) if scope["type"] == "http" else None
+
+
+def _server(headers: Headers) -> SplitResult | None:
+    hosts = headers.getlist("host")
+    return _split(f"//{hosts[0]}") if len(hosts) == 1 else None
+
+
+def _split(address: str) -> SplitResult | None:
+    """Parse an address. Return None if it is invalid."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> bool:
+    """Return whether the browser's headers show that a page of a different server asks."""
+    # Allow navigation from any page, because alerts contain links to runs. Programs that are not
+    # browsers send neither `Origin` nor `Sec-Fetch-Site`.
+    for address in headers.getlist("origin"):
+        origin = _split(address)
+        if origin is None or not origin.hostname:
+            return True
+        # A proxy may send a different `Host` than the browser did.
+        if origin.netloc.lower() != host.netloc.lower() and origin.hostname not in names:
+            return True
+    site = headers.get("sec-fetch-site", "none")
+    is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
+        "navigate",
+        "document",
+    )
+    return site not in ("same-origin", "none") and not is_link
+
+
+def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
+    """Refuse changes that are not sent as JSON, because forms and links cannot send JSON."""
+    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if not any(_changes(query) for query in _queries(scope)):
+            return None
+        return Refusal(NOT_ALLOWED, "Nothing was done. Send a mutation by POST, as JSON.")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == JSON and len(headers.getlist("content-type")) == 1:
+        return None
+    return Refusal(NOT_JSON, f"Nothing was done. Send changes as {JSON}.")
+
+
+def _queries(scope: Scope) -> list[str]:
+    return parse_qs(scope["query_string"].decode("latin-1")).get("query", [])
+
+
+def _changes(query: str) -> bool:
+    """Return whether a GraphQL document contains more than queries, or cannot be parsed."""
+    try:
+        document = parse(query)
+    except (GraphQLError, RecursionError):
+        return True
+    return any(
+        part.operation is not OperationType.QUERY
+        for part in document.definitions
+        if isinstance(part, OperationDefinitionNode)
+    )
+
+
+def _forbid_frames(send: Send) -> Send:
+    """Forbid other pages to show ours in a frame, because they could redirect clicks to it."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ()), (b"x-frame-options", b"SAMEORIGIN")]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending
+
+
+# Private modules of Dagster, because its own command cannot add a guard.
+
 
 MODULE = "assets.definitions"
 LOOPBACK = "127.0.0.1"

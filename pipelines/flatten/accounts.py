@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.edge import models
 from pipelines.flatten.columns import COLUMNS, Level
-from pipelines.flatten.listings import LandedAnswer, landed_answers
+from pipelines.flatten.venues import LandedAnswer, landed_answers
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.fast_reader import Element, distinct_records

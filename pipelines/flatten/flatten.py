@@ -12,12 +12,13 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pipelines.flatten import columns, listings, portfolios, venues
+from pipelines.flatten import columns, portfolios, venues
+from pipelines.flatten import venues as listings
 from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
 from pipelines.flatten.control_totals import reference, totals
 from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
-from pipelines.flatten.listings import Carry, Embedded, landed_answers, landed_elements, nothing
+from pipelines.flatten.venues import Carry, Embedded, landed_answers, landed_elements, nothing
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import fast_reader, schema
 from pipelines.records.fast_reader import Element, batches, distinct_records, id_of

@@ -1,19 +1,210 @@
-"""Venues and their instruments as rows: venues, venue_types and instruments (2.6 to 2.8)."""
+"""Venues and the instruments that they list, flattened or carried over."""
 
+import mmap
 from collections import Counter
-from datetime import date
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.edge.response import wholeness
+from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import columns
 from pipelines.flatten.columns import Resource, TableBatch, UnfitValue, tail
-from pipelines.flatten.listings import Embedded
+from pipelines.landing import snapshots, zone
+from pipelines.landing.manifest import Manifest, RequestRecord
+from pipelines.records.fast_reader import Element, id_of
+from pipelines.records.json_text import UNKNOWN_FIELD, Notes
 from pipelines.records.schema import INSTRUMENT, VENUE
 from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
+from warehouse.sql.files import open_files
+from warehouse.storage.layout import Layout
+from warehouse.storage.parquet import arrow_schema, rows_batch
+
+VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
+# The fields, next to the id, that both a venue and a list state about an instrument (2.7).
+TYPE, NAME = "type", "displayName"
+# Embedded instruments by venue, with these fields. A venue without the list is not a key.
+Embedded = dict[str, pa.StructArray]
+
+
+def ids(instruments: pa.StructArray) -> list[str | None]:
+    """Return the id of each instrument, or None if it has no id."""
+    identities: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
+    return identities
+
+
+def unequal(
+    venue_id: str,
+    embedded: pa.StructArray | None,
+    typed: set[str],
+    more: set[str],
+    listed: list[pa.StructArray],
+) -> list[tuple[str, str, str]]:
+    """Return all differences between the lists of a venue, in order.
+
+    Each has the venue, the instrument, and the list that lacks it or the field that differs.
+    `typed` are the ids in lists with a type, and `more` are the ids that only the list without a
+    type has.
+    `listed` are the records of all lists.
+    """
+    rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
+    if embedded is not None:
+        known = {instrument_id for instrument_id in ids(embedded) if instrument_id is not None}
+        rows += [(venue_id, instrument_id, VENUES_LIST) for instrument_id in (typed | more) - known]
+        rows += [(venue_id, instrument_id, LISTS) for instrument_id in known - typed - more]
+        for batch in listed:
+            rows += [(venue_id, *difference) for difference in _differing(embedded, batch)]
+    return sorted(rows)
+
+
+def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
+    """Yield the id and the field of each instrument that venue and list state differently."""
+    names = pc.struct_field(listed, "id")
+    places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
+    for label in (TYPE, NAME):
+        stated = pc.struct_field(embedded, label).take(places)
+        is_other = pc.fill_null(
+            pc.not_equal(stated, pc.struct_field(listed, label)), fill_value=False
+        )
+        for name in names.filter(is_other).to_pylist():
+            yield name, label
+
+
+def rows_beyond(
+    day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
+) -> pa.RecordBatch | None:
+    """Return rows of the instruments that only the venue embeds, with their type and name."""
+    # The order of a list has no meaning. If a venue embeds an instrument twice with different
+    # fields, use the first type and then the first name in the alphabet, and null last.
+    stated: dict[str, tuple[str | None, str | None]] = {}
+    for name, instrument in zip(ids(embedded), embedded.to_pylist(), strict=True):
+        if name is not None and name not in known:
+            texts = (instrument[TYPE], instrument[NAME])
+            stated[name] = min(stated.get(name, texts), texts, key=_stated_first)
+    if not stated:
+        return None
+    empty: dict[str, Any] = dict.fromkeys(INSTRUMENTS.names)
+    rows = [
+        empty
+        | {"snapshot_date": day, "venue_id": venue_id, "instrument_id": name}
+        | {"type": type_, "display_name": display_name}
+        for name, (type_, display_name) in sorted(stated.items())
+    ]
+    return rows_batch(INSTRUMENTS, rows)
+
+
+def _stated_first(texts: tuple[str | None, str | None]) -> list[tuple[bool, str]]:
+    return [(text is None, text or "") for text in texts]
+
+
+class LandedAnswer(NamedTuple):
+    """One landed response: its body, and its records."""
+
+    body: bytes | mmap.mmap
+    elements: list[Element]
+
+
+def landed_elements(
+    layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
+) -> list[Element]:
+    """Split responses into records. Unknown fields of their envelopes are added to `notes`."""
+    landed = landed_answers(layout, manifest, answers, notes)
+    return [element for answer in landed for element in answer.elements]
+
+
+def landed_answers(
+    layout: Layout,
+    manifest: Manifest,
+    answers: list[RequestRecord],
+    notes: Notes,
+    on_bytes: Callable[[int], object] = int,
+) -> Iterator[LandedAnswer]:
+    """Yield responses with their records. Unknown fields of envelopes are added to `notes`."""
+    # The possible depth of JSON depends on the depth of the call stack. A new thread starts with an
+    # empty stack, so a body that could be read during the pull can be read here as well.
+    with ThreadPoolExecutor(1, "elements") as bottom:
+        for answer in answers:
+            body = zone.body(layout, manifest, answer, on_bytes)
+            elements = bottom.submit(_split, body, answer.request_no, notes).result()
+            yield LandedAnswer(body, elements)
+
+
+def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
+    envelope = read_envelope(body, single=False, with_records=True)
+    for path, name, example in wholeness.unknown_members(envelope):
+        notes.add_drift(path, UNKNOWN_FIELD, name, example)
+    # Records that are not objects are left to the tolerant reader, so that it reads the others.
+    raws = raw_records(envelope)
+    return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
+
+
+# If a list is empty, its last known rows are used for this long.
+BELIEVED_AFTER = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedInstruments:
+    """The rows by venue, with `stale_since`, and the venues that became empty since last time."""
+
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+    emptied: tuple[str, ...] = ()
+
+
+_CARRIED = Path(__file__).with_name("carried_instruments.sql").read_text(encoding="utf-8")
+
+# Takes the venues that failed and the venues whose lists are empty.
+Carry = Callable[[set[str], set[str]], CarriedInstruments]
+
+
+def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
+    """Carry over no instruments."""
+    return CarriedInstruments()
+
+
+def carry_from_last(
+    layout: Layout, manifest: Manifest, failed: set[str], empty: set[str]
+) -> CarriedInstruments:
+    """Return the instruments of these venues in the last book before a snapshot."""
+    path = _last_file(layout, manifest) if failed or empty else None
+    if path is None:
+        return CarriedInstruments()
+    values = {
+        "day": manifest.snapshot_date,
+        "failed": sorted(failed),
+        "empty": sorted(empty),
+        "started_at": datetime.fromisoformat(manifest.started_at),
+        "oldest": manifest.snapshot_date - BELIEVED_AFTER,
+    }
+    with open_files({"instruments": path}) as connection:
+        carried = connection.sql(_CARRIED, params=values).to_arrow_table()
+    new = carried.filter(carried["is_new"])["venue_id"].to_pylist()
+    rows = carried.select(INSTRUMENTS.names).cast(arrow_schema(INSTRUMENTS))
+    venues = pc.unique(rows["venue_id"]).to_pylist()
+    return CarriedInstruments(
+        {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in venues},
+        tuple(sorted(empty.intersection(new))),
+    )
+
+
+def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
+    """Return the file of instruments of the last book, or None if it is missing or was pruned."""
+    moment = datetime.fromisoformat(manifest.finished_at)
+    landed = snapshots.landed_snapshots(layout)
+    last = next(snapshots.accepted_before(landed, manifest.snapshot_id, moment), None)
+    if last is None:
+        return None
+    placed = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
+    places = (placed, layout.staged_file(INSTRUMENTS.name, last.snapshot_id))
+    return next((path for path in places if path.is_file()), None)
+
 
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 

@@ -1,6 +1,6 @@
-"""Facts of accepted nights: dates, decisions, control totals, repeated accounts."""
+"""Facts of accepted nights, and the slices of a book that moved at once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from pipelines.lake import lessons
-from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Manifest, Window, load_manifest
 from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.reasons import max_share
@@ -19,6 +18,37 @@ from warehouse.contract import states
 from warehouse.contract.ops import DECISIONS, LESSONS, REASONS, WITHDRAWN
 from warehouse.exact import EXACT, exact, plain
 from warehouse.sql.files import open_files
+
+GONE, FELL, ROSE = "gone", "fell", "rose"
+VENUE, PORTFOLIO, KIND = "venue", "portfolio", "balance kind"
+# Trades do not change all assets by more than this factor at once. An error in the scale does.
+SCALE = 8
+
+_MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice in which nearly all assets moved in one direction.
+
+    `change` is gone, fell or rose. The slice held `assets` assets, and `moved` of them moved so.
+    """
+
+    kind: str
+    identity: str
+    change: str
+    assets: int
+    moved: int
+
+
+def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
+    """Return the slices that moved between two files of balances, ordered by kind and identity.
+
+    `without` are portfolios to leave out.
+    """
+    with open_files({"before": before, "now": now}) as connection:
+        rows = connection.execute(_MOVES, {"without": sorted(without), "scale": SCALE}).fetchall()
+    return [Slice(*row) for row in rows]
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:

@@ -1,13 +1,27 @@
-"""The guards, which hold a night if its figures are suspicious, and the measured figures."""
+"""The guards of a night, with the figures that they measure."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from pipelines.lake.facts import Facts, Findings, PortfolioChange, RejectGroup
-from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, ROSE, SCALE, Slice
+from pipelines.flatten.columns import Parts
+from pipelines.lake.facts import (
+    FELL,
+    GONE,
+    KIND,
+    PORTFOLIO,
+    ROSE,
+    SCALE,
+    Facts,
+    Findings,
+    PortfolioChange,
+    RejectGroup,
+    Slice,
+)
 from pipelines.landing import notices
-from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
+from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Manifest, Window
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.records.schema import BALANCE_KINDS
 from warehouse.contract.model import and_more, count_of
@@ -362,3 +376,73 @@ def _words(part: Slice) -> str:
 
 def _percent(share: Decimal) -> str:
     return f"{plain((share * 100).quantize(Decimal('0.1')))} %"
+
+
+_PATH = re.compile(r"data\[(\d+)\](?:\.([^.\[]+))?")
+_TABLES = {
+    "list_portfolios": "portfolios",
+    "list_venues": "venues",
+    "list_instruments": "instruments",
+}
+# Marks of the innermost list in a path, and the tables that have its records.
+_LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
+
+
+def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
+    """Group the rejects that carry money by path and reason, both without indexes and numbers."""
+    operations = {answer.request_no: answer.operation for answer in manifest.book}
+    counts = {name: table.rows for name, table in parts.tables.items()}
+    paths_by_shape: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for reject in parts.rejects:
+        if reject.carries_money:
+            path = f"{operations.get(reject.request_no, '')} {shape_of(reject.path)}"
+            paths_by_shape[path, shape_of(reject.reason)].append(reject.path)
+    return [
+        RejectGroup(
+            path=path,
+            reason=reason,
+            count=len(paths),
+            share=_share(path, len(paths), counts),
+            first=paths[0],
+        )
+        for (path, reason), paths in sorted(paths_by_shape.items())
+    ]
+
+
+def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
+    """Return the share of the list. Records that were rejected as a whole have no row in it."""
+    table = next((name for mark, name in _LISTS if mark in path), "portfolios")
+    whole = max(counts.get(table, 0), count)
+    return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
+
+
+def everywhere(manifest: Manifest, parts: Parts) -> list[str]:
+    """Return the defects of every record of a list, for example `list_venues createdAt: ...`."""
+    # A list with a single record does not prove that the document changed.
+    operations = {answer.request_no: answer.operation for answer in manifest.book}
+    records_by_defect: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
+    for reject in parts.rejects:
+        place = _PATH.fullmatch(reject.path)
+        operation = operations.get(reject.request_no)
+        if place is not None and operation is not None:
+            records_by_defect[operation, place[2] or "", reject.reason].add(
+                (reject.request_no, place[1])
+            )
+    return sorted(
+        f"{operation} {field}: {reason}".replace(" :", ":")
+        for (operation, field, reason), records in records_by_defect.items()
+        if len(records) > 1 and len(records) >= _count(parts, operation, records_by_defect)
+    )
+
+
+def _count(
+    parts: Parts,
+    operation: str,
+    records_by_defect: Mapping[tuple[str, str, str], set[tuple[int, str]]],
+) -> int:
+    """Return how many records an operation returned, with and without a row."""
+    without = set[tuple[int, str]]()
+    for (other, field, _), records in records_by_defect.items():
+        if other == operation and not field:
+            without |= records
+    return parts.tables[_TABLES[operation]].rows + len(without)

@@ -16,8 +16,10 @@ from typing import Any
 
 from pipelines.flatten import flatten
 from pipelines.flatten.columns import PORTFOLIOS, VENUES, Parts
-from pipelines.flatten.control_totals.holdings import write_holdings
-from pipelines.lake import guards, slices, systemic_defects
+from pipelines.flatten.control_totals.totals import write_holdings
+from pipelines.lake import facts as slices
+from pipelines.lake import guards
+from pipelines.lake import guards as systemic_defects
 from pipelines.lake.facts import Facts, PortfolioChange, Share, find_repeated_accounts
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import Briefs

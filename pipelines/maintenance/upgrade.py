@@ -14,9 +14,9 @@ import msgspec
 import pyarrow as pa
 
 from pipelines import night
-from pipelines.flatten import flatten, listings
+from pipelines.flatten import flatten, venues
 from pipelines.flatten.columns import VENUES
-from pipelines.flatten.listings import CarriedInstruments
+from pipelines.flatten.venues import CarriedInstruments
 from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
@@ -232,7 +232,7 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
         source = Layout(layout.home, Path(flattened_night.staged_in))
-        carried = listings.carry_from_last(
+        carried = venues.carry_from_last(
             layout, manifest, flattened_night.failed, flattened_night.empty
         )
         if carried.rows:

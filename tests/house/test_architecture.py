@@ -33,7 +33,7 @@ ARROWS = {
 HOMES = {
     "dagster": ("assets",),
     "httpx": ("pipelines.edge",),
-    "starlette": ("pipelines.sandbox", "assets.runs.web_guard"),
+    "starlette": ("pipelines.sandbox", "assets.runs.web"),
     "uvicorn": ("pipelines.sandbox", "assets.runs.web"),
     "duckdb": ("warehouse",),
     "pandas": ("warehouse",),
@@ -43,7 +43,7 @@ HOMES = {
     "pyspark": ("pipelines.maintenance.spark",),
 }
 # One door to what Dagster keeps private, and its web process, which is made by hand.
-PRIVATE_DAGSTER = ("assets.home.dagster_internals", "assets.runs.web")
+PRIVATE_DAGSTER = ("assets.home.instance", "assets.runs.web")
 # Vague names gather things that belong somewhere else.
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}
 LONGEST_FUNCTION = 45

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.flatten.control_totals.holdings import write_holdings
+from pipelines.flatten.control_totals.totals import write_holdings
 from tests.support.books import BUILT_AT, exact, night, row, written
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from pipelines.flatten.control_totals.holdings import write_holdings
+from pipelines.flatten.control_totals.totals import write_holdings
 from pipelines.lake import lake_manifest
 from pipelines.landing import night_folders, snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines import night
-from pipelines.flatten import listings
+from pipelines.flatten import venues as listings
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots

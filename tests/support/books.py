@@ -16,7 +16,7 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from pipelines.flatten.control_totals.holdings import write_holdings
+from pipelines.flatten.control_totals.totals import write_holdings
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.model import Kind, Table

@@ -12,11 +12,11 @@ import pytest
 
 from assets.cli import main
 from assets.graph import sensors
-from assets.graph.partitions import PARTITION
-from assets.monitoring import due
+from assets.graph.step import PARTITION
+from assets.monitoring import switches
 from assets.monitoring.alerts import Alert, send_alerts
 from assets.monitoring.conditions import find_alerts
-from assets.monitoring.due import next_tick
+from assets.monitoring.switches import next_tick
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
@@ -88,7 +88,7 @@ class Month:
 
     def _tick(self, day: date) -> list[Alert]:
         """Take the date as its run would, and say what a sensor would be told of that."""
-        if due.night_of(self.nightbook, day) is not None:
+        if switches.night_of(self.nightbook, day) is not None:
             return []
         self.tried.append(self.time.now())
         book = self.nightbook

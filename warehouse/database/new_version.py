@@ -13,11 +13,10 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import and_more
 from warehouse.contract.ops import BUILD, CHECKS
 from warehouse.database import load
-from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
 from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import Book, fill, newest_date
-from warehouse.database.materialization import materialize_comparison
+from warehouse.database.materialization import count_totals, materialize_comparison
 from warehouse.database.versions import (
     GB,
     clear,

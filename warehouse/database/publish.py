@@ -16,7 +16,6 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.ops import DECISIONS
 from warehouse.database import load
-from warehouse.database.control_totals import forget_totals
 from warehouse.database.ddl import schema_version
 from warehouse.database.lake_nights import NativeWindow, divide, is_windowed, move_window
 from warehouse.database.load import (
@@ -31,7 +30,12 @@ from warehouse.database.load import (
     longest,
     remove_days,
 )
-from warehouse.database.materialization import followers, materialize_holdings, remove_rows
+from warehouse.database.materialization import (
+    followers,
+    forget_totals,
+    materialize_holdings,
+    remove_rows,
+)
 from warehouse.database.new_version import (
     NotPublished,
     build_database,

@@ -1,7 +1,4 @@
-"""Output formats for rows: a table, CSV, JSON and JSON lines, with all digits.
-
-Numbers that are not floats in the database never become floats here. The module is light to import.
-"""
+"""Results as tables, CSV and JSON, safe to print on a terminal."""
 
 import csv
 import json
@@ -13,7 +10,31 @@ from decimal import Decimal
 from typing import Any
 
 from warehouse.exact import plain
-from warehouse.query.printable import printable, printable_json
+
+
+def printable(text: str) -> str:
+    """Return one line in which unprintable characters are escaped as in Python."""
+    return _escape(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def printable_lines(text: str) -> str:
+    """Return several lines in which unprintable characters are escaped as in Python."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(text: str) -> str:
+    """Return equivalent JSON in which unprintable characters are escaped as in JSON."""
+    lines = text.split("\n")
+    return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
+
+
+def _escape(line: str, escape: Callable[[str], str]) -> str:
+    if line.isprintable():
+        return line
+    return "".join(
+        character if character.isprintable() else escape(character) for character in line
+    )
+
 
 LARGEST_JSON_INTEGER = 2**53
 _LINE_END = "\r\n"

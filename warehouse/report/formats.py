@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-from warehouse.query.printable import printable as visible
+from warehouse.query.formats import printable as visible
 from warehouse.report.figures import Record
 
 LONGEST_NAME = 80

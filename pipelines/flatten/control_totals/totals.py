@@ -1,15 +1,8 @@
-"""Control totals: rows and exact sums of the landed JSON, and of the lake.
-
-Plain decoding counts the JSON, and DuckDB counts the lake. Neither shares code with flattening, so
-a lost row or digit shows.
-
-The quick count assumes documented records. If it differs from the lake, `reference` counts the JSON
-carefully, and that count is used.
-"""
+"""Control totals and holdings: counted in the landed JSON, and again in the lake."""
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
 from operator import attrgetter
@@ -24,8 +17,11 @@ from pipelines.flatten.control_totals.reference import PortfolioCount, Raw, Sum,
 from pipelines.records import amounts
 from pipelines.records.schema import shape_of
 from warehouse.contract.book import BALANCES
+from warehouse.contract.lake import HOLDINGS
 from warehouse.exact import EXACT, exact, plain
+from warehouse.sql.catalog import views
 from warehouse.sql.files import open_files
+from warehouse.storage.parquet import WrittenFile, conform, write
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 # Texts are collected and summed in batches. Small batches have few texts of each asset, and large
@@ -262,3 +258,22 @@ def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
         )
         for key in sorted(in_json.sums.keys() | in_lake.sums.keys())
     ]
+
+
+def write_holdings(
+    files: Mapping[str, Path], path_of: Callable[[str], Path], snapshot_id: str
+) -> dict[str, WrittenFile]:
+    """Write the tables of holdings to the paths that `path_of` returns, in the order of their keys.
+
+    `files` are the Parquet files of the night's other tables, by table.
+    """
+    sql_of = {view.name: view.sql for view in views()}
+    written = {}
+    with open_files(files) as connection:
+        for table in HOLDINGS:
+            query = f"{sql_of[table.name]} order by {', '.join(table.key)}"
+            rows = connection.sql(query).to_arrow_table()
+            columns = {name: rows[name] for name in table.names}
+            batch = conform(table, columns, len(rows))
+            written[table.name] = write(table, [batch], path_of(table.name), snapshot_id)
+    return written

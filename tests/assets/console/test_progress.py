@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.console.json_log import JsonLog
+from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.nightbook import INFO, TOLD, Nightbook
 from assets.publishing import publish

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from pipelines.lake import guards
 from pipelines.lake import guards as measures
-from pipelines.lake.facts import Facts, Findings, RejectGroup
+from pipelines.lake.facts import Facts, Findings, RejectGroup, Slice
 from pipelines.lake.lake_manifest import read_manifest
-from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
 from pipelines.sandbox.faults.catalog import parse

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.lake import guards, slices
+from pipelines.lake import facts as slices
+from pipelines.lake import guards
 from pipelines.lake import guards as measures
 from pipelines.lake.facts import Facts
 from tests.support.books import fits

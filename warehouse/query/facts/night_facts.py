@@ -13,7 +13,7 @@ from warehouse.contract.model import and_more, count_of
 from warehouse.contract.states import HELD
 from warehouse.query.connect import records
 from warehouse.query.firm_state import has_sources, shared_portfolios
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 
 _NIGHT = """
 select snapshot_id, snapshot_date, coalesce(reject_count, 0) as rejects

@@ -21,7 +21,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from warehouse.contract.model import count_of
-from warehouse.query.printable import printable
+from warehouse.query.formats import printable
 from warehouse.reconcile.close.month import Month, closings_of
 from warehouse.reconcile.model import (
     AGE_BANDS,
