@@ -204,7 +204,7 @@ def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
     for words in (("/portfolios", "--query", "id=\udcff"), ("/venues/\udcff",)):
         said = nights("api", *words)
         assert (said.code, said.out) == (2, "")
-        assert r"'\udcff' holds half of a surrogate pair" in said.err
+        assert r"'\udcff' contains half of a surrogate pair" in said.err
         assert "Nothing was sent" in said.err
 
 
