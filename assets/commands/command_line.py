@@ -175,7 +175,7 @@ RECONCILE = CommandGroup(
 RECONCILE.section = "Reconciliation"
 RECONCILE.notes = """\
 `run` and `status` exit with code 3 while breaks are open.
-Guide for finance: warehouse/reconcile/README.md"""
+Guide for finance: warehouse/reconcile/FINANCE.md"""
 
 
 GET_STARTED = _section(

@@ -38,7 +38,9 @@ SAMPLES = Path(__file__).parent / "profiles"
 PAGE = Path(header_settings.__file__).parents[1] / "FINANCE.md"
 LEADS = {
     ExportKind.POSITIONS: "Exports of holdings:",
-    ExportKind.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",
+    ExportKind.TRANSACTIONS: (
+        "nightbook also recognises lists of transactions, and reports that they are not ledgers:"
+    ),
 }
 PROFILES = {profile.name: profile for profile in known_profiles()}
 
