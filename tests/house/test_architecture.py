@@ -161,7 +161,7 @@ def test_the_house_stands() -> None:
         ("pipelines/edge", "from pipelines import settings", "may import only pipelines.edge"),
         ("pipelines/sandbox", "from pipelines.edge import requests", "may import only"),
         ("warehouse", "import dagster", "at home in assets"),
-        ("assets", "from dagster._core.errors import X", "Dagster's own: assets.home.dagster_int"),
+        ("assets", "from dagster._core.errors import X", "Dagster's own: assets.home.instance"),
         ("assets", "def f():\n    import json", "inside a function"),
         ("assets", "from . import cli", "write the whole name"),
     ],

@@ -19,6 +19,7 @@ from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, pub
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.ops import LISTINGS, REQUESTS
 from warehouse.database.publish import publish
+from warehouse.sql import files
 from warehouse.sql.catalog import at_day, macros, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
@@ -132,9 +133,11 @@ def test_a_kind_that_becomes_documented_is_lost_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Holdings count a new documented kind as free or locked; an account has it in other."""
-    request.addfinalizer(macros.cache_clear)
+    for made_once in (macros.cache_clear, files._database.cache_clear):
+        request.addfinalizer(made_once)
     monkeypatch.setitem(KNOWN_BALANCES, "invented", ("free", "locked"))
     macros.cache_clear()
+    files._database.cache_clear()
     layout = Layout(tmp_path)
     locked = Amount("1e30", bucket="invented", state="locked")
     amounts = [Amount("10"), Amount("2", bucket="invented"), locked]

@@ -54,7 +54,7 @@ _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 _MEANINGS = {
     "portfolio_id": "Portfolio of the position; an unknown name is folded, after a ?.",
     "asset_id": "Asset of the position.",
-    "is_custom_asset": "Whether the asset is one the organization defined itself.",
+    "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
     "account_name": "Account of the position.",
     "bucket": "Balance kind and state of the position.",
