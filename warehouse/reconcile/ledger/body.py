@@ -62,7 +62,7 @@ _DIGITS = re.compile("[0-9]")
 
 
 def _pandas() -> ModuleType:
-    """Import pandas when the first ledger is read. A night without a ledger starts 0.16 s sooner."""
+    """Import pandas when the first ledger is read, which saves 0.16 s in a night without one."""
     return importlib.import_module("pandas")
 
 
