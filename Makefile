@@ -100,10 +100,10 @@ lakehouse: setup ## run the tests with object stores and Iceberg tables on real 
 	@touch $@
 
 bench: setup .side/peers/ready ## measure the cost of a night, compared with other tools
-	@$(BIN)/python -m tests.performance
+	@$(BIN)/python -m tests.tools.performance
 
 mutants: setup .side/mutants/ready ## change the code in small ways that a test must notice (hours)
-	@$(BIN)/python -m tests.mutation
+	@$(BIN)/python -m tests.tools.mutation
 
 lint: setup  ## check format, lint and types
 	@$(BIN)/ruff format --check --quiet . || { echo "Formatting differs: run $(BIN)/ruff format ."; exit 1; }

@@ -14,7 +14,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.night_folders import Damaged
 from pipelines.landing.snapshots import Snapshot
-from tests.performance.past import Past, add_night
+from tests.tools.performance.past import Past, add_night
 from warehouse.contract import states
 from warehouse.storage.layout import Layout
 

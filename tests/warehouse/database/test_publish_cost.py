@@ -14,7 +14,7 @@ import pytest
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing.manifest import Manifest
-from tests.performance.past import Past, add_night
+from tests.tools.performance.past import Past, add_night
 from warehouse.database import load
 from warehouse.storage.layout import DATABASE, Layout
 

@@ -1,6 +1,6 @@
 """A quiet night: the small book, twelve venues, no Dagster server; the whole commands, measured.
 
-    python -m tests.performance.unchanged_night
+    python -m tests.tools.performance.unchanged_night
 
 Fifteen thousand accounts and twelve venues of two hundred instruments come from a server in a
 process of its own. `nightbook run` and `nightbook query` are whole processes, children included.
@@ -14,11 +14,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.performance.bodies import SCALES, portfolios
-from tests.performance.cpu_profile import Spent, spent
-from tests.performance.fetching import server
-from tests.performance.slow_server import instruments
-from tests.performance.whole_command import venue, write_answer
+from tests.tools.performance.bodies import SCALES, portfolios
+from tests.tools.performance.cpu_profile import Spent, spent
+from tests.tools.performance.fetching import server
+from tests.tools.performance.slow_server import instruments
+from tests.tools.performance.whole_command import venue, write_answer
 
 VENUES, EACH = 12, 100
 QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group by all"

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.edge.response.envelope import raw_records, read_envelope
-from tests.performance import fetching
-from tests.performance.cpu_profile import Failed, spent
-from tests.performance.parts import placed
-from tests.performance.past import Past, drifted
+from tests.tools.performance import fetching
+from tests.tools.performance.cpu_profile import Failed, spent
+from tests.tools.performance.parts import placed
+from tests.tools.performance.past import Past, drifted
 
 
 def test_a_part_takes_its_place_and_no_other() -> None:

@@ -1,6 +1,6 @@
 """`nightbook run` as it is typed: pulled, flattened, published, told, and the workbook written.
 
-    python -m tests.performance.whole_command BODY FOLDER
+    python -m tests.tools.performance.whole_command BODY FOLDER
 
 Writes what a server answers on such a night: the portfolios of BODY, and forty venues with three
 thousand instruments each.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.performance.bodies import INSTRUMENTS_EACH, STAMP, VENUES, instruments
+from tests.tools.performance.bodies import INSTRUMENTS_EACH, STAMP, VENUES, instruments
 
 NAME = "nightbook run"
 
@@ -25,9 +25,9 @@ def serve(body: Path, folder: Path) -> subprocess.Popen[str]:
     """Start a server of such a night; its answers are made in a process of their own."""
     answers = folder / "answers"
     python = [sys.executable, "-P", "-m"]
-    made = [*python, "tests.performance.whole_command", str(body), str(answers)]
+    made = [*python, "tests.tools.performance.whole_command", str(body), str(answers)]
     subprocess.run(made, check=True)
-    command = [*python, "tests.performance.slow_server", "0", str(answers)]
+    command = [*python, "tests.tools.performance.slow_server", "0", str(answers)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from pipelines.flatten import accounts as balances
 from pipelines.records import fast_reader
-from tests.performance import whole_command
-from tests.performance.bodies import Scale, write_portfolios
-from tests.performance.designs import DESIGNS, FLOOR, OURS, Landed, whole_night
+from tests.tools.performance import whole_command
+from tests.tools.performance.bodies import Scale, write_portfolios
+from tests.tools.performance.designs import DESIGNS, FLOOR, OURS, Landed, whole_night
 from warehouse.contract.book import VENUE_TYPES
 from warehouse.storage import parquet
 from warehouse.storage.parquet import Writer, conform

@@ -22,7 +22,7 @@ from pipelines.lake import lake_manifest
 from pipelines.landing import night_folders, snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import amounts
-from tests.performance.bodies import amount
+from tests.tools.performance.bodies import amount
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake import lake_contract

@@ -1,6 +1,6 @@
 """Many nights with retention: the size of the home, of Dagster's record, and the cost of a night.
 
-    python -m tests.performance.kept_nights [AGE ...] [--keep DAYS]
+    python -m tests.tools.performance.kept_nights [AGE ...] [--keep DAYS]
 
 Every night is a whole `nightbook run` on a simulated clock, with the record in Dagster, and once a
 week `nightbook prune --keep DAYS`. Ages are numbers of nights; without any they are 10 and 50. The

@@ -1,7 +1,8 @@
 """Books and ledgers of a million keys, made column by column, and what was planted in them.
 
-    python -m tests.performance.million_keys book|ledger HOME COUNT LAYOUT, reconcile HOME, export
-    HOME FORMAT
+    python -m tests.tools.performance.million_keys book|ledger HOME COUNT LAYOUT
+    python -m tests.tools.performance.million_keys reconcile HOME
+    python -m tests.tools.performance.million_keys export HOME FORMAT
 
 Each is a process of its own, so that what it costs can be measured: `facts` reads what it prints.
 """
@@ -191,7 +192,7 @@ def exported(home: Path, *formats: str) -> dict[str, Any]:
 
 def facts(*command: str) -> dict[str, Any]:
     """Run one of the commands as a process of its own; what it says and what it cost."""
-    given = [sys.executable, "-m", "tests.performance.million_keys", *command]
+    given = [sys.executable, "-m", "tests.tools.performance.million_keys", *command]
     done = subprocess.run(given, check=True, capture_output=True, text=True)
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told

@@ -1,8 +1,8 @@
 """A year of nights: what publishing tonight, building all anew and asking cost, and the size.
 
-    python -m tests.performance.history [NIGHTS]
+    python -m tests.tools.performance.history [NIGHTS]
 
-The nights are put into landing and lake by `tests.performance.past`; all the rest is the product.
+`tests.tools.performance.past` writes the nights into landing and lake. The product does the rest.
 Every cost is of a process of its own, imports left out. Every sum is compared with the generator's.
 """
 
@@ -29,8 +29,8 @@ from assets.publishing.publish import rebuild
 from pipelines.lake import placement
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
-from tests.performance.cpu_profile import Spent, spent
-from tests.performance.past import FIRST, Past, add_night
+from tests.tools.performance.cpu_profile import Spent, spent
+from tests.tools.performance.past import FIRST, Past, add_night
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.query.connect import open_database
@@ -212,7 +212,7 @@ def _one(what: str, layout: Layout) -> tuple[float, float]:
 
 def _spent(what: str, layout: Layout) -> Spent:
     return spent(
-        [sys.executable, "-m", "tests.performance.history", f"one-{what}", str(layout.home)]
+        [sys.executable, "-m", "tests.tools.performance.history", f"one-{what}", str(layout.home)]
     )
 
 

@@ -1,9 +1,9 @@
 """`make mutants`: small changes to the code, one at a time; tests that notice none are missing.
 
-    python -m tests.mutation [ROOM ...] [--share 0.2] [--seed 1] [--only FILE] [--to FILE]
+    python -m tests.tools.mutation [ROOM ...] [--share 0.2] [--seed 1] [--only FILE] [--to FILE]
 
-A room is one of `tests/mutation/rooms.py`; all of them without any. The checkout is copied aside;
-nothing in it changes. Texts for people are not mutated, nor are functions with a decorator (mutmut
+A room is one of `tests/tools/mutation/rooms.py`. Without a room, all of them are mutated, in a
+copy of the checkout. Texts for people are not mutated, nor are functions with a decorator (mutmut
 leaves them out). The exit code is 1 where fewer than nine of ten are noticed.
 """
 
@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.rooms import ROOMS, Room
+from tests.tools.mutation.rooms import ROOMS, Room
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SIDE = ROOT / ".side" / "mutants"
 MUTATING = Path(__file__).parent / "mutating.py"
 COPIED = ("assets", "pipelines", "warehouse", "tests")
@@ -31,7 +31,7 @@ SPINNER = tuple("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 def main() -> int:
     """Mutate, and tell each room's score and survivors."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.mutation")
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,6 +1,6 @@
 """The API as a server that takes its time, in a process of its own: it checks nothing.
 
-    python -m tests.performance.slow_server LATENCY COUNT|BODY|FOLDER
+    python -m tests.tools.performance.slow_server LATENCY COUNT|BODY|FOLDER
 
 It prints its port. Each request is answered after LATENCY seconds with the file BODY, with a list
 of COUNT instruments, or with the file of FOLDER that is named for what was asked (`named`), over a

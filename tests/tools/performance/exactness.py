@@ -5,8 +5,8 @@ from pathlib import Path
 
 import duckdb
 
-from tests.performance.bodies import Truth
-from tests.performance.peers import DLT_TABLES
+from tests.tools.performance.bodies import Truth
+from tests.tools.performance.peers import DLT_TABLES
 
 
 def verdict(database: Path, truth: Truth) -> str:

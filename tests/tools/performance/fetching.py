@@ -1,6 +1,6 @@
 """Requests and large bodies through our client, against a slow server and against curl and zstd.
 
-    python -m tests.performance.fetching fetch|landing
+    python -m tests.tools.performance.fetching fetch|landing
 
 `fetch`: four hundred lists of instruments, sixteen at a time, from a server that takes 100 ms each.
 `landing`: a body of 700 MB until it lies compressed in the landing zone, against `curl | zstd -1`.
@@ -24,8 +24,8 @@ from pipelines.edge.requests import list_instruments, list_portfolios
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.signing import Credentials
 from pipelines.landing.zone import PendingSnapshot
-from tests.performance.bodies import SCALES, portfolios
-from tests.performance.cpu_profile import Spent, spent
+from tests.tools.performance.bodies import SCALES, portfolios
+from tests.tools.performance.cpu_profile import Spent, spent
 from warehouse.storage.layout import Layout
 
 CALLS, AT_ONCE, LATENCY, INSTRUMENTS = 400, 16, 0.1, 100
@@ -39,7 +39,7 @@ PROVED = "the same, and proved to be strict JSON before it counts, as in every p
 @contextlib.contextmanager
 def server(*arguments: str) -> Iterator[str]:
     """The slow server in a process of its own; its origin."""
-    command = [sys.executable, "-m", "tests.performance.slow_server", *arguments]
+    command = [sys.executable, "-m", "tests.tools.performance.slow_server", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -160,7 +160,9 @@ def _theirs(origin: str, target: Path) -> Spent:
 
 
 def _ours(what: str, *arguments: str) -> Spent:
-    return spent([sys.executable, "-m", "tests.performance.fetching", f"one-{what}", *arguments])
+    return spent(
+        [sys.executable, "-m", "tests.tools.performance.fetching", f"one-{what}", *arguments]
+    )
 
 
 def _told(cost: Spent, name: str) -> str:

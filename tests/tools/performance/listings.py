@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.performance.bodies import CONSTRAINTS
-from tests.performance.peers import Row, Work, pipeline_in, ready
+from tests.tools.performance.bodies import CONSTRAINTS
+from tests.tools.performance.peers import Row, Work, pipeline_in, ready
 
 FIELDS = {
     "id": "instrument_id",

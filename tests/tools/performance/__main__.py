@@ -1,6 +1,6 @@
 """`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
 
-    python -m tests.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--page]
+    python -m tests.tools.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--page]
                                 [--before COMMIT]
 
 Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import duckdb
 
-from tests.performance.bodies import (
+from tests.tools.performance.bodies import (
     INSTRUMENTS_EACH,
     SCALES,
     VENUES,
@@ -28,13 +28,13 @@ from tests.performance.bodies import (
     write_instruments,
     write_portfolios,
 )
-from tests.performance.cpu_profile import Spent, spent
-from tests.performance.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
-from tests.performance.exactness import verdict
-from tests.performance.machine import machine
-from tests.performance.parts import PAGE, PARTS, measure
+from tests.tools.performance.cpu_profile import Spent, spent
+from tests.tools.performance.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
+from tests.tools.performance.exactness import verdict
+from tests.tools.performance.machine import machine
+from tests.tools.performance.parts import PAGE, PARTS, measure
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PEERS = ROOT / ".side" / "peers"
 MARK = ("<!-- bench -->", "<!-- /bench -->")
 LISTED = "instruments"
@@ -58,7 +58,7 @@ class Table:
 
 def main() -> None:
     """Measure and print; the exit code is 1 when a design lost a digit."""
-    parser = argparse.ArgumentParser(prog="python -m tests.performance")
+    parser = argparse.ArgumentParser(prog="python -m tests.tools.performance")
     scales = (*SCALES, LISTED)
     parser.add_argument("--scale", choices=scales, action="append")
     parser.add_argument("--runs", type=int, default=3)
@@ -137,7 +137,7 @@ def _one(name: str, body: Path, folder: Path, truth: Truth, tree: Path) -> tuple
     os.environ["PYTHONPATH"] = str(tree)
     os.sync()  # what was written before is not this one's to wait for
     python = [_python(name), "-P", "-m"]
-    cost = spent([*python, "tests.performance.designs", name, str(body), str(folder)])
+    cost = spent([*python, "tests.tools.performance.designs", name, str(body), str(folder)])
     cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)

@@ -1,7 +1,7 @@
 """Our own designs, the floor, and the way one design is run as a whole process.
 
-`python -m tests.performance.designs NAME BODY FOLDER` runs one, and prints the database it made and
-the wall and CPU seconds of its work; imports and setting up are left out. What is imported belongs
+`python -m tests.tools.performance.designs NAME BODY FOLDER` runs one, and prints its database and
+the wall and CPU seconds of its work, without imports and setup. What is imported belongs
 to the design: the peers run in an environment without ours, and the other way round.
 """
 
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.performance import whole_command
-from tests.performance.bodies import VENUES
-from tests.performance.listings import LISTINGS
-from tests.performance.peers import PEERS, Work
+from tests.tools.performance import whole_command
+from tests.tools.performance.bodies import VENUES
+from tests.tools.performance.listings import LISTINGS
+from tests.tools.performance.peers import PEERS, Work
 
 STAMP = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
 EMPTY = b'{"data":[],"meta":{}}'

@@ -1,9 +1,9 @@
 """Ten years of nights within a window: what tonight costs in the third month and in the last.
 
-    python -m tests.performance --only decade
-    python -m tests.performance.decade [NIGHTS [ROWS [WINDOW [BETWEEN]]]]
+    python -m tests.tools.performance --only decade
+    python -m tests.tools.performance.decade [NIGHTS [ROWS [WINDOW [BETWEEN]]]]
 
-The nights are put into landing and lake by `tests.performance.past`; those that are measured are
+`tests.tools.performance.past` writes the nights into landing and lake. Those that are measured are
 judged and published by the product, each in a process of its own. To check all others would take
 hours: they are published unchecked but for the last, with the findings and control totals of that
 one. With BETWEEN the nights that are in the file at no time of measuring have so many amounts: a
@@ -29,9 +29,9 @@ import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.performance import history
-from tests.performance.cpu_profile import spent
-from tests.performance.past import Past, add_night
+from tests.tools.performance import history
+from tests.tools.performance.cpu_profile import spent
+from tests.tools.performance.past import Past, add_night
 from warehouse.contract.lake import BOOK_FILES
 from warehouse.database import new_version, publish
 from warehouse.database.lake_nights import is_windowed
@@ -102,7 +102,7 @@ def _add(layout: Layout, past: Past, sums: Sums, numbers: Iterable[int], *, stag
 
 
 def _cost(what: str, layout: Layout) -> Cost:
-    command = [sys.executable, "-m", "tests.performance.decade", what, str(layout.home)]
+    command = [sys.executable, "-m", "tests.tools.performance.decade", what, str(layout.home)]
     words = next(
         line.split() for line in spent(command).output.splitlines() if line.startswith("work ")
     )

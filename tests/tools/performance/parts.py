@@ -1,6 +1,6 @@
 """The parts of the benchmark that are not designs side by side, and their places in its page.
 
-    python -m tests.performance --only fetch|landing|quiet|history|decade [--runs N] [--page]
+    python -m tests.tools.performance --only fetch|landing|quiet|history|decade [--runs N] [--page]
 
 Each part stands between marks of its own, so that one can be measured again without the others.
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import duckdb
 
-from tests.performance import decade, history
-from tests.performance.fetching import bodies, requests
-from tests.performance.machine import machine
-from tests.performance.unchanged_night import quiet
+from tests.tools.performance import decade, history
+from tests.tools.performance.fetching import bodies, requests
+from tests.tools.performance.machine import machine
+from tests.tools.performance.unchanged_night import quiet
 
 PAGE = Path(__file__).with_name("README.md")
 PARTS: dict[str, Callable[[int], list[str]]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.performance.million_keys import (
+from tests.tools.performance.million_keys import (
     BOOK_ALONE,
     DIFFERS,
     EVERY,

@@ -1,0 +1,1 @@
+"""Tools that measure and mutate the code. They are not tests."""
