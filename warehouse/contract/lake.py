@@ -14,7 +14,7 @@ _sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
     text("asset_id", "The asset. Amounts of different assets are never added to each other."),
-    flag("is_custom_asset", "Whether the asset is one the organization defined itself."),
+    flag("is_custom_asset", "Whether the organization defined the asset itself."),
 )
 SUMS = {
     "free": "Free amounts of the documented kinds. 0 if none is stated.",
@@ -41,7 +41,7 @@ HOLDINGS: tuple[Table, ...] = (
         key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
-            text("portfolio_id", "Portfolio that holds the asset."),
+            text("portfolio_id", "The portfolio that holds the asset."),
             *_ASSET,
             *_SUMS,
             _ACCOUNTS,
@@ -59,7 +59,7 @@ HOLDINGS: tuple[Table, ...] = (
         key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
-            text("venue_id", "Venue that keeps the asset."),
+            text("venue_id", "The venue that keeps the asset."),
             *_ASSET,
             *_SUMS,
             _PORTFOLIOS,
