@@ -174,7 +174,7 @@ BALANCES = Table(
             "Balance.*",
             "free or locked (2.5). An unknown field keeps its own name. The names of nested fields "
             "are joined by a dot (rewards.pending), and a name with a dot is in quotes. An amount "
-            "in place of an object has the state stated.",
+            "in place of an object has the state `stated`.",
         ),
         amount(
             "amount",

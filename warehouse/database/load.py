@@ -265,8 +265,8 @@ def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[
     for file, first, last in dated_files:
         if not days[Path(file)] == first == last:
             raise ValueError(
-                f"{file} has rows of {first} to {last}, not only of {days[Path(file)]}. Nothing "
-                "was published. Rebuild the lake."
+                f"{file} has rows from {first} to {last}, but its date is {days[Path(file)]}. "
+                "Nothing was published. Rebuild the lake."
             )
     return source
 

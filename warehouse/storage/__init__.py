@@ -1,1 +1,1 @@
-"""Where files lie in a home, and how a file appears whole."""
+"""Files of a home: their paths, and how they are written safely."""

@@ -300,7 +300,7 @@ def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
             program_version="0",
         )
     wrong = replace(contents.books[0], files=other)
-    with pytest.raises(ValueError, match="not of 2026-11-19"):
+    with pytest.raises(ValueError, match="its date is 2026-11-19"):
         publish(
             layout,
             replace(contents, books=(wrong,)),
