@@ -143,8 +143,8 @@ EQUAL = "equal"
 class Alias:
     """One name of a ledger that differs from the book: its ID, the method, and the number of rows.
 
-    `name` is the display name of the ID. `how` is a code: folded, alias, unknown, or suggested if
-    only the amounts lead to the name.
+    `name` is the display name of the ID. `how` is a code: `folded`, `alias`, `unknown`, or
+    `suggested` if only the amounts lead to the name.
     """
 
     field: str
@@ -254,7 +254,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The names of the position in the order of the fields. JSON has a different order."""
+        """The names of the position in the order of the fields, which JSON does not keep."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
@@ -556,7 +556,7 @@ class History:
 
 
 def in_cell(text: str) -> str:
-    """Return a text as its cell shows it. A text that is too long for a cell is cut."""
+    """Return a text as its cell shows it. If the text is too long, it is cut."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
@@ -697,7 +697,7 @@ class LedgerRows:
         self._tables: list[pa.Table] = [LINES.empty_table()]
 
     def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
-        """Add one row."""
+        """Add a row."""
         about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
         self._loose.append((*names, *about))
         if len(self._loose) == _TOGETHER:
@@ -885,7 +885,7 @@ STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One field of one break, as a person or the engine set it.
 
-    A status also has the episode and the `accepted` difference that it was decided for. If it was
+    A status also has the episode and the `accepted` difference for which it was decided. If it was
     copied from an earlier ID, `said_on` and `said_by` are the day and author of the decision. An
     entry with `is_restored` is not part of the state. It only shows readers which value counts.
     """

@@ -267,7 +267,7 @@ def _megabytes(source: OpenBook, ledger: Ledger) -> int:
 def _resolved_breaks(
     prior: Run | None, outcome: Outcome, comments: State
 ) -> tuple[ResolvedBreak, ...]:
-    """Return the breaks of the run before that are gone, each with the reason."""
+    """Return the breaks of the run before that no longer exist, each with the reason."""
     now = {break_.id for break_ in (*outcome.breaks, *outcome.not_compared)}
     now |= set(outcome.renamed.values())
     return tuple(

@@ -33,7 +33,7 @@ _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
 def is_pack(file: Path) -> bool:
-    """Return whether a file is a pack of a month, by its ending. Workbooks have another ending."""
+    """Return whether the ending of a file is that of a pack. Workbooks have a different one."""
     return file.suffix.lower() == ".zip"
 
 

@@ -131,7 +131,7 @@ def date_of(cell: object, order: str) -> date | None:
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return the year, month and day in a text, or None. They may not be a valid date."""
+    """Return the year, month and day in a string, or None. They may not be a valid date."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")

@@ -51,7 +51,7 @@ _CHECK_MARKS = ("\u2713", "\u2714")
 
 _PART = re.compile(r"[^\W_]+")
 
-_LONG_PART = 4  # characters; a shorter word may be part of a name by chance
+_LONG_PART = 4  # characters, because a shorter word may be part of a name by chance
 
 _FEW_PARTS = 4
 
@@ -193,7 +193,7 @@ class Words:
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
-        """Return the group in a text like `Total Kraken`, "" for `Total`, or None."""
+        """Return the group in a string like `Total Kraken`, "" for `Total`, or None."""
         bare = text.strip().rstrip(":").strip()
         if _key(bare) in self.whole_totals:
             return ""
@@ -201,13 +201,13 @@ class Words:
         return (match["after"] or match["before"] or "").strip() if match else None
 
     def unit_of(self, text: str) -> str:
-        """Return `thousands`, `millions` or `billions` if a text states it as the unit, or ""."""
+        """Return `thousands`, `millions` or `billions` if a string states it as the unit, or ""."""
         bare = _bare(text)
         return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
 
 def title_words(title: str) -> Iterator[str]:
-    """Yield a title as words, with and without the text in brackets at its end.
+    """Yield a title as words, with and without the part in brackets at its end.
 
     `portfolioName` and `portfolio_name` are two words each.
     """
@@ -227,7 +227,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Return a title and the text after the slash or comma in it, or an empty string."""
+    """Return a title and the part after the slash or comma in it, or an empty string."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -241,9 +241,9 @@ def _is_valued(title: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Return a text folded and without accents."""
+    """Return a string folded and without accents."""
     folded = fold(text)
-    if folded.isascii():  # most are, and normalizing all texts took half of the time for words
+    if folded.isascii():  # most strings, and normalizing all of them was half of the time for words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -263,9 +263,9 @@ def _keys(word: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def words_of(own: str = "") -> Words:
-    """Return the known words and the words of the user, which count before ours.
+    """Return the known words and the words of the user, which precede ours.
 
-    `own` is the text of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
+    `own` is the content of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
@@ -325,7 +325,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
         lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
     except tomllib.TOMLDecodeError as error:
         complaints = [f"it is not TOML: {error}"]
-    except (AttributeError, TypeError):  # a value of another form than lists in tables
+    except (AttributeError, TypeError):  # a value that is not a list in a table
         complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:

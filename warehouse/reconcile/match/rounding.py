@@ -37,7 +37,7 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-_FEWEST = 3  # differences that one rule explains: fewer are explained by chance
+_FEWEST = 3  # differences that one rule explains, because fewer are explained by chance
 
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
@@ -90,7 +90,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Return, by file without a stated precision, the amounts of one row that differ."""
+    """Group amounts of one row that differ by file. Files with a stated precision are left out."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:
@@ -102,7 +102,7 @@ def _by_file(
 
 
 def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
-    """Return the rule that explains most differences, and the differences that it explains.
+    """Return the rule that explains the most differences, and these differences.
 
     If several rules explain the same number, the narrowest one counts.
     """
@@ -125,7 +125,8 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts have the last digit that is kept. In one of ten it is zero.
+    # Nine of ten rounded amounts end with the last digit that is kept. In the others this digit is
+    # 0.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -153,7 +154,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets over the limit if the proposal were accepted."""
+    """Return a sentence about the assets that would be over the limit with the proposal."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -186,7 +187,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     )
 
 
-_MOST_SAMPLED = 10_000  # breaks that a question is made from
+_MOST_SAMPLED = 10_000  # breaks in the sample for a question
 
 _EXAMPLES = 3
 
@@ -198,9 +199,9 @@ def require_few(
     names: Mapping[str, Mapping[str, str]],
     forgiven: Mapping[str, Forgiven],
 ) -> None:
-    """Raise `Ambiguous` if there are more breaks than recon.toml lets through.
+    """Raise `Ambiguous` if there are more breaks than recon.toml allows.
 
-    `names` are display names by field and id.
+    `names` has the display names by field and ID.
     """
     breaks, number = connection.execute(
         f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "

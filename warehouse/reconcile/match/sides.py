@@ -48,7 +48,8 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of the book that each file covers: its ids by field, or nothing for the whole."""
+    """The part of the book that each file covers: its ids by field. An empty part is the whole book.
+    """
 
     files: tuple[CoveredNames, ...]
 
@@ -87,7 +88,7 @@ def _is_covered(file: CoveredNames, table: str) -> str:
 def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
     """Return the part of the book that each file covers, by the ids of the book.
 
-    Raise `NotReconciled` if the book does not have a covered name, or if the name is the title of
+    Raises `NotReconciled` if the book does not have a covered name, or if the name is the title of
     one of the file's columns.
     """
     problems: dict[str, str] = {}
@@ -118,7 +119,7 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Return the id of a name in the book, or in an earlier book that had the name."""
+    """Return the id of a name in this book, or in an earlier book that had the name."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
@@ -152,7 +153,7 @@ def make_covered_rows(
 ) -> tuple[int, list[Notice]]:
     """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
 
-    Return the number of all other rows, and a notice about them.
+    Return the number of other rows, and a notice about them.
     """
     is_covered = scope.predicate("book_rows")
     rows_covered = f"select * from book_rows where {is_covered}"
@@ -175,9 +176,9 @@ def make_covered_rows(
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return the SQL of whether a row of `ledger_named` is outside the part its file covers.
+    """Return the SQL of rows of `ledger_named` outside the part that their file covers.
 
-    A notice for each file has the number of such rows.
+    There is a notice with their number for each file.
     """
     tests, notices = ["false"], []
     for number, source in enumerate(ledger.sources):
@@ -213,8 +214,8 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # The finest level that has a row takes it, so that no amount is compared twice. Many fine rows
-    # of the book become one amount, which is compared with one row of a coarse file.
+    # Each row belongs to the finest level that has it, so that no amount is compared twice. Many
+    # fine rows of the book become one amount, which is compared with one row of a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -270,8 +271,8 @@ def make_ledger_side(
     scope: Scope,
 ) -> KeyResolution:
     """Create `ledger_side`: the amount of each key that the ledgers have within their scope."""
-    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows takes a
-    # tenth of a gigabyte.
+    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows would
+    # need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
     resolved = {
         name: _resolve_names(connection, name, ledger, reference, config) for name in ledger.fields
@@ -329,7 +330,7 @@ def _resolve_names(
     reference: Reference,
     config: Config,
 ) -> dict[str, Resolution]:
-    """Return the id of each written name of a field, apart from accounts that the book has."""
+    """Return the id of each written name of a field. Accounts of the book are left out."""
     # A book may have a million accounts, and nearly all of them are in the ledger as written.
     is_account = field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
@@ -439,9 +440,8 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 
     `outside` is the SQL of rows that are not compared.
     """
-    # Few keys have several rows. Counting the hashes of a million keys takes a third of the time
-    # of grouping the keys (measured). If two keys share a hash, both are grouped, which is
-    # harmless.
+    # Few keys have several rows. Counting the hashes of a million keys needs a third of the time of
+    # grouping the keys (measured). If two keys share a hash, both are grouped, which is harmless.
     keys = columns((*fields, "is_unmapped"))
     rows = f"(select * from ledger_named where ({outside}) is not true)"
     connection.execute(

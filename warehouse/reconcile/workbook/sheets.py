@@ -43,14 +43,14 @@ LONGEST_COMMENT = 1000
 
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
 
-MOST_LIVE = 5000  # breaks with a formula, because more of them open too slowly
+MOST_LIVE = 5000  # breaks with a formula, because a workbook with more of them opens too slowly
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # of the exact texts in row #
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the exact texts in row #
 
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
@@ -225,7 +225,7 @@ def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool)
 
 
 def exact_amounts(break_: Break) -> tuple[str, str, str]:
-    """Return the exact texts of ledger, book and difference, blank if no amount was read."""
+    """Return the exact texts of ledger, book and difference, or blanks if no amount was read."""
     ledger, book = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     return ("", book, "") if break_.is_unread else (ledger, book, break_.difference)
 

@@ -70,7 +70,7 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # saved by another program; the pack lists the signatures that are missing
+        return content  # saved by another program. The pack lists the signatures that are missing
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:

@@ -28,7 +28,7 @@ from warehouse.reconcile.workbook.sheet import LETTERS, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 from warehouse.spreadsheet.writing.plain_sheet import Formula
 
-_NIGHTS = 14  # shown in the trends
+_NIGHTS = 14  # nights in the trends
 
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
 
@@ -115,7 +115,7 @@ def _write_trend(
 
 
 def write_trail(draft: Draft, content: WorkbookContent) -> None:
-    """Write who did what and when in the month of the book, the newest action last."""
+    """Write who did what and when in the month of the book. The newest action is last."""
     lines = content.over_time.trail
     sheet = SheetWriter(draft, TRAIL, _TRAIL)
     more = "" if lines else ": none"
@@ -162,9 +162,9 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     noun = f'IF({counted}=1," open break ("," open breaks (")'
     partial = f"; {content.partial}" if content.partial else ""
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
-    # The formula does not write separators of thousands, so the text does not have them either.
+    # The formula does not write separators of thousands, so its stored result has none either.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
-    # Green means that the whole book ties: no break is open, and every position was compared.
+    # Green means that the whole book ties: there is no open break, and every position was compared.
     kind = "bad" if number or content.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
     _across(sheet, "", getattr(draft.formats, kind))
@@ -175,7 +175,7 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
 
 
 def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write that files were not read, and the most severe notices."""
+    """Write a line about unread files, and the most severe notices."""
     unread = sum(item.count for item in content.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
@@ -227,12 +227,12 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _add_wide(sheet: SheetWriter, name: str, middle: str, last: str) -> None:
-    """Write a row of three texts, of which the second has two columns and the third has three."""
+    """Write a row of three texts. The second text has two columns, and the third has three."""
     _spread(sheet, ((0, 0, name), (1, 2, middle), (3, _LAST, last)))
 
 
 def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
-    """Write a row of texts, each from a first to a last column."""
+    """Write a row of texts, each with its first and last column."""
     lines = 1
     for first, last, text in texts:
         width = sum(column.width for column in _COLUMNS[first : last + 1])

@@ -70,7 +70,7 @@ from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, number
 from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
-MOST_ROWS = 200  # of one table that are reported one by one
+MOST_ROWS = 200  # rows of one table that are reported one by one
 
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 
@@ -91,7 +91,7 @@ _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVI
 
 _HEADER = 1  # the row with the titles on each of these sheets
 
-_OTHER_TITLES = {  # of the first wording
+_OTHER_TITLES = {  # the titles in the first wording
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
@@ -166,8 +166,8 @@ class VerifyResult:
 class StoredTable:
     """A table of the workbook that the stored result has too.
 
-    Its header is found by the titles `marks`. Rows have a text like `pattern` under the first of
-    these titles.
+    Its header is found by the titles `marks`. Below the first of these titles, its rows have a text
+    like `pattern`.
     """
 
     sheet: str
@@ -301,7 +301,7 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Programs calculate the difference of a break anew, and agree on fewer of its digits.
+        # Programs calculate the difference of a break themselves, and agree on fewer of its digits.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -309,7 +309,7 @@ class _ComparedColumns:
         }
 
     def key(self, row: Row) -> Row:
-        """Return the cells that identify a row, or nothing if they are blank."""
+        """Return the cells that identify a row. There are none if they are blank."""
         return row[: self.keys] if self.keys and row[0] else ()
 
     def name(self, row: Row, most: int | None = None) -> str:
@@ -545,7 +545,7 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
-    """Return the rows of a copy, with the text of each formula that the run did not write."""
+    """Return the rows of a copy. Formulas that the run did not write have their text."""
     # A formula may be in any cell, because people sort rows, so it is recognized without the names
     # of its cells. Its result was calculated by the program that saved the copy. If that program
     # did not calculate, the result is ours if the same formula is still in the same cell.

@@ -1,6 +1,6 @@
 """The files of a day: the workbook, and for programs all positions and the breaks.
 
-The workbook may leave out positions that match. The Parquet file next to it has all of them.
+The workbook may omit positions that match. The Parquet file next to it has all of them.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
@@ -75,7 +75,7 @@ _BATCH = 4096
 
 _CELL_BYTES = 130
 
-_PAPER_ROWS = 40  # of all positions, because the breaks are printed on their own sheet
+_PAPER_ROWS = 40  # rows of all positions, because the breaks are printed on their own sheet
 
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 
@@ -123,7 +123,7 @@ def _key(name: str) -> str:
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
-    """Read all positions of a run: the IDs of its fields, both amounts as texts, and the result.
+    """Read all positions of a run: the IDs of its fields, both amounts as strings, and the result.
 
     Raises `NotReconciled` if the file is missing, damaged, or belongs to another run.
     """
