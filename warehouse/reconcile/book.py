@@ -257,14 +257,14 @@ class Names:
             if target in seen:
                 raise NotReconciled(
                     f"The aliases of {self._field} go in a circle: "
-                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Take one of them out "
-                    f"of [alias.{self._field}] in recon.toml."
+                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Delete one of "
+                    f"them under [alias.{self._field}] in recon.toml."
                 )
             seen.append(target)
         target = self._aliases[seen[-2]]
         ids = self._exact.get(target) or self._folded.get(seen[-1], ())
         if len(ids) != 1:
-            return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
+            return Resolution(None, "unknown", f"the alias {target} is not a name in the book")
         id_ = ids[0]
         return Resolution(id_, "alias", name=self.display_name(id_))
 

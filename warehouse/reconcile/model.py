@@ -646,7 +646,7 @@ TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 o
 
 FLOAT_DIGITS = 15  # digits that a number cell of a spreadsheet keeps and shows
 
-NO_AMOUNT = "it is no amount"
+NO_AMOUNT = "it is not an amount"
 
 
 @dataclass(frozen=True, slots=True)

@@ -542,8 +542,8 @@ def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> Non
     desk.settle('[alias.portfolio]\n"Mian Fund" = "Main Fund"\n')
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("7", portfolio="MAIN fund"))
-    (folded,) = [notice.words for notice in desk.run().notices if "taken for" in notice.words]
-    assert folded == "portfolio taken for Main Fund by case and spaces in 1 row"
+    (folded,) = [notice.words for notice in desk.run().notices if "read as" in notice.words]
+    assert folded == "portfolio read as Main Fund, although case or spaces differ, in 1 row"
 
 
 def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:

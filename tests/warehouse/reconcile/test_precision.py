@@ -88,7 +88,7 @@ def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     _put(desk, writer, a3=_WRONG)
     summary, counts = _run(desk)
     assert counts["Amount differs"] > 20
-    assert f"keeps {words}: " in summary.notices[0].words
+    assert f"keeps {words}, " in summary.notices[0].words
     rounded = [row for row in desk.breaks() if row["cause"].startswith("Rounding: ")]
     assert len(rounded) == counts["Amount differs"] - 1
     settled, after = _run(desk, _proposed(summary))
@@ -159,10 +159,10 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
     small.put(HEAD + "".join(rows))
     summary, _ = _run(small)
     assert f'keeps = "{places} decimals"' in summary.notices[0].words
-    assert "In sum it is too much of BTC" in summary.notices[0].words
+    assert "In total this is too much of BTC" in summary.notices[0].words
     settled, after = _run(small, _proposed(summary))
     assert "Ledger precision" not in after
-    assert settled.notices[0].words.startswith("ledger precision would forgive too much in sum")
+    assert settled.notices[0].words.startswith("ledger precision would forgive too much in total")
     wider = '[tolerance]\nlimit = "0.5"\nlimit_in_all = "0.5"\n'
     _, widest = _run(small, wider + _proposed(summary))
     assert "Amount differs" not in widest

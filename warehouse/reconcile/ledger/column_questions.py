@@ -57,8 +57,8 @@ def ask_for_scope(
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
-                f"{location}: its columns are those of an export of {' and '.join(names)}, and the "
-                f"book does not know a {dimension} of that name. Write the name in the book.",
+                f"{location}: its columns match an export of {' and '.join(names)}, but the "
+                f"book does not have a {dimension} of that name. Write the name in the book.",
                 choices(
                     table,
                     f'{dimension} = "..."',

@@ -527,7 +527,7 @@ def rows_of_other_dates(
                 f"{setting('as_of', title)}   # rows of other days are left out",
             ),
         )
-    reason = f"another date than {day} in {title!r}"
+    reason = f"a date other than {day} in {title!r}"
     if lost:
         reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
     yield Unused(location, FilePart.ROW, "", reason, "medium" if lost else "low", number)

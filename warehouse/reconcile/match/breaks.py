@@ -334,7 +334,7 @@ def _follow(
     notices = []
     if prior is not None and prior.fields != fields:
         message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}: "
-        message += f"breaks have new ids; {len(same)} of {len(before)} could only be the same ones "
+        message += f"breaks have new ids. {len(same)} of {len(before)} breaks were recognized, "
         message += "and keep their history"
         notices.append(Notice("medium", message))
     earlier = {new: before[old] for new, old in same.items()}

@@ -364,7 +364,7 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
-    """Yield a notice if settings would forgive too much in sum."""
+    """Yield a notice if settings would forgive too much in total."""
     number, is_kept, assets = connection.execute(
         "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
     ).fetchall()[0]
@@ -373,7 +373,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
         shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{rule} would forgive too much in sum: {count_of(number, 'position')} of {shown} "
+            f"{rule} would forgive too much in total: {count_of(number, 'position')} of {shown} "
             f"{'is a break' if number == 1 else 'are breaks'}. More than `limit` of an asset, "
             "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
             "recon.toml under [tolerance]",

@@ -166,7 +166,7 @@ def _over_limit(
     if not over:
         return ""
     return (
-        f". In sum it is too much of {and_more(over, 10)}, of which breaks stay: see `limit` "
+        f". In total this is too much of {and_more(over, 10)}, so their breaks stay: see `limit` "
         "under [tolerance]"
     )
 
@@ -182,8 +182,8 @@ def _pattern(ledger: Ledger, file: int) -> str:
 def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
-        f"keeps {precision.words}: {count_of(len(pairs), 'difference')} from the book are what "
-        f"this leaves, the largest {largest}. They are breaks until recon.toml has, under"
+        f"keeps {precision.words}, which explains {count_of(len(pairs), 'difference')} from the "
+        f"book. The largest is {largest}. They are breaks until recon.toml has, under"
     )
 
 
@@ -222,11 +222,11 @@ def require_few(
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
         rounded = ", ".join(notice.where for notice in rounding.proposals)
-        message += f"{rounded} seems to keep fewer digits than the book. The line says how many."
+        message += f"{rounded} seems to keep fewer digits than the book. The line states how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
-        "The ledger may be of another book or another day, or it may name its positions in another "
-        "way. Look at it with `nightbook reconcile preview FILE`, and take it out of the inbox "
-        "if so. The line lets all of these breaks through. Each takes six kilobytes of memory."
+        "The ledger may be of another book or another day, or its positions may have different "
+        "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
+        "it is wrong. The line allows all of these breaks. Each needs six kilobytes of memory."
     )
     raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

@@ -48,8 +48,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of the book that each file covers: its ids by field. An empty part is the whole book.
-    """
+    """The ids of the book that each file covers, by field. No ids mean the whole book."""
 
     files: tuple[CoveredNames, ...]
 
@@ -107,11 +106,11 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     if problems:
         headings = " or ".join(dict.fromkeys(problems.values()))
         raise NotReconciled(
-            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] name the part of "
-            "the book that a file covers, and only that part would be compared. To name a column, "
-            f"write its title under {headings}. To name another spelling, write it under [alias]. "
-            "Correct recon.toml, or the name of the tab. Nothing was reconciled and nothing was "
-            "changed."
+            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] state the part of "
+            "the book that a file covers, and only that part would be compared. To state a column, "
+            f"write its title under {headings}. To add a different spelling, write it under "
+            "[alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
+            "nothing was changed."
         )
     return Scope(files=tuple(files))
 
@@ -144,7 +143,7 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
         meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
         return f"which the book does not have{meant}"
     if name in titles and name != resolution.id:
-        return f"but that is the title of a column; the {field} of this name is {resolution.id!r}"
+        return f"but it is the title of a column, and the {field} of this name is {resolution.id!r}"
     return ""
 
 
@@ -169,7 +168,8 @@ def make_covered_rows(
     names = reference.display_names.get(field, {})
     parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
     message = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
-    message += f"covered by no ledger and not compared ({field}: {parts})"
+    message += f"not compared, because no ledger covers {'it' if number == 1 else 'them'} "
+    message += f"({field}: {parts})"
     return number, [Notice("medium", message, "book")]
 
 
@@ -192,8 +192,9 @@ def _rows_outside(
         count = connection.execute(query).fetchall()[0][0]
         if count:
             parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
-            message = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
-            message += f"than recon.toml says the file covers ({parts}): not compared"
+            verb = "is" if count == 1 else "are"
+            message = f"{count_of(count, 'row')} {verb} not compared, because recon.toml says that "
+            message += f"the file covers only a different part of the book ({parts})"
             notices.append(Notice("medium", message, source.place_name))
             tests.append(test)
     return " or ".join(tests), notices
@@ -248,9 +249,10 @@ def level_notices(ledger: Ledger) -> list[Notice]:
     """Return a notice if the files have different levels."""
     if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
-    message = "the files have different levels: each is compared at its own, the coarser ones with "
-    message += f"what the finer ones do not hold, and {WHOLE} stands for what a file does not say. "
-    message += "A second ledger of the same book is no part of it: set it aside under [inbox]"
+    message = "the files have different levels, and each is compared at its own level. Coarser "
+    message += "files are compared with the positions that finer files do not have. A field that a "
+    message += f"file does not have is {WHOLE}. If one of the files is a second ledger of the same "
+    message += "book, set it to unused under [inbox]"
     return [Notice("medium", message)]
 
 
@@ -305,7 +307,7 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
         match = names.resolve(written)
         if match.id is None:
             meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
-            words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
+            words = f"[tolerance.asset] in recon.toml has an unknown asset{meant}: unused"
             notices.append(Notice("low", words, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
@@ -478,5 +480,5 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            words = f"{alias.field} taken for {alias.name} by case and spaces in {rows}"
+            words = f"{alias.field} read as {alias.name}, although case or spaces differ, in {rows}"
             yield Notice("low", words, "", alias.written[:1000])

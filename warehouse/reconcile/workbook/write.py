@@ -52,9 +52,9 @@ from warehouse.storage.parquet import ROW_GROUP, stream_rows
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 
 _MEANINGS = {
-    "portfolio_id": "Portfolio of the position; an unknown name is folded, after a ?.",
+    "portfolio_id": "Portfolio of the position; an unknown name is folded and begins with ?.",
     "asset_id": "Asset of the position.",
-    "is_custom_asset": "Whether the asset is one the organization defined itself.",
+    "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
     "account_name": "Account of the position.",
     "bucket": "Balance kind and state of the position.",

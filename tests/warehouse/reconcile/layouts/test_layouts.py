@@ -123,7 +123,7 @@ def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> 
     desk.settle(question.value.line)
     summary = desk.run()
     assert {break_["names"]["asset"] for break_ in desk.breaks()} == {"SOL", "USDC"}
-    (line,) = [notice for notice in summary.notices if "covered by no ledger" in notice.words]
+    (line,) = [notice for notice in summary.notices if "no ledger covers" in notice.words]
     assert "12 positions of the book" in line.words
 
 
@@ -186,7 +186,7 @@ def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_pat
     desk.put("portfolio;asset;venue;account;amount\np;BTC;kraken;a;1\np;BTC;vault;a;9\n")
     summary = desk.run()
     assert summary.breaks == 0
-    assert any("1 row is of something else" in notice.words for notice in summary.notices)
+    assert any("1 row is not compared" in notice.words for notice in summary.notices)
 
 
 def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
     desk.put(ledger(BOOK))
     (notice,) = desk.run().notices
     assert (notice.severity, notice.raw) == ("low", "BTCC")
-    assert 'names no asset of this book; perhaps "BTC": unused' in notice.words
+    assert 'has an unknown asset; perhaps "BTC": unused' in notice.words
 
 
 def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:

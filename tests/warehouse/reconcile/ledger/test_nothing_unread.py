@@ -325,7 +325,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
             )
             + "".join(f"p1;BTC;v1;old-{n};1;2026-11-18\n" for n in range(1))
         ),
-        "another date than 2026-11-20",
+        "a date other than 2026-11-20",
     ),
     "a ledger of another day by its name": (
         lambda at: at.put(WHOLE, "ledger-2026-11-19.csv"),
