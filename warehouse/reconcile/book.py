@@ -81,7 +81,6 @@ def day_before(source: OpenBook) -> date | None:
 
 
 _SHORTEST_NAME = 3  # characters, because shorter names are in file names by chance
-
 _BREAK = re.compile(r"[\W_]+")
 
 # Names are looked up in this order, because few venues have the name of an asset.
@@ -160,13 +159,9 @@ _LOOKALIKES = str.maketrans(
 )
 
 _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
-
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
-
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
-
 _LEAST_SIMILARITY = 0.8
-
 _MOST_COMPARED = 50_000  # comparisons for all suggestions of a run, which are only hints
 
 

@@ -48,7 +48,6 @@ from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_
 # which had the same names as in the homes of that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
-
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 

@@ -18,13 +18,9 @@ from warehouse.reconcile.model import FLOAT_DIGITS, NO_AMOUNT, Amount
 from warehouse.reconcile.settings.layout import Decimals
 
 LONGEST = 1000
-
 BLANK = "the amount is blank"
-
 NEEDS_WORD = "CR and DR need the setting negative_word"
-
 LARGEST_EXPONENT = 200
-
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 
 _CHARACTERS = str.maketrans(
@@ -35,7 +31,6 @@ _CHARACTERS = str.maketrans(
 )
 
 _DASHES = re.compile("[-\u2010-\u2015]*")
-
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?", re.ASCII)
 
 _UNIT = re.compile(
@@ -60,11 +55,8 @@ _SIGNED = re.compile(
 )
 
 _COUNTRY = {"US": "USD", "CA": "CAD", "AU": "AUD", "HK": "HKD", "NZ": "NZD", "SG": "SGD"}
-
 _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|billion")
-
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
-
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 
 # A mark after an amount that refers to a footnote: (1), [a], 1), *, a dagger or raised digits.
@@ -83,9 +75,7 @@ def _pattern(point: str, others: str) -> re.Pattern[str]:
 
 
 DECIMAL_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
-
 _LONGEST_PLAIN = 400
-
 _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
 
 

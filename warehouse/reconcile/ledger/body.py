@@ -46,11 +46,8 @@ from warehouse.spreadsheet.reading.printed_tables import is_page_number, without
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 Texts = npt.NDArray[np.object_]  # a string for each row
-
 _SEVERAL = 2
-
 _LOOKED_AT = 2000  # rows that show a layout, because checking a million needs a second (measured)
-
 _DIGITS = re.compile("[0-9]")
 
 
@@ -268,7 +265,6 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
 
 
 _NEAR = Decimal("1e-13")  # fraction of a total by which a number cell of 15 digits can be wrong
-
 _MOST_ROWS = 200_000  # with more rows, adding up costs more time than reading the file
 
 
@@ -359,11 +355,8 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
 
 
 _MOST = 0.5  # fraction of the unknown names that must have one spelling
-
 _MOST_PARTS = 8  # number of words of a text that are searched for names
-
 _PART = re.compile(r"[^\W_]+")
-
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 # Text next to a name that changes its meaning, for example to a future or a loan.
@@ -520,12 +513,10 @@ def plain_rows(
 
 
 _BATCH = 50_000  # rows
-
 _OTHER_DATE = "another date"
 
 # The errors that programs show for a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
-
 _BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
 
 

@@ -24,9 +24,7 @@ from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # fraction of the values of a column that must be names of a dimension
-
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
-
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
 # Characters that are sides only as a pair, and the one that makes an amount negative.
@@ -36,15 +34,10 @@ _PAIRS = {
 }
 
 _DAYS = 1.5  # minimum mean number of dates per key in a ledger with several days
-
 _MOST_WORDS = 40  # maximum words of a column that a setting may list
-
 _SHORTEST_UNIT = 3  # minimum characters of a word in capitals that is not the initials of a person
-
 _INTEGER = re.compile("-?[0-9]{1,80}")
-
 _MANY_DECIMALS = 12  # if an asset has so many decimals, its smallest unit is tiny
-
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in the name of a file or tab
 
 

@@ -29,19 +29,12 @@ from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 NAMED_DIMENSIONS = ("portfolio", "venue", "account")
-
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
-
 _EXAMPLES = 4
-
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-
 _SHORTEST_WORD = 3  # minimum characters of a word that matters even if all rows have it
-
 _NUMBERED = 5  # minimum rows that show that a column only numbers them
-
 _LARGEST_DIGIT = Decimal(36)  # above the decimals of any asset and the powers of ten of any unit
-
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -49,13 +42,9 @@ _TIME = re.compile(
 )
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
-
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-
 _MOST_STARTS = 20_000  # if more rows begin with different texts, total lines are not searched
-
 _SAMPLE = 2000  # different values of a column that are checked
-
 _FEW = 0.1  # fraction of the keys that may have only rows of other dates
 
 _NUMBER = re.compile(

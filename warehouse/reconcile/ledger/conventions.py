@@ -62,9 +62,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
 
 # An amount that the other convention reads as thousands, so it does not show the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
-
 _CENTS = Decimal("0.01")
-
 _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
@@ -127,7 +125,6 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 
 
 _DECIMAL, _DATES = "decimal", "dates"
-
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
 # If a footnote has one of these words, its amounts may have a different sign or unit, or not count.

@@ -87,7 +87,6 @@ def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambi
 
 
 DateCell = TypeVar("DateCell")
-
 _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 

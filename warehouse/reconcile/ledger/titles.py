@@ -13,11 +13,8 @@ from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
 
 REQUIRED = ("asset", "amount")
-
 _TWO = 2
-
 _LONGEST = 200
-
 _LETTER = re.compile(r"[^\W\d_]")
 
 

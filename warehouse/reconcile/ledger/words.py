@@ -17,42 +17,25 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 _SHIPPED = Path(__file__).with_name("words.toml")
-
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
 _BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
-
 _KEPT = re.compile(r"[^\w/%#&]|_")
-
 _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
-
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 # The currency of a value: next to `Balance`, `Balance (USD)` is the value of the balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
-
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
-
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
-
 _PIECES = re.compile("units?|shares?|tokens?|coins?|stück|stücke", re.IGNORECASE)
-
 _BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
-
 _AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
-
 _FACTORS = {"thousands": "1000", "millions": "1000000", "billions": "1000000000"}
-
 OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negative": "positive"}
-
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
-
 _CHECK_MARKS = ("\u2713", "\u2714")
-
 _PART = re.compile(r"[^\W_]+")
-
 _LONG_PART = 4  # characters, because a shorter word may be part of a name by chance
-
 _FEW_PARTS = 4
 
 # The words by group and kind, for example `field` and `asset`.

@@ -27,13 +27,9 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-
 _FEWEST_BEHIND = 3  # positions, because fewer are equal by chance or were booked late
-
 _FEWEST_DIGITS = 3  # significant digits, because fewer are equal by chance
-
 _UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten between usual units
-
 _TWO = 2
 
 

@@ -23,7 +23,6 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
 _DUST = Decimal("0.000001")  # amount of any asset that rounding may always lose
-
 _FEWEST = 3  # with fewer keys, each asset has only its own limit
 
 # A setting forgives these differences. A number cell is not a setting.
@@ -264,7 +263,7 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))
         is_simple = is_nearest and precision.number >= 0
-        rows.append((file, precision.words, *(simple if is_simple else (None, None, None))))
+        rows.append((file, precision.notation, *(simple if is_simple else (None, None, None))))
     types = {"file": pa.int64(), "wording": text, "places": pa.int64(), "half": text, "loss": text}
     copy_rows(connection, "file_precisions", types, rows)
 
@@ -390,7 +389,7 @@ def settlements(
         f"using ({columns(fields)}) join (select no, kind, rule from judged) using (no) "
         f"where {_IS_FORGIVEN} order by no"
     ).fetchall()
-    return {tuple(key): f"{Result(result).words}: {rule}" for *key, result, rule in rows}
+    return {tuple(key): f"{Result(result).label}: {rule}" for *key, result, rule in rows}
 
 
 def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:

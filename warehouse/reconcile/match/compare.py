@@ -20,9 +20,7 @@ from warehouse.reconcile.model import _BREAKS, _NEAR, Key, Result, RollForwardLi
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
-
 _DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # as in exact_sum.sql
-
 _SIDES = ("ledger", "snapshot")
 
 

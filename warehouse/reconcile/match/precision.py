@@ -10,11 +10,8 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
 _DOUBLE_DIGITS = 17  # enough digits to write any double so that it is read back unchanged
-
 _LARGEST_EXPONENT = 300  # powers of ten that a double holds at full precision
-
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
-
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 

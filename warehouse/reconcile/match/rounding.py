@@ -38,7 +38,6 @@ from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
 _FEWEST = 3  # differences that one rule explains, because fewer are explained by chance
-
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
@@ -75,12 +74,14 @@ def find_rounding(
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
-        cause = f"Rounding: {place} keeps {precision.words}. Summary has the line that settles it"
+        cause = (
+            f"Rounding: {place} keeps {precision.notation}. Summary has the line that settles it"
+        )
         causes |= {difference.no: cause for difference in rounded}
         totals = rules.totals or compare.totals_of_book(connection)
         over = _over_limit(rounded, precision, replace(rules, totals=totals), forgiven)
         table = f"[file.{quote(_pattern(ledger, number))}]"
-        line = setting("keeps", precision.words)
+        line = setting("keeps", precision.notation)
         message = f"{_proposal(precision, rounded)} {table}, the line {line}{over}"
         proposals.append(Notice("high", message, place))
         settings.append(f"{table}\n{line}")
@@ -182,13 +183,12 @@ def _pattern(ledger: Ledger, file: int) -> str:
 def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
-        f"keeps {precision.words}, which explains {count_of(len(pairs), 'difference')} from the "
+        f"keeps {precision.notation}, which explains {count_of(len(pairs), 'difference')} from the "
         f"book. The largest is {largest}. They are breaks until recon.toml has, under"
     )
 
 
 _MOST_SAMPLED = 10_000  # breaks in the sample for a question
-
 _EXAMPLES = 3
 
 
@@ -210,7 +210,7 @@ def require_few(
     if breaks <= rules.config.most_breaks:
         return
     sample = broken_pairs(connection, rules.fields, -(-breaks // _MOST_SAMPLED))
-    results = Counter(pair.result.words for pair in sample)
+    results = Counter(pair.result.label for pair in sample)
     kinds = ", ".join(f"{n / len(sample):.0%} {result}" for result, n in results.most_common())
     keys = (
         display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped)
@@ -221,7 +221,7 @@ def require_few(
     message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
-        rounded = ", ".join(notice.where for notice in rounding.proposals)
+        rounded = ", ".join(notice.location for notice in rounding.proposals)
         message += f"{rounded} seems to keep fewer digits than the book. The line states how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (

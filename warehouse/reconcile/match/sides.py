@@ -40,9 +40,7 @@ _NAMES_IN_BOOKS = {
 }
 
 LEDGER_ROWS = "ledger_rows"
-
 CoveredNames = Mapping[str, frozenset[str]]
-
 _SHOWN = 5
 
 
@@ -307,8 +305,8 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
         match = names.resolve(written)
         if match.id is None:
             meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
-            words = f"[tolerance.asset] in recon.toml has an unknown asset{meant}: unused"
-            notices.append(Notice("low", words, "", written[:1000]))
+            message = f"[tolerance.asset] in recon.toml has an unknown asset{meant}: unused"
+            notices.append(Notice("low", message, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
     return limits, notices
@@ -469,16 +467,20 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         reason = f"{row.raw[:60]!r} is not a number" if row.reason == NO_AMOUNT else row.reason
-        words = f"row {row.line}: {reason}; rejected"
-        yield Notice("high", words, ledger.place(row), row.raw[:1000])
+        message = f"row {row.line}: {reason}; rejected"
+        yield Notice("high", message, ledger.place(row), row.raw[:1000])
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            words = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
-            words += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
-            yield Notice("medium", words, "", alias.written[:1000])
+            message = (
+                f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
+            )
+            message += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
+            yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            words = f"{alias.field} read as {alias.name}, although case or spaces differ, in {rows}"
-            yield Notice("low", words, "", alias.written[:1000])
+            message = (
+                f"{alias.field} read as {alias.name}, although case or spaces differ, in {rows}"
+            )
+            yield Notice("low", message, "", alias.written[:1000])

@@ -17,21 +17,17 @@ from warehouse.reconcile.model import (
     Tie,
     TrailLine,
     Unused,
-    extent_words,
+    describe_extent,
 )
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
-
 POSITIONS, UNMATCHED = "All positions", "Not matched"
-
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
-
 TRAIL = "Audit trail"
 
 # Increase it if a title or a text of workbooks or packs changes. An older workbook is compared with
 # the titles of its wording, and the pages of an older pack are not rendered.
 WORDING = 4
-
 HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
 
 
@@ -106,7 +102,7 @@ class WorkbookContent:
         """The number of compared positions, or an empty string if the whole book was compared."""
         if self.keys and not self.outcome.uncovered and not self.pending:
             return ""
-        return extent_words(self.keys, self.outcome.uncovered, self.pending)
+        return describe_extent(self.keys, self.outcome.uncovered, self.pending)
 
     @property
     def is_lost(self) -> bool:

@@ -25,19 +25,16 @@ import python_calamine
 from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
+from warehouse.reconcile.model import Notice
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.safety import UNREADABLE
 from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles of the table of all positions
-
 _MOST_BYTES = 1 << 30  # of an unpacked imprint
-
 _LEVEL = 3  # needs a fifth of the time of level 9, and the result is 10 % larger
-
 _HEADER_ROWS = 60  # people write lines above a header, but not more than these
-
 _BATCH = 16_384
 
 _FORMULA = re.compile(
@@ -134,6 +131,8 @@ def identity(content: WorkbookContent) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Notice):
+        return msgspec.to_builtins(value)  # earlier digests have the names of its fields in JSON
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)

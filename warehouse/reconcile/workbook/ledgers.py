@@ -20,9 +20,7 @@ from warehouse.spreadsheet.writing.layout import SheetColumnKind
 from warehouse.storage.layout import written_aside
 
 _AMOUNT = Heading("Amount", 26, "amount")
-
 Key = tuple[str, ...]
-
 _HELP = """
 Write the amount of your ledger next to each key, as a number or as text. Add rows for positions \
 that the book does not have. You may add your own columns.
@@ -92,11 +90,8 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-
 _LEAST_DIGITS = 6  # of amounts in which people can see an error
-
 Line = tuple[Key, str]
-
 _Change = Callable[[Key, str, str], list[Line] | None]
 
 

@@ -40,24 +40,16 @@ from warehouse.spreadsheet.writing.plain_sheet import (
 )
 
 _MOST_WHOLE = 15  # digits before the decimal point for which a column has room
-
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-
 _MOST_CHARACTERS = 2000  # lines of a wrapped text, because more of them fill the highest row
-
 _MOST_LINES = 12  # lines for which a row becomes higher
-
 _MOST_REMEMBERED = 10_000  # cells of a column
-
 _WIDEST = 60.0
-
 MOST_SHOWN = 20  # digits of a number, because more digits make a column too wide
 
 # Widths in Arial, as the widths of columns are measured.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
-
 LETTERS = 1.15  # characters of a text for each unit of a column's width
-
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 
 
@@ -317,7 +309,7 @@ class SheetWriter:
         is_cut = 0 < paper_rows < last - header
         self.worksheet.print_area(0, 0, header + paper_rows if is_cut else last, printed - 1)
         self.worksheet.repeat_rows(header)
-        words = cut_words(paper_rows, last - header) if is_cut else ""
+        words = describe_printed_rows(paper_rows, last - header) if is_cut else ""
         print_set_up(self.worksheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
@@ -333,7 +325,7 @@ class SheetWriter:
                 sizes(self._draft, self.worksheet, (area,), decimals)
 
 
-def cut_words(printed: int, rows: int) -> str:
+def describe_printed_rows(printed: int, rows: int) -> str:
     """Return the text above a page on which not all rows are printed."""
     return (
         f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "

@@ -38,11 +38,8 @@ from warehouse.spreadsheet.writing.format import Draft, must
 from warehouse.spreadsheet.writing.plain_sheet import Formula
 
 LISTS = "Lists"
-
 LONGEST_COMMENT = 1000
-
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-
 MOST_LIVE = 5000  # breaks with a formula, because a workbook with more of them opens too slowly
 
 ROOT_CAUSES = (
@@ -51,7 +48,6 @@ ROOT_CAUSES = (
 )
 
 _DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the exact texts in row #
-
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all columns fit on one A4 page in 8 points.
@@ -151,9 +147,7 @@ _MATCHED_BY = {
 }
 
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
-
 _HELP_COLUMN = (Heading("Help", 110),)
-
 _HELP = """
 Results. The first one that applies counts: Rejected (the amount could not be read), Unmapped (a \
 name is not known), Portfolio not delivered, Not in ledger, Not in book, Matched, Matched (zero) \
@@ -350,7 +344,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
     title = "Notices of this reconciliation, the most severe first"
     quiet = [item.notice for item in content.unused if item.severity == "low"]
     rows = [
-        (notice.severity, notice.words, notice.where, notice.raw)
+        (notice.severity, notice.message, notice.location, notice.raw)
         for notice in worst_first([*content.notices, *quiet])
     ]
     SheetWriter(draft, NOTICES, _NOTICES).titled_table(title, rows, content.footer)

@@ -16,7 +16,7 @@ from warehouse.reconcile.model import (
     UNASSIGNED,
     Result,
     Tie,
-    level_words,
+    describe_levels,
     lines_of,
     totals,
     unused_by_reason,
@@ -29,15 +29,10 @@ from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 from warehouse.spreadsheet.writing.plain_sheet import Formula
 
 _NIGHTS = 14  # nights in the trends
-
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
-
 _OTHERS = "others"
-
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
-
 _COLOURS = ("#9DB8D9", "#4F81BD", "#F2A33A", "#B3261E", "#7F7F7F")
-
 _CHART_HEIGHT, _ROW_HEIGHT = 240, 20  # pixels
 
 _COLUMNS = (
@@ -47,11 +42,8 @@ _COLUMNS = (
 )
 
 _LAST = len(_COLUMNS) - 1
-
 _CHANGES = ("new", "returned", "changed", "unchanged")
-
 _PAGE_ROWS = 80
-
 _LINE = 130  # characters over all columns
 
 
@@ -137,7 +129,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("Run", content.run_id)
     unused = totals(content.unused)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
-    _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, level_words(content.ledger))))
+    _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
     _write_banner(draft, sheet, content)
     _write_coverage(sheet, content)
@@ -189,7 +181,7 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         if notice.severity in ("high", "medium") and notice not in below
     ]
     for notice in urgent[:_MOST_URGENT]:
-        words = ": ".join(filter(None, (notice.where, notice.words)))[:500]
+        words = ": ".join(filter(None, (notice.location, notice.message)))[:500]
         sheet.worksheet.set_row(sheet.row, 15 * len(textwrap.wrap(words, _LINE)) + 3)
         _across(sheet, words, draft.formats.notice)
         sheet.row += 1
@@ -259,7 +251,7 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
-        sheet.add(result.words, content.outcome.counts[result], None, *next(counters, ()))
+        sheet.add(result.label, content.outcome.counts[result], None, *next(counters, ()))
     sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.keys))
     sheet.row += 1
 
@@ -304,7 +296,7 @@ def _write_signatures(sheet: SheetWriter, content: WorkbookContent) -> None:
         sheet.text(1, signature.who if signature else "", "yellow")
         sheet.text(2, signature.comment if signature else "", "yellow")
         names.append(f"LOWER(TRIM(B{sheet.row + 1}))")
-        sheet.add(label.capitalize(), None, None, signature.open_words if signature else "")
+        sheet.add(label.capitalize(), None, None, signature.open_breaks_phrase if signature else "")
     preparer, reviewer, *_ = names
     words = "REVIEWER MUST DIFFER FROM PREPARER"
     formula = f'=IF(AND({preparer}<>"",{preparer}={reviewer}),"{words}","")'

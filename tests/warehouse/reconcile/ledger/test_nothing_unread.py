@@ -361,7 +361,7 @@ def said(place: Place) -> tuple[int, str]:
     except (Ambiguous, NotReconciled) as error:
         return error.exit_code, str(error)
     if not ran.files:
-        return ran.exit_code, ran.words
+        return ran.exit_code, ran.message
     sheet = openpyxl.load_workbook(ran.files[0], data_only=True)["Summary"]
     cells = (str(cell) for row in sheet.iter_rows(values_only=True) for cell in row if cell)
     return ran.exit_code, "\n".join(cells)

@@ -131,4 +131,4 @@ def test_a_column_that_shows_thousands_is_told(
     assert amounts(ledger) == ["1250000"]
     words = "shows thousands or millions of what its cells hold (their format is"
     told = [f"Spot: column {name} {words} {code!r}): what they hold was read" for name in columns]
-    assert [notice.words for notice in ledger.notices] == told
+    assert [notice.message for notice in ledger.notices] == told
