@@ -117,7 +117,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
         )
         if summary.run_id:
             firm.refresh(nightbook)
-    print(printable_lines(summary.words))
+    print(printable_lines(summary.message))
     _print_list([_notice(notice) for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
         print(f"  {file}")
@@ -149,25 +149,25 @@ def status(nightbook: Nightbook, *, as_of: date | None, output_format: str | Non
 def _print_status(status_of_run: service.RunStatus) -> None:
     result, closing = status_of_run.run, status_of_run.closing
     counts = ", ".join(
-        f"{count:,} {kind.words}" for kind in Result if (count := result.counts.get(kind.value, 0))
+        f"{count:,} {kind.label}" for kind in Result if (count := result.counts.get(kind.value, 0))
     )
     rejected = f", {count_of(result.rejected, 'row')} rejected" if result.rejected else ""
     print(f"{result.day}: {result.extent}: {counts or 'nothing'}{rejected}")
     if result.coverage:
-        print(printable(f"  {result.coverage.words}"))
+        print(printable(f"  {result.coverage.message}"))
     _print_list(result.unread, "file")
     _print_list([_break(break_) for break_ in result.breaks], "break")
     for signature in status_of_run.signatures:
-        print(printable(f"  {signature.words}"))
+        print(printable(f"  {signature.description}"))
     if status_of_run.void:
         print(f"  {printable(status_of_run.void)}")
     if closing:
-        print(printable(f"  {closing.words}"))
+        print(printable(f"  {closing.description}"))
 
 
 def _notice(notice: Notice) -> str:
     """Return a notice on one line, after its location if it has one."""
-    return f"{notice.where}: {notice.words}" if notice.where else notice.words
+    return f"{notice.location}: {notice.message}" if notice.location else notice.message
 
 
 def _break(break_: Break) -> str:
@@ -209,7 +209,7 @@ def sign(
             entered_by=user_name(),
         )
         firm.refresh(nightbook)
-    signature = signed.words.removeprefix("signed")
+    signature = signed.description.removeprefix("signed")
     print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
 
@@ -224,9 +224,9 @@ def close(nightbook: Nightbook, *, month: str) -> int:
         )
         summary = close_month(layout.database, _folder(nightbook), inputs)
     if not summary.is_new:
-        print(printable(f"Nothing changed since {summary.closing.words}"))
+        print(printable(f"Nothing changed since {summary.closing.description}"))
         return 0
-    print(printable(summary.closing.words))
+    print(printable(summary.closing.description))
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
@@ -243,14 +243,14 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
         return _verify_pack(Path(file), output_format)
     require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
-    signatures = [signature.words for signature in checked.signatures]
+    signatures = [signature.description for signature in checked.signatures]
     if output_format:
         lines = [("difference", words) for words in checked.differences]
         lines += [("not compared", words) for words in checked.uncompared]
         lines += [("signature", words) for words in signatures]
         return _print_proof(output_format, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
-        print(f"{mark(is_well=True)} {checked.words}")
+        print(f"{mark(is_well=True)} {checked.message}")
     for difference in checked.differences:
         print(f"{mark(is_well=False)} {printable(difference)}")
     for line in (*checked.uncompared, *signatures):

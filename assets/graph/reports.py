@@ -113,7 +113,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
-            passed=passed, message=summary.words, files=files, severity=severity
+            passed=passed, message=summary.message, files=files, severity=severity
         )
 
     return reconciliation

@@ -57,7 +57,7 @@ class PastedRun:
 
 def assert_right(ran: PastedRun, level: str = FINEST) -> None:
     """Every amount of the book of the samples was found at this level, and nothing is left over."""
-    assert ran.summary is not None, [question.words for question in ran.asked]
+    assert ran.summary is not None, [question.message for question in ran.asked]
     counts = {result: number for result, number in ran.summary.counts.items() if number}
     keys = {tuple(getattr(row, name) for name in level.split()) for row in BOOK}
     assert (ran.summary.exit_code, counts) == (0, {"Matched": len(keys)})

@@ -47,7 +47,7 @@ def copy_rows(
     types: Mapping[str, pa.DataType],
     rows: Iterable[Sequence[object]],
 ) -> None:
-    """Create a temporary table of rows; `types` has its columns."""
+    """Create a temporary table of rows. `types` has the type of each column."""
     cells = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
     copy_table(connection, name, pa.table(arrays, list(types)))
@@ -56,7 +56,7 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return the display names of a key; an unmapped key has its unknown names, folded."""
+    """Return the display names of a key. An unmapped key has its unknown names, folded."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -80,17 +80,19 @@ def day_before(source: OpenBook) -> date | None:
     return newest[0] if newest else None
 
 
-_SHORTEST_NAME = 3  # characters: shorter names are in file names by chance
-
+_SHORTEST_NAME = 3  # characters, because shorter names are in file names by chance
 _BREAK = re.compile(r"[\W_]+")
 
-# A name is looked up in this order, because most names of venues differ from those of assets.
+# Names are looked up in this order, because few venues have the name of an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Folded names by dimension: ids, display names and aliases. It is empty without a book."""
+    """The names of a book by dimension, folded: ids, display names and aliases.
+
+    Without a book there are no names.
+    """
 
     folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -112,21 +114,21 @@ class KnownNames:
         return cls(folded)
 
     def has(self, dimension: str, text: str) -> bool:
-        """Return whether a text is a name of a dimension."""
+        """Return whether a string is a name of a dimension."""
         return fold(text) in self.folded.get(dimension, {})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
-        """Return whether two texts are the same name, or two names of one id."""
+        """Return whether two strings are the same name, or two names of one id."""
         names = self.folded.get(dimension, {})
         first, second = fold(text), fold(other)
         return first == second or (first in names and names[first] == names.get(second))
 
     def dimension_of(self, text: str) -> str:
-        """Return the dimension that has a text as a name, or an empty string."""
+        """Return the dimension that has this name, or an empty string."""
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension that has most of these texts as names, or an empty string.
+        """Return the dimension that has most of these strings as names, or an empty string.
 
         At least two of them must be names.
         """
@@ -135,7 +137,7 @@ class KnownNames:
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Return the only name of a dimension in the words of a text, or an empty string."""
+        """Return the only name of a dimension in the words of a string, or an empty string."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
@@ -157,21 +159,17 @@ _LOOKALIKES = str.maketrans(
 )
 
 _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
-
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
-
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
-
 _LEAST_SIMILARITY = 0.8
-
 _MOST_COMPARED = 50_000  # comparisons for all suggestions of a run, which are only hints
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The id of a written name, or None and perhaps a suggestion.
+    """The id of a name as it is written, or None and perhaps a suggestion.
 
-    `how` is as written, folded, alias, or unknown; `name` is the display name of the id.
+    `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the display name of the id.
     """
 
     id: str | None
@@ -181,7 +179,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as its cell shows it. A name too long for a cell is cut, with its digest."""
+    """Return a name as its cell shows it. If it is too long, it is cut and gets its digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -189,7 +187,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and the forms of it in a cell that cannot hold it."""
+    """Yield a name, and its forms in a cell that cannot contain it."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -219,7 +217,7 @@ class Names:
     ) -> None:
         self._field = field
         self._known = known
-        # Tuples, because sets of a million accounts take a third of a gigabyte more.
+        # Tuples, because sets of a million accounts would need 330 MB more.
         self._exact: dict[str, tuple[str, ...]] = {}
         self._folded: dict[str, tuple[str, ...]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
@@ -235,7 +233,7 @@ class Names:
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
-        # An alias in recon.toml counts before a name that is the same only after folding.
+        # An alias in recon.toml precedes a name that is equal only after folding.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
@@ -254,14 +252,14 @@ class Names:
             if target in seen:
                 raise NotReconciled(
                     f"The aliases of {self._field} go in a circle: "
-                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Take one of them out "
-                    f"of [alias.{self._field}] in recon.toml."
+                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Delete one of "
+                    f"them under [alias.{self._field}] in recon.toml."
                 )
             seen.append(target)
         target = self._aliases[seen[-2]]
         ids = self._exact.get(target) or self._folded.get(seen[-1], ())
         if len(ids) != 1:
-            return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
+            return Resolution(None, "unknown", f"the alias {target} is not a name in the book")
         id_ = ids[0]
         return Resolution(id_, "alias", name=self.display_name(id_))
 
@@ -297,8 +295,9 @@ _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for 
 class Reference:
     """The names of the book and of earlier nights: ids with their other names.
 
-    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` has
-    the status of venues that are not trading. `sources` are the organisations of a firm.
+    `delivered` are the portfolios of this book. Other portfolios are known from earlier nights.
+    `closed` has the status of each venue that is not trading. `sources` are the organisations of a
+    firm.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]

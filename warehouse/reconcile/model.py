@@ -23,7 +23,7 @@ class Result(Enum):
     """The result of one key: the first one in this order that applies.
 
     The values are codes. Results, positions and packs store them, and digests contain them, so a
-    value never changes. `words` is the text for people.
+    value never changes. `label` is the text for people.
     """
 
     REJECTED = "Rejected"
@@ -43,7 +43,7 @@ class Result(Enum):
         return self in _BREAKS
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The text that people see."""
         return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
 
@@ -143,8 +143,8 @@ EQUAL = "equal"
 class Alias:
     """One name of a ledger that differs from the book: its ID, the method, and the number of rows.
 
-    `name` is the display name of the ID. `how` is a code: folded, alias, unknown, or suggested if
-    only the amounts lead to the name.
+    `name` is the display name of the ID. `how` is a code: `folded`, `alias`, `unknown`, or
+    `suggested` if only the amounts lead to the name.
     """
 
     field: str
@@ -172,13 +172,15 @@ def is_unmapped(id_: str) -> bool:
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A message for readers of a result. The severity is high, medium or low."""
+class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location": "where"}):
+    """A message for readers of a result. The severity is high, medium or low.
+
+    In JSON, older results have the fields `words` and `where`.
+    """
 
     severity: str
-    words: str
-    where: str = ""
+    message: str
+    location: str = ""
     raw: str = ""
 
 
@@ -240,7 +242,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def result_words(self) -> str:
         """The text of the result. `result` is its code."""
-        return Result(self.result).words
+        return Result(self.result).label
 
     @property
     def is_unread(self) -> bool:
@@ -254,7 +256,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The names of the position in the order of the fields. JSON has a different order."""
+        """The names of the position in the order of the fields, which JSON does not keep."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
@@ -355,7 +357,7 @@ class Unused:
     count: int = 1
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The file, and the part of it."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
@@ -369,7 +371,7 @@ class Unused:
     @property
     def notice(self) -> Notice:
         """The notice about it."""
-        return Notice(self.severity, f"not used: {self.reason}", self.where)
+        return Notice(self.severity, f"not used: {self.reason}", self.location)
 
 
 class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
@@ -424,7 +426,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The level and the unused parts in one line."""
         return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
 
@@ -499,7 +501,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def extent(self) -> str:
         """The number of compared positions, and of all positions if some were not compared."""
         pending = len(self.unsolved_breaks) - self.open_breaks
-        return extent_words(self.position_count, self.uncovered or 0, pending)
+        return describe_extent(self.position_count, self.uncovered or 0, pending)
 
     @property
     def settings_digest(self) -> str:
@@ -523,7 +525,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return OPEN_BREAKS if is_open else TIED
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The result in one paragraph."""
         equal = self.counts[Result.MATCHED.value] + self.counts[Result.MATCHED_ZERO.value]
         settled = (
@@ -533,7 +535,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
         level, unused = (self.coverage.level, self.coverage.in_all) if self.coverage else ("", "")
         return (
-            f"{self.day}: {self.extent} {per_words(level)}; {', '.join(parts)}, "
+            f"{self.day}: {self.extent} {format_level(level)}; {', '.join(parts)}, "
             f"{count_of(len(self.breaks), 'break')} ({self.open_breaks:,} open), "
             f"{count_of(self.rejected, 'row')} rejected; not used: {unused or 'nothing'}."
         )
@@ -556,16 +558,14 @@ class History:
 
 
 def in_cell(text: str) -> str:
-    """Return a text as its cell shows it. A text that is too long for a cell is cut."""
+    """Return a text as its cell shows it. If the text is too long, it is cut."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
 
 
 _CUT = 30_000
-
 ENGINE = "nightbook"
-
 REASONS = ("root_cause", "comment")  # the fields that give the reason for an acceptance
 
 
@@ -609,7 +609,6 @@ class WorkbookEdits:
 
 
 AGE_BANDS = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
-
 UNASSIGNED = "Unassigned"
 
 
@@ -625,28 +624,25 @@ def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
 
 
 class TrailLine(NamedTuple):
-    """One line of the audit trail. `about` is a break, a day or a month."""
+    """One line of the audit trail. `subject` is a break, a day or a month."""
 
     at: str
-    who: str
-    what: str
-    about: str
-    words: str
+    user: str
+    action: str
+    subject: str
+    details: str
     file: str = ""
     sha256: str = ""
 
 
 def moment(at: str) -> str:
     """Return an ISO 8601 time in UTC, to the second."""
-    moment_ = datetime.fromisoformat(at)
-    return f"{moment_.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-
 FLOAT_DIGITS = 15  # digits that a number cell of a spreadsheet keeps and shows
-
-NO_AMOUNT = "it is no amount"
+NO_AMOUNT = "it is not an amount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -663,7 +659,6 @@ class Amount:
 
 
 Remembered = dict[str, dict[str, str]]
-
 WHOLE = "(all)"  # the value of a field that only other files have
 
 LINES = pa.schema(
@@ -697,7 +692,7 @@ class LedgerRows:
         self._tables: list[pa.Table] = [LINES.empty_table()]
 
     def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
-        """Add one row."""
+        """Add a row."""
         about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
         self._loose.append((*names, *about))
         if len(self._loose) == _TOGETHER:
@@ -802,7 +797,6 @@ def stacked_twice(ledger: Ledger) -> Iterator[str]:
 
 
 SEVERITIES = ("high", "medium", "low")
-
 Severe = TypeVar("Severe", Notice, Unused)
 
 
@@ -817,7 +811,7 @@ def totals(unused: Sequence[Unused]) -> str:
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
-def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
+def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
     """Return the number of compared positions, and of all positions if some are uncovered.
 
     `pending` counts the open breaks of earlier nights that could not be compared.
@@ -830,7 +824,7 @@ def extent_words(compared: int, uncovered: int, pending: int = 0) -> str:
     return words
 
 
-def level_words(ledger: Ledger) -> str:
+def describe_levels(ledger: Ledger) -> str:
     """Return the level of the comparison, or the level of each file if they differ."""
     levels = {source.fields for source in ledger.sources}
     if len(levels) <= 1:
@@ -838,7 +832,7 @@ def level_words(ledger: Ledger) -> str:
     return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
 
 
-def per_words(level: str) -> str:
+def format_level(level: str) -> str:
     """Return a level as part of a sentence: `per portfolio, asset and venue`."""
     if ";" in level:
         return f"({level})"
@@ -865,27 +859,24 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
     lines = []
     for (severity, file, kind, reason), same in groups.items():
         names = ", ".join(item.name for item in same)
-        what = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
-        where = f"file {names}" if kind is FilePart.FILE else f"{file}: {what} {names}"
+        noun = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
+        location = f"file {names}" if kind is FilePart.FILE else f"{file}: {noun} {names}"
         if kind is FilePart.ROW:
-            where = f"{file}: {', '.join(item.part for item in same)}"
-        lines.append((severity, where, reason))
+            location = f"{file}: {', '.join(item.part for item in same)}"
+        lines.append((severity, location, reason))
     return lines
 
 
 TIED, OPEN_BREAKS = 0, 3
-
 SETTINGS_DIGEST = "SHA-256 of recon.toml"  # its label in the evidence of a result
-
 SAID = ("status", "owner", "root_cause", "comment")  # the fields that people write
-
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One field of one break, as a person or the engine set it.
 
-    A status also has the episode and the `accepted` difference that it was decided for. If it was
+    A status also has the episode and the `accepted` difference for which it was decided. If it was
     copied from an earlier ID, `said_on` and `said_by` are the day and author of the decision. An
     entry with `is_restored` is not part of the state. It only shows readers which value counts.
     """
@@ -943,7 +934,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     no: int = 0
 
     @property
-    def open_words(self) -> str:
+    def open_breaks_phrase(self) -> str:
         """The number of open breaks when it was signed, as part of a sentence."""
         if self.open_breaks is None:
             return ""
@@ -951,11 +942,11 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"with {count_of(number, 'open break')}" if number else "with no open break"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The signature in one line."""
         signed = f"signed by {self.who} as {self.role} at {self.at}"
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
-        about = " ".join(filter(None, (signed, self.open_words)))
+        about = " ".join(filter(None, (signed, self.open_breaks_phrase)))
         return ", ".join(filter(None, (about, entered)))
 
 
@@ -1017,7 +1008,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
     no: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The closing in one line."""
         return (
             f"{self.month} was closed through {self.through} by {self.who} at {self.at}: "

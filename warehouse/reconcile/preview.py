@@ -99,7 +99,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     try:
         ledger = read_ledger(files, context)
     except Ambiguous as question:
-        return Preview(tabs=tuple(tabs), question=question.words, answer=question.line)
+        return Preview(tabs=tuple(tabs), question=question.message, answer=question.line)
     check(ledger)
     days = [(source.name, conventions.day_of(source)) for source in ledger.sources]
     late = [
@@ -110,7 +110,7 @@ def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], 
     return Preview(
         tabs=tuple(_with_rows(tab, ledger) for tab in tabs),
         unused=ledger.unused,
-        notices=(*late, *(f"{item.where}: {item.words}" for item in ledger.notices)),
+        notices=(*late, *(f"{item.location}: {item.message}" for item in ledger.notices)),
         rejected=tuple(
             f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
         ),
@@ -205,7 +205,7 @@ def preview_lines(seen: Preview) -> Iterator[str]:
             yield from _row_lines(tab, tab.source)
     for item in seen.unused:
         if item.kind is not FilePart.COLUMN:
-            yield f"Not used: {item.where}: {item.reason}"
+            yield f"Not used: {item.location}: {item.reason}"
     yield from (f"Rejected: {line}" for line in seen.rejected[:_FIRST_ROWS])
     if len(seen.rejected) > _FIRST_ROWS:
         yield f"Rejected: {count_of(len(seen.rejected) - _FIRST_ROWS, 'more row')}"

@@ -36,8 +36,8 @@ from warehouse.reconcile.model import (
     Unused,
     count_ages,
     count_owners,
+    describe_levels,
     in_cell,
-    level_words,
     lines_of,
     pending_breaks,
     stacked_twice,
@@ -122,11 +122,11 @@ class RunFiles:
         return TIED if all(item.severity == "low" for item in self.unused) else OPEN_BREAKS
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The result in one paragraph."""
         if self.run:
-            return self.run.words
-        return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
+            return self.run.message
+        return "; ".join(": ".join(filter(None, (n.location, n.message))) for n in self.notices)
 
 
 def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunInputs) -> RunFiles:
@@ -182,10 +182,10 @@ def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunF
     left = tuple(worst_first(unused))
     days = record.days()
     last = f"; the last reconciled day is {days[-1]}" if days else ""
-    words = f"the inbox has no ledger for {day}{last}"
+    message = f"the inbox has no ledger for {day}{last}"
     if any(item.severity != "low" for item in left):
-        words = f"no file in the inbox could be read as the ledger of {day}{last}"
-    notices = (Notice("medium", words), *(item.notice for item in left))
+        message = f"no file in the inbox could be read as the ledger of {day}{last}"
+    notices = (Notice("medium", message), *(item.notice for item in left))
     return RunFiles(day=day, notices=notices, unused=left)
 
 
@@ -267,7 +267,7 @@ def _megabytes(source: OpenBook, ledger: Ledger) -> int:
 def _resolved_breaks(
     prior: Run | None, outcome: Outcome, comments: State
 ) -> tuple[ResolvedBreak, ...]:
-    """Return the breaks of the run before that are gone, each with the reason."""
+    """Return the breaks of the run before that no longer exist, each with the reason."""
     now = {break_.id for break_ in (*outcome.breaks, *outcome.not_compared)}
     now |= set(outcome.renamed.values())
     return tuple(
@@ -295,14 +295,14 @@ def _evidence(
             "book": source.snapshot_id,
             "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
             "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
-            "level": level_words(ledger),
+            "level": describe_levels(ledger),
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             SETTINGS_DIGEST: config.digest,
         }
         | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
         | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
-        | {result.words: str(count) for result, count in outcome.counts.items()}
+        | {result.label: str(count) for result, count in outcome.counts.items()}
     )
 
 
@@ -345,7 +345,7 @@ def _run_of(record: Record, content: WorkbookContent, config: Config, inputs: Ru
             rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
         ),
         coverage=Coverage(
-            level=level_words(ledger),
+            level=describe_levels(ledger),
             files=tuple(lines_of(ledger)),
             unused=tuple(content.unused),
             in_all=totals(content.unused),
@@ -385,7 +385,7 @@ def _notices(
 ) -> Iterator[Notice]:
     """Yield all notices of a run, except those about files and rows that were not used."""
     yield from _unlisted_notices(outcome, config, record.day_files(outcome.day).positions)
-    yield from (Notice("medium", words) for words in source.notices)
+    yield from (Notice("medium", message) for message in source.notices)
     yield from annotations.notices_of_day(record, source.day)
     yield from outcome.notices
     yield from _ledger_notices(ledger, source)
@@ -393,8 +393,8 @@ def _notices(
     for item in record.restatements:
         if item.day == source.day:
             before = f"its run was {item.run_before}" if item.run_before else "it had no result"
-            words = f"this day was closed, and was restated by {item.who}: {item.why}; {before}"
-            yield Notice("high", words, item.at)
+            message = f"this day was closed, and was restated by {item.who}: {item.why}; {before}"
+            yield Notice("high", message, item.at)
 
 
 def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iterator[Notice]:
@@ -416,13 +416,13 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     for file in ledger.sources:
         stated = conventions.day_of(file)
         if stated not in (None, source.day):
-            words = (
+            message = (
                 f"the ledger is as of {stated}, and the book is as of {source.day}. It was used "
                 f"because recon.toml says so under [late.{source.day}]"
             )
-            yield Notice("high", words, file.name)
+            yield Notice("high", message, file.name)
         if not file.used:
             yield Notice("high", "the ledger has no row that could be used", file.name)
     for _, places in zip(range(_DUPLICATE_NOTICES), stacked_twice(ledger), strict=False):
-        words = "two files have the same position, and their amounts were added up"
-        yield Notice("medium", words, places)
+        message = "two files have the same position, and their amounts were added up"
+        yield Notice("medium", message, places)

@@ -18,7 +18,6 @@ def letters(place: int) -> str:
 # An asset that the organization defined may have the ID of a listed asset. So its key ends with a
 # character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
-
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 
 
@@ -49,13 +48,9 @@ DIMENSIONS = {
 }
 
 FIELDS = tuple(DIMENSIONS)
-
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
-
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
-
 WITH_IDS = ("portfolio", "venue")  # shown by name, with the ID in another column
-
 TOTALLED = ("asset", "venue", "portfolio")  # the order of their totals
 
 # Between the organisation and its portfolio in a firm. Names of organisations do not contain it.
@@ -89,12 +84,13 @@ class Ambiguous(Exception):
 
     exit_code = 3
 
-    def __init__(self, words: str, line: str) -> None:
+    def __init__(self, message: str, line: str) -> None:
         add = "Remove the # of the line that is right, and add" if choices_of(line) else "Add"
         super().__init__(
-            f"{words} Nothing was guessed and nothing was reconciled. {add} to recon.toml:\n{line}"
+            f"{message} Nothing was guessed and nothing was reconciled. "
+            f"{add} to recon.toml:\n{line}"
         )
-        self.words, self.line = words, line
+        self.message, self.line = message, line
 
 
 def choices(table: str, *lines: str) -> str:
@@ -118,8 +114,10 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
     """Return several questions as one, so that a person can paste all answers at once."""
     if len(questions) == 1:
         return questions[0]
-    words = " ".join(f"({number}) {question.words}" for number, question in enumerate(questions, 1))
-    return Ambiguous(words, "\n".join(dict.fromkeys(question.line for question in questions)))
+    message = " ".join(
+        f"({number}) {question.message}" for number, question in enumerate(questions, 1)
+    )
+    return Ambiguous(message, "\n".join(dict.fromkeys(question.line for question in questions)))
 
 
 class Late(Ambiguous):

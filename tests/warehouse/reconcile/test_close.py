@@ -517,7 +517,7 @@ def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
     root = desk.folder.root
     closing = service.status(root).closing
     assert closing is not None
-    assert closing.words == summary.closing.words
+    assert closing.description == summary.closing.description
     assert damaged_packs(root) == []
     summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
     (damage,) = damaged_packs(root)

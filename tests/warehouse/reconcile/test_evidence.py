@@ -104,11 +104,11 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     root = desk.folder.root
     service.sign(root, role="preparer", who="Ada", now=NOW)
     words = "signed by Ada as preparer at 2026-11-21T08:00:00+00:00 with 1 open break"
-    assert [signed.words for signed in service.status(root).signatures] == [words]
+    assert [signed.description for signed in service.status(root).signatures] == [words]
     told = service.history(root, str(desk.breaks()[0]["id"]))
     assert [entry["words"] for entry in told if entry["kind"] == "signed"] == [words]
     book = desk.run().files[0]
-    assert [signed.words for signed in service.verify(root, book).signatures] == [words]
+    assert [signed.description for signed in service.verify(root, book).signatures] == [words]
     cells = [cell.value for row in openpyxl.load_workbook(book)["Summary"] for cell in row]
     assert "with 1 open break" in cells
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n")
@@ -132,7 +132,7 @@ def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> N
         },
         Signature,
     )
-    assert old.words == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
+    assert old.description == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
     assert SNAPSHOT[:8] in desk.run().run_id
 
 
@@ -168,7 +168,7 @@ def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
     """A comment in recon.toml changes no setting, and the newest day has the settings of now."""
     assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
     desk.settle('[tolerance]\nabsolute = "0.5"\n')
-    assert not [one for one in desk.run().notices if "other settings" in one.words]
+    assert not [one for one in desk.run().notices if "other settings" in one.message]
 
 
 @pytest.mark.torture
@@ -185,5 +185,5 @@ def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest
     for _ in range(2):
         notices = desk.run(date(2026, 11, 20)).notices
         assert any(
-            "older nightbook did not keep the earlier settings" in one.words for one in notices
+            "older nightbook did not keep the earlier settings" in one.message for one in notices
         )

@@ -135,9 +135,9 @@ def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
         + line("3", asset="XBT", venue="Venue kraken")
     )
     assert results(desk) == {"Unmapped": 1, "Amount differs": 1}
-    told = [one.words for one in desk.run().notices]
+    told = [one.message for one in desk.run().notices]
     assert any('perhaps "BTC"' in words for words in told)
-    assert any("by case and spaces" in words for words in told)
+    assert any("although case or spaces differ" in words for words in told)
     desk.settle('[alias.asset]\nXBT = "BTC"\n')
     assert results(desk) == {"Matched": 1}
 
@@ -147,7 +147,7 @@ def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
     desk.publish([Amount("1")])
     desk.put(HEAD + line("1", asset="\u0412TC"))
     assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
-    assert any('perhaps "BTC"' in one.words for one in desk.run().notices)
+    assert any('perhaps "BTC"' in one.message for one in desk.run().notices)
 
 
 def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
@@ -157,7 +157,7 @@ def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("1", account="123"))
     assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
-    assert any('perhaps "00123"' in one.words for one in desk.run().notices)
+    assert any('perhaps "00123"' in one.message for one in desk.run().notices)
 
 
 HOSTILE = [
@@ -264,7 +264,7 @@ def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
     again = desk.run()
     assert (again.digest, again.run_id) == (first.digest, first.run_id)
     assert desk.breaks()[0]["episode"] == 1
-    assert any("same file as alpha.csv" in one.words for one in again.notices)
+    assert any("same file as alpha.csv" in one.message for one in again.notices)
     (desk.folder.inbox / "beta.csv").unlink()
     assert desk.run().files[0].read_bytes() == made
 
@@ -295,7 +295,7 @@ def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None
     found = desk.run()
     assert (found.breaks, found.counts["Portfolio not delivered"]) == (0, 20)
     assert found.exit_code == 3
-    told = [one.words for one in found.notices if one.severity == "high"]
+    told = [one.message for one in found.notices if one.severity == "high"]
     assert len(told) == 1
     assert "did not deliver the portfolio Portfolio p2: 20 positions" in told[0]
 
@@ -305,9 +305,9 @@ def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
     desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
     desk.put(HEAD + line("1"))
     found = desk.run()
-    assert any("last updated 2025-12-01" in one.words for one in found.notices)
+    assert any("last updated 2025-12-01" in one.message for one in found.notices)
     desk.settle("stale_hours = 1000000000000000\n")
-    assert not any("last updated" in one.words for one in desk.run().notices)
+    assert not any("last updated" in one.message for one in desk.run().notices)
 
 
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
@@ -384,7 +384,7 @@ def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> Non
         assert one["cause"].startswith(
             "Booked under another portfolio? 'Portfolio p2' in the ledger"
         )
-    assert not [notice for notice in told if "alias" in notice.words]
+    assert not [notice for notice in told if "alias" in notice.message]
 
 
 def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> None:
@@ -395,7 +395,7 @@ def test_an_account_that_the_book_has_elsewhere_gets_no_alias(desk: Desk) -> Non
     assert {one["cause"].partition("?")[0] for one in desk.breaks()} == {
         "Booked under another account"
     }
-    assert not [notice for notice in told if "alias" in notice.words]
+    assert not [notice for notice in told if "alias" in notice.message]
 
 
 @pytest.mark.usefixtures("workbook")
@@ -420,7 +420,7 @@ def test_a_late_ledger_is_a_notice(desk: Desk) -> None:
     desk.publish([Amount("1")])
     found = desk.run()
     assert (found.exit_code, found.run_id) == (0, "")
-    assert "no ledger for 2026-11-20" in found.words
+    assert "no ledger for 2026-11-20" in found.message
 
 
 def test_many_keys_are_matched_exactly_and_fast() -> None:
@@ -537,17 +537,17 @@ def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> Non
     """Nobody reads the id of a portfolio: it is suggested, told and settled by its name."""
     desk.publish([Amount("7")], change={"portfolios": {"name": "Main Fund"}})
     desk.put(HEAD + line("7", portfolio="Mian Fund"))
-    (unknown,) = [notice.words for notice in desk.run().notices if "unknown" in notice.words]
+    (unknown,) = [notice.message for notice in desk.run().notices if "unknown" in notice.message]
     assert '"Mian Fund" = "Main Fund"' in unknown
     desk.settle('[alias.portfolio]\n"Mian Fund" = "Main Fund"\n')
     assert results(desk) == {"Matched": 1}
     desk.put(HEAD + line("7", portfolio="MAIN fund"))
-    (folded,) = [notice.words for notice in desk.run().notices if "taken for" in notice.words]
-    assert folded == "portfolio taken for Main Fund by case and spaces in 1 row"
+    (folded,) = [notice.message for notice in desk.run().notices if "read as" in notice.message]
+    assert folded == "portfolio read as Main Fund, although case or spaces differ, in 1 row"
 
 
 def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:
     """Which row, what stands there, and that it is not a number."""
     desk.publish([ONE])
     desk.put(HEAD + line("#N/A"))
-    assert desk.run().notices[0].words == "row 2: '#N/A' is not a number; rejected"
+    assert desk.run().notices[0].message == "row 2: '#N/A' is not a number; rejected"

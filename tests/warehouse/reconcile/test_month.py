@@ -185,7 +185,7 @@ def test_a_month_saved_in_libreoffice_is_closed_and_proven_in_a_fresh_clone(
         _night(month, number)
         _save_in_libreoffice(month, number, tmp_path / "office")
     told = [notice for note in month.desk.folder.annotations for notice in note.notices]
-    assert [notice for notice in told if "outside the yellow" in notice.words] == []
+    assert [notice for notice in told if "outside the yellow" in notice.message] == []
     inputs = CloseInputs(
         month="2026-11",
         who="margaret",

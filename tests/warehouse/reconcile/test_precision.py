@@ -59,7 +59,7 @@ def _run(desk: Desk, settings: str = "") -> tuple[DeskRun, dict[str, int]]:
 def _proposed(summary: DeskRun) -> str:
     """The line of the first notice, below its table."""
     match = re.search(
-        r'under (\[file\.".*?"\]), the line (keeps = ".*?")', summary.notices[0].words
+        r'under (\[file\.".*?"\]), the line (keeps = ".*?")', summary.notices[0].message
     )
     assert match, summary.notices
     return f"{match[1]}\n{match[2]}\n"
@@ -88,14 +88,14 @@ def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     _put(desk, writer, a3=_WRONG)
     summary, counts = _run(desk)
     assert counts["Amount differs"] > 20
-    assert f"keeps {words}: " in summary.notices[0].words
+    assert f"keeps {words}, " in summary.notices[0].message
     rounded = [row for row in desk.breaks() if row["cause"].startswith("Rounding: ")]
     assert len(rounded) == counts["Amount differs"] - 1
     settled, after = _run(desk, _proposed(summary))
     assert after["Amount differs"] == 1
     assert after["Ledger precision"] == len(rounded)
     assert settled.exit_code == 3
-    assert not any(" keeps " in f" {notice.words}" for notice in settled.notices)
+    assert not any(" keeps " in f" {notice.message}" for notice in settled.notices)
 
 
 def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
@@ -107,7 +107,7 @@ def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
 
     _put(desk, added_up)
     summary, _ = _run(desk)
-    assert 'keeps = "15 digits, calculated"' in summary.notices[0].words
+    assert 'keeps = "15 digits, calculated"' in summary.notices[0].message
     _, after = _run(desk, _proposed(summary))
     assert "Amount differs" not in after
 
@@ -124,7 +124,7 @@ def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> Non
     (desk.folder.inbox / "ledger.csv").unlink()
     try:
         summary, _ = _run(desk)
-        assert 'keeps = "8 decimals"' in summary.notices[0].words
+        assert 'keeps = "8 decimals"' in summary.notices[0].message
         _, after = _run(desk, _proposed(summary))
         assert "Amount differs" not in after
     finally:
@@ -158,11 +158,11 @@ def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> 
     rows = [f"p1;BTC;v1;a{no};{writer(text)}\n" for no, text in enumerate(few)]
     small.put(HEAD + "".join(rows))
     summary, _ = _run(small)
-    assert f'keeps = "{places} decimals"' in summary.notices[0].words
-    assert "In sum it is too much of BTC" in summary.notices[0].words
+    assert f'keeps = "{places} decimals"' in summary.notices[0].message
+    assert "In total this is too much of BTC" in summary.notices[0].message
     settled, after = _run(small, _proposed(summary))
     assert "Ledger precision" not in after
-    assert settled.notices[0].words.startswith("ledger precision would forgive too much in sum")
+    assert settled.notices[0].message.startswith("ledger precision would forgive too much in total")
     wider = '[tolerance]\nlimit = "0.5"\nlimit_in_all = "0.5"\n'
     _, widest = _run(small, wider + _proposed(summary))
     assert "Amount differs" not in widest
@@ -174,7 +174,7 @@ def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> N
     _put(desk, str, **{f"a{no}": cut(_BOOK[no]) for no in range(5)})
     summary, counts = _run(desk)
     assert counts["Amount differs"] == 5
-    assert not any("keeps" in notice.words for notice in summary.notices)
+    assert not any("keeps" in notice.message for notice in summary.notices)
 
 
 def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
@@ -253,6 +253,6 @@ def test_keys_within_precision_are_not_listed_where_there_are_too_many(tmp_path:
     assert (done.counts["Ledger precision"], done.counts["Amount differs"]) == (6, 1)
     sheet = openpyxl.load_workbook(done.files[0])["Not matched"]
     assert [row[1].value for row in sheet.iter_rows(min_row=2)] == ["A3"]
-    assert "not within the ledger's precision" in " ".join(item.words for item in done.notices)
+    assert "not within the ledger's precision" in " ".join(item.message for item in done.notices)
     checked = service.verify(made.folder.root, done.files[0])
     assert checked.is_whole, checked.differences

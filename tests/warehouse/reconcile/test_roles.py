@@ -65,7 +65,7 @@ def test_a_name_typed_into_a_workbook_says_who_saved_it(desk: Desk) -> None:
     assert (signature.role, signature.who, signature.entered_by) == ("preparer", "ada", "Olga Ops")
     assert signature.source == "signed.xlsx"
     assert signature.sha256 == hashlib.sha256(copy.read_bytes()).hexdigest()
-    assert any("ada does not have the role reviewer" in notice.words for notice in again.notices)
+    assert any("ada does not have the role reviewer" in notice.message for notice in again.notices)
 
 
 def saved(desk: Desk, author: str, name: str, cells: dict[str, str], **names: str) -> DeskRun:
@@ -100,7 +100,7 @@ def run_by(desk: Desk, who: str, *, as_of: date | None = None, why: str = "") ->
 
 def told(ran: DeskRun) -> str:
     """The words of the notices that are high."""
-    return "; ".join(notice.words for notice in ran.notices if notice.severity == "high")
+    return "; ".join(notice.message for notice in ran.notices if notice.severity == "high")
 
 
 def test_an_acceptance_needs_a_reason_and_keeps_it(desk: Desk) -> None:

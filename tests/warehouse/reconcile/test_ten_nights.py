@@ -73,7 +73,7 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
     expected: set[str] = set()
     for night in range(10):
         ran = take(desk, night, rng)
-        told = {one.raw for one in ran.notices if "two people wrote different texts" in one.words}
+        told = {one.raw for one in ran.notices if "two people wrote different texts" in one.message}
         assert told == expected, night
         found = {str(one["names"]["asset"]): one for one in desk.breaks()}
         for asset, one in found.items():

@@ -140,7 +140,7 @@ def test_the_suggested_line_joins_the_two_names(tmp_path: Path) -> None:
     made.put(HEAD + "p1;BTC;v1;Vault;12.5\np1;ETH;v1;main;1\n")
     done = made.run()
     (line,) = _lines(openpyxl.load_workbook(done.files[0]))
-    assert any(line.partition(": ")[2] in notice.words for notice in done.notices)
+    assert any(line.partition(": ")[2] in notice.message for notice in done.notices)
     table, _, setting = line.removeprefix("recon.toml, under ").partition(": ")
     made.settle(f"{table}\n{setting}\n")
     assert (made.run().exit_code, made.breaks()) == (0, ())
@@ -236,8 +236,8 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
     book["Tie-out"]["Z3"] = "BTC"  # a text that we wrote, where we did not write it
     book.create_sheet("My notes")["A1"] = "my own sheet"
     book.save(made.folder.out / "copy.xlsx")
-    told = [notice for notice in made.run().notices if "outside the yellow" in notice.words]
-    assert {(notice.where, notice.raw) for notice in told} == {
+    told = [notice for notice in made.run().notices if "outside the yellow" in notice.message]
+    assert {(notice.location, notice.raw) for notice in told} == {
         ("copy.xlsx!Breaks!L3", "not a unit, a fee"),
         ("copy.xlsx!Breaks!AH3", "ask the custodian"),
         ("copy.xlsx!Breaks!P9", "below the breaks"),
@@ -248,7 +248,7 @@ def test_text_outside_the_yellow_cells_is_told(tmp_path: Path) -> None:
     made.put(HEAD + "p1;BTC;v1;main;3\np1;ETH;v1;main;2.5\n")
     untouched = made.run().files[0]
     openpyxl.load_workbook(untouched).save(made.folder.out / "again.xlsx")
-    later = [notice for notice in made.run().notices if notice.where.startswith("again.xlsx")]
+    later = [notice for notice in made.run().notices if notice.location.startswith("again.xlsx")]
     assert later == []
 
 
@@ -277,10 +277,10 @@ def test_text_on_any_sheet_is_told_with_its_cell(tmp_path: Path, listed: str) ->
             wanted.add((f"copy.xlsx!{sheet.title}!{cell.coordinate}", cell.value))
     copy.save(made.folder.out / "copy.xlsx")
     assert len(wanted) >= 3 * 8
-    (*told, more) = [one for one in made.run().notices if "outside the yellow" in one.words]
-    named = {(one.where, one.raw) for one in told}
+    (*told, more) = [one for one in made.run().notices if "outside the yellow" in one.message]
+    named = {(one.location, one.raw) for one in told}
     assert named < wanted
-    others = {f"{more.where}!{place}" for place in more.words.partition(": ")[2].split(", ")}
+    others = {f"{more.location}!{place}" for place in more.message.partition(": ")[2].split(", ")}
     assert others == {place for place, _ in wanted - named}
 
 
@@ -294,13 +294,13 @@ def test_balances_of_the_day_before_are_a_headline(tmp_path: Path) -> None:
     made.put(ledger(before), "ledger_2026-11-20.csv")
     done = made.run()
     words = "these are the balances of 2026-11-19, not of 2026-11-20: 10 of 10 positions"
-    assert done.notices[0].words.startswith(words)
+    assert done.notices[0].message.startswith(words)
     assert done.notices[0].severity == "high"
     shown = [text for place, text in texts(done.files[0]) if place.startswith("Summary!A")]
     assert any(words in text for text in shown)
     late = [Amount(a.text, account=a.account) for a in now[:-2]] + before[-2:]
     made.put(ledger(late), "ledger_2026-11-20.csv")
-    assert not [one for one in made.run().notices if "these are the balances" in one.words]
+    assert not [one for one in made.run().notices if "these are the balances" in one.message]
 
 
 EMPTY = ("Resolved", "Notices", "Mapping", "Audit trail")

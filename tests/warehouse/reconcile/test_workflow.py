@@ -131,7 +131,7 @@ def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
     assert found["ETH"]["comment"] == "only Bo"
     assert found["BTC"]["owner"] == "Ada"
     assert {"from Ada", words} == set(str(found["BTC"]["comment"]).split("\n-- also: "))
-    assert any("two people wrote different texts" in notice.words for notice in second.notices)
+    assert any("two people wrote different texts" in notice.message for notice in second.notices)
     assert desk.run().exit_code == 3
     assert by_asset(desk)["BTC"]["comment"] == found["BTC"]["comment"]
 
@@ -145,12 +145,12 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     found = by_asset(desk)["BTC"]
     assert found["status"] == "Open"
     assert "status Parked" in str(found["comment"])
-    (told,) = [notice for notice in second.notices if "Parked" in notice.words]
-    assert told.words == (
+    (told,) = [notice for notice in second.notices if "Parked" in notice.message]
+    assert told.message == (
         f"'Parked' next to {break_id} is not a status. Write Open, In progress, Waiting or "
         "Explained - accepted. It is in the comment now, and the status is still Open"
     )
-    assert told.where == "a.xlsx"
+    assert told.location == "a.xlsx"
     head, *lines = history_lines(service.history(desk.folder.root, break_id))
     assert head == f"{break_id}  Portfolio p1 / BTC / Venue v1 / main"
     assert lines[0].startswith("  2026-11-20 ")
@@ -372,7 +372,7 @@ def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None
     for night in (1, 2):
         next_night(desk, night)
         found = desk.run()
-        told = any("the level changed" in one.words for one in found.notices)
+        told = any("the level changed" in one.message for one in found.notices)
         assert told == (night == 1)
         now = by_asset(desk)["BTC"]
         assert now["id"] != break_id

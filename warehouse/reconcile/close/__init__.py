@@ -1,1 +1,1 @@
-"""The close of a month: its days are locked, and all of its evidence is in one file."""
+"""The close of a month, which locks its days and puts all of its evidence into one file."""

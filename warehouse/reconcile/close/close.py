@@ -29,7 +29,7 @@ from warehouse.reconcile.settings.config import CloseSettings, read_config
 from warehouse.reconcile.terms import NotClosed, NotReconciled
 from warehouse.reconcile.workbook import edits
 from warehouse.reconcile.workbook.content import WORDING
-from warehouse.reconcile.workbook.sign_off import unshown, unshown_words, with_signatures
+from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, with_signatures
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
@@ -246,7 +246,7 @@ def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
         if day.signatures and workbook.is_file():
             content = with_signatures(workbook.read_bytes(), day.signatures)
             for signature in unshown(content, day.signatures):
-                yield unshown_words(workbook, signature)
+                yield describe_unshown(workbook, signature)
 
 
 def _check_demands(record: Record, month: Month, settings: CloseSettings) -> None:

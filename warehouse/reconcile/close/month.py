@@ -47,9 +47,9 @@ def restating(
         return lambda: None
     if not reason:
         raise DayClosed(
-            f"{day} is closed: {closing.words}. Nothing was reconciled and nothing was changed. "
-            "If the day must be corrected, give the reason. The old pack stays, and the next "
-            f"`nightbook reconcile close {closing.month}` writes another one next to it:\n"
+            f"{day} is closed: {closing.description}. Nothing was reconciled and nothing was "
+            "changed. If the day must be corrected, give the reason. The old pack stays, and the "
+            f"next `nightbook reconcile close {closing.month}` writes another one next to it:\n"
             f'nightbook reconcile run --as-of {day} --restate "why"'
         )
     if refusal := settings.why_not_close(who):

@@ -48,7 +48,6 @@ from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_
 # which had the same names as in the homes of that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
-
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
@@ -186,7 +185,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that differs from all others on every system, and add it to `taken`."""
+    """Return a name that differs from all in `taken` on every system, and add it to them."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -378,7 +377,7 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
 
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
-    """Return the breaks that were accepted on any day of a month, those of its last day first."""
+    """Return the breaks that were accepted on any day of a month. The last day is first."""
     found: dict[tuple[str, str], list[tuple[Run, Break]]] = {}
     for result in month.results:
         for break_ in (*result.breaks, *result.not_compared):

@@ -22,7 +22,7 @@ from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.terms import NotReconciled
 from warehouse.reconcile.workbook import write
 from warehouse.reconcile.workbook.content import WORDING
-from warehouse.reconcile.workbook.sign_off import unshown, unshown_words
+from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown
 from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
@@ -33,7 +33,7 @@ _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
 def is_pack(file: Path) -> bool:
-    """Return whether a file is a pack of a month, by its ending. Workbooks have another ending."""
+    """Return whether the ending of a file is that of a pack. Workbooks have a different one."""
     return file.suffix.lower() == ".zip"
 
 
@@ -165,7 +165,7 @@ def _compare_workbooks(record: Record, month: Month, facts: PackFacts, check: Pa
             check.differences.append(f"{path.name} shows run {workbook.run_id}")
         if facts.wording >= _SHOWS_SIGNATURES:
             unsigned = (
-                unshown_words(path, signature)
+                describe_unshown(path, signature)
                 for signature in unshown(path.read_bytes(), day.signatures)
             )
             check.differences += [
@@ -179,7 +179,9 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
     for signature in signatures:
         result = record.result_of(signature.run_id)
         if result is None or (result.digest, result.day) != (signature.digest, signature.day):
-            check.differences.append(f"{signature.day}: {signature.words}, but no result matches")
+            check.differences.append(
+                f"{signature.day}: {signature.description}, but no result matches"
+            )
     check.compared.append(f"{count_of(len(signatures), 'signature')} with the signed result")
 
 

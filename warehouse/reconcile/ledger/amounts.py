@@ -1,6 +1,6 @@
 """Exact amounts from the notations that people use, with one decimal convention for each column.
 
-If two conventions read a text differently (`1.234`), the other cells of its column or a person
+If two conventions read a cell differently (`1.234`), the other cells of its column or a person
 decide. Nothing is guessed. A cell that is not an amount has a reason, and a blank cell is never 0.
 """
 
@@ -18,13 +18,9 @@ from warehouse.reconcile.model import FLOAT_DIGITS, NO_AMOUNT, Amount
 from warehouse.reconcile.settings.layout import Decimals
 
 LONGEST = 1000
-
 BLANK = "the amount is blank"
-
 NEEDS_WORD = "CR and DR need the setting negative_word"
-
 LARGEST_EXPONENT = 200
-
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 
 _CHARACTERS = str.maketrans(
@@ -35,7 +31,6 @@ _CHARACTERS = str.maketrans(
 )
 
 _DASHES = re.compile("[-\u2010-\u2015]*")
-
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?", re.ASCII)
 
 _UNIT = re.compile(
@@ -60,11 +55,8 @@ _SIGNED = re.compile(
 )
 
 _COUNTRY = {"US": "USD", "CA": "CAD", "AU": "AUD", "HK": "HKD", "NZ": "NZD", "SG": "SGD"}
-
 _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|billion")
-
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
-
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 
 # A mark after an amount that refers to a footnote: (1), [a], 1), *, a dagger or raised digits.
@@ -83,9 +75,7 @@ def _pattern(point: str, others: str) -> re.Pattern[str]:
 
 
 DECIMAL_MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
-
 _LONGEST_PLAIN = 400
-
 _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
 
 
@@ -111,7 +101,7 @@ class Numeral:
 
 
 def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
-    """Return the sign, digits and unit of a text, or the reason why it is not an amount."""
+    """Return the sign, digits and unit of a string, or the reason why it is not an amount."""
     text = cell.translate(_CHARACTERS).strip()
     if _DASHES.fullmatch(text):
         return BLANK
@@ -119,7 +109,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because the time for a long text grows with its square.
+    # Check the length first, because the time for a long string grows with its square.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -152,19 +142,19 @@ def _is_amount(text: str) -> bool:
 
 
 def split_footnote(text: str) -> tuple[str, str]:
-    """Return a text without the mark of a footnote at its end, and the mark."""
+    """Return a string without the mark of a footnote at its end, and the mark."""
     match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= LONGEST else None
     return (match["number"], match["mark"]) if match is not None else (text, "")
 
 
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
-    """Return a text without the mark of a footnote at its end, if it has one of these marks."""
+    """Return a string without the mark of a footnote at its end, if it has one of these marks."""
     match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
     return match["number"] if match is not None and match["mark"] in marks else cell
 
 
 def _without_sign(text: str) -> tuple[str, str]:
-    """Return a text without the currency sign next to its digits, and the currency."""
+    """Return a string without the currency sign next to its digits, and the currency."""
     match = _SIGNED.fullmatch(text)
     if match is None:
         return text, ""
@@ -178,7 +168,7 @@ def _without_sign(text: str) -> tuple[str, str]:
 
 
 def _split_sign(text: str) -> tuple[bool, str] | None:
-    """Return whether a text is negative, and the text without its sign, or None if invalid."""
+    """Return whether a string is negative, and the string without its sign, or None if invalid."""
     minus = text.startswith("(") and text.endswith(")")
     number = text[1:-1].strip() if minus else text
     if number.endswith("-") and not minus:
@@ -254,7 +244,7 @@ def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
 
 
 def read(cell: object, rules: Rules) -> Amount | str:
-    """Return one cell as an exact amount, or the reason why it is not an amount."""
+    """Parse a cell as an exact amount, or return the reason why it is not an amount."""
     if isinstance(cell, str):
         if rules.decimals is not Decimals.COMMA and _PLAIN.fullmatch(cell):
             return _read_plain(cell)

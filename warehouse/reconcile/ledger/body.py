@@ -53,11 +53,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Texts = npt.NDArray[np.object_]  # a string for each row
-
 _SEVERAL = 2
-
-_LOOKED_AT = 2000  # rows that show a layout: to check a million of them takes a second (measured)
-
+_LOOKED_AT = 2000  # rows that show a layout, because checking a million needs a second (measured)
 _DIGITS = re.compile("[0-9]")
 
 
@@ -73,8 +70,8 @@ def _array(values: Iterable[str]) -> Texts:
 def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
     """Yield the merged cells of a column: the rows below the first one, and its text.
 
-    Rows are counted from the first row below the header. Blocks do not overlap, so a ledger of
-    100,000 rows can have as many of them.
+    Rows are counted from the first row below the header. Blocks do not overlap. A ledger of 100,000
+    rows can have as many blocks.
     """
     ranges = [
         (top, bottom, left)
@@ -90,10 +87,10 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The names that rows take from the rows above them, by field, and the rows with such names.
+    """The names that rows inherit from the rows above them, by field, and the rows with such names.
 
-    The arrays have one item for each row below the header. A row that does not take a name has an
-    empty string.
+    The arrays have one item for each row below the header. A row that does not inherit a name has
+    an empty string.
     """
 
     names: Mapping[str, Texts] = dataclasses.field(default_factory=dict)
@@ -109,7 +106,7 @@ class Label:
 
 
 def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> RowLabels:
-    """Return the names that rows take from above. Raise `Ambiguous` if a person must decide."""
+    """Return the names that rows inherit. Raise `Ambiguous` if a person must decide."""
     shape = head.shape
     if shape.groups is None:
         _ask_for_groups(grid, head, known, location)
@@ -279,9 +276,8 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # fraction of a total that a number cell of 15 digits can be wrong by
-
-_MOST_ROWS = 200_000  # with more rows, adding up takes longer than reading the file
+_NEAR = Decimal("1e-13")  # fraction of a total by which a number cell of 15 digits can be wrong
+_MOST_ROWS = 200_000  # with more rows, adding up costs more time than reading the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +299,7 @@ class _GroupSum:
     assets: set[str] = dataclasses.field(default_factory=set)
 
     def add(self, amount: Decimal, asset: str) -> None:
-        """Add one row."""
+        """Add a row."""
         self.amount = EXACT.add(self.amount, amount)
         self.rows += 1
         self.assets.add(asset)
@@ -370,15 +366,12 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # fraction of the names in question that must have one spelling
-
-_MOST_PARTS = 8  # only so many words of a text are searched for names
-
+_MOST = 0.5  # fraction of the unknown names that must have one spelling
+_MOST_PARTS = 8  # number of words of a text that are searched for names
 _PART = re.compile(r"[^\W_]+")
-
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Text next to a name that makes it the name of another thing, like a future or a loan.
+# Text next to a name that changes its meaning, for example to a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -465,7 +458,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield for each name in a text its exact spelling, and the spelling with any other text."""
+    """Yield for each name in a string its exact spelling, and the spelling with any other text."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -532,23 +525,21 @@ def plain_rows(
 
 
 _BATCH = 50_000  # rows
-
 _OTHER_DATE = "another date"
 
 # The errors that programs show for a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
-
 _BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetReading:
-    """One sheet to read, with everything that was decided about it.
+    """One sheet to read, with all decisions about it.
 
     `number` is the number of its file, `days` has the date of each row of the sheet, and `undated`
-    the rows whose date cannot be read. Only rows of `day` are read, unless it is None. `headings`
-    are the rows above the header, which a report repeats on every page. `renames` remove the text
-    around the names of a field.
+    has the rows whose date cannot be read. Only rows of `day` are read, unless it is None.
+    `headings` are the rows above the header, which a report repeats on every page. `renames` remove
+    the text around the names of a field.
     """
 
     body: LedgerBody
@@ -604,7 +595,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     found = BodyRows(lines)
     for layer in reading.head.layers:
         numbers = _read_plain_rows(reading, layer, found)
-        # The cells of all rows at once would take a gigabyte for a million rows.
+        # The cells of all rows together would need a gigabyte for a million rows.
         size = len(numbers) if reading.grid.merged else _BATCH
         for start in range(0, len(numbers), max(size, 1)):
             _read_rows(reading, layer, _table(reading, layer, numbers[start : start + size]), found)
@@ -621,7 +612,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
 
 
 def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
-    """Read the rows of a text file that need no checks. Return the numbers of the other rows."""
+    """Read rows of a text file that do not need checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
     is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
@@ -753,7 +744,7 @@ def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
 
 
 def _texts(cells: Iterable[Row], column: int | None) -> Texts:
-    """Return the texts of a column without spaces around them."""
+    """Return the cells of a column as strings without spaces around them."""
     return _array(text_at(row, column) for row in cells)
 
 

@@ -24,28 +24,21 @@ from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # fraction of the values of a column that must be names of a dimension
-
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
-
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
-# Characters that are sides only together, and the one that makes an amount negative.
+# Characters that are sides only as a pair, and the one that makes an amount negative.
 _PAIRS = {
     frozenset((positive, negative)): negative
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
-_DAYS = 1.5  # mean number of dates for each key, from which a ledger has several days
-
-_MOST_WORDS = 40  # words of a column that a setting may list
-
-_SHORTEST_UNIT = 3  # characters of a word in capitals that is not the initials of a person
-
+_DAYS = 1.5  # minimum mean number of dates per key in a ledger with several days
+_MOST_WORDS = 40  # maximum words of a column that a setting may list
+_SHORTEST_UNIT = 3  # minimum characters of a word in capitals that is not the initials of a person
 _INTEGER = re.compile("-?[0-9]{1,80}")
-
-_MANY_DECIMALS = 12  # with as many decimals, the smallest unit of an asset is tiny
-
-_DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # looked for in the name of a file or tab
+_MANY_DECIMALS = 12  # if an asset has so many decimals, its smallest unit is tiny
+_DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in the name of a file or tab
 
 
 def ask_for_scope(
@@ -57,8 +50,8 @@ def ask_for_scope(
     for dimension, names in head.profile.covers.items() if head.profile else ():
         if dimension in missing:
             raise Ambiguous(
-                f"{location}: its columns are those of an export of {' and '.join(names)}, and the "
-                f"book does not know a {dimension} of that name. Write the name in the book.",
+                f"{location}: its columns match an export of {' and '.join(names)}, but the "
+                f"book does not have a {dimension} of that name. Write the name in the book.",
                 choices(
                     table,
                     f'{dimension} = "..."',
@@ -76,7 +69,7 @@ def ask_for_scope(
 
 
 def ask_for_asset(body: LedgerBody, location: str) -> None:
-    """Raise `Ambiguous` if the column of the assets seems to be the currency of their prices."""
+    """Raise `Ambiguous` if the column of assets seems to contain the currencies of prices."""
     head, words = body.head, body.head.words
     index = head.columns.get("asset")
     if index is None or "asset" in head.shape.columns:
@@ -115,7 +108,7 @@ def ask_for_asset(body: LedgerBody, location: str) -> None:
 
 
 def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
-    """Return whether one asset has several texts of a column."""
+    """Return whether one asset has several different values of a column."""
     pairs = [(name, value) for value, name in body.pairs(column, asset) if value]
     texts = {value for _, value in pairs}
     is_text = any(any(map(str.isalpha, value)) for value in texts)
@@ -137,13 +130,13 @@ def question_of_columns(
     file: str,
     location: str,
 ) -> Ambiguous:
-    """Return one question about all columns that a person must explain."""
+    """Combine all columns that a person must explain into one question."""
     head = body.head
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The column that is the amount now, like the total of a row, is not the amount of any name.
-        # The title of a field may be a name, too.
+        # The column that is read as the amount now may be the total of a row, so it is not the
+        # amount of any name. The title of a field may be a name, too.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
@@ -218,7 +211,10 @@ def _fields_of(
     missing: Sequence[str],
     context: ReadingContext,
 ) -> dict[str, UnknownColumn]:
-    """Return by field the columns whose values are names of a dimension, better than others."""
+    """Find the columns whose values are names of a dimension, by field.
+
+    A field that already has a column is included only if that column does not have such names.
+    """
     head, fields = body.head, dict[str, UnknownColumn]()
 
     def is_named(field: str, values: Collection[str]) -> bool:
@@ -243,7 +239,7 @@ def _fields_of(
 
 
 def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
-    """Return the dimensions of which a column has names."""
+    """Return the dimensions whose names are in a column."""
     return [
         name
         for name in NAMED_DIMENSIONS
@@ -252,7 +248,7 @@ def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
 
 
 def _words_of(column: UnknownColumn) -> list[str]:
-    """Return the different values of a column, if a setting may list them."""
+    """Return the different values of a column, or nothing if they are too many for a setting."""
     words = list(column.counts or dict.fromkeys(column.values))
     return words if column.kind != "date" and len(words) <= _MOST_WORDS else []
 
@@ -273,7 +269,7 @@ def _word_setting(name: str, words: Sequence[str]) -> str:
 
 
 def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
-    """Return the lines for a column that states which amounts are negative, or nothing."""
+    """Return the settings for a column that states which amounts are negative, or nothing."""
     # In an account of holdings, credit reduces the holdings. In a statement of a custodian, credit
     # is an amount that the custodian owes to its client. So a person must say which is negative.
     written = _words_of(column)
@@ -305,7 +301,7 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
 
 
 def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
-    """Return the lines for a column that states the unit of each amount, or nothing."""
+    """Return the settings for a column that states the unit of each amount, or nothing."""
     words, title = body.head.words, body.head.titles[column.index]
     if words.is_title(title, "decimals"):
         return _lines_of_decimals(column, body)
@@ -329,16 +325,15 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
 
 
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
-    """Return the lines for a column that states the decimals of the smallest unit of an asset.
+    """Return the settings for a column with the decimals of each asset's smallest unit.
 
-    There are no lines if some amount has a fraction, because then amounts are not in smallest
-    units.
+    There are none if some amount has a fraction, because such amounts are not in smallest units.
     """
     pairs = body.pairs(column.index, body.head.columns["amount"])
     if not pairs or not all(_INTEGER.fullmatch(text) for pair in pairs for text in pair if text):
         return []
     amounts = [(int(decimals or 0), len(amount.strip("-"))) for decimals, amount in pairs]
-    # Nobody holds a million million coins of an asset with so many decimals.
+    # Nobody has a trillion coins of an asset with so many decimals.
     is_native = any(n >= _MANY_DECIMALS and digits > n - 6 for n, digits in amounts)
     lines = [setting("unit_column", column.title), _unit_words(_factors_of_decimals(column.counts))]
     return lines if is_native else [f"{CHOICE}{lines[0]}"]
@@ -360,7 +355,7 @@ def _is_power(text: str) -> bool:
 
 
 def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
-    """Return the assets for each value of a column, if a column states the asset."""
+    """Return the assets of each value of a column, if another column states the asset."""
     assets: dict[str, set[str]] = {}
     index = body.head.columns.get("asset")
     for word, asset in body.pairs(column, index) if index is not None else ():
@@ -368,12 +363,12 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# For each title, the words of rows that are used and of rows that are skipped.
+# By title, the words of rows that are used and of rows that are skipped.
 _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
 def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
-    """Yield the lines that say which rows count, together with the words in recon.toml."""
+    """Yield the settings for rows that count or not, with the words that recon.toml has already."""
     settled = {"keep_rows": head.shape.keep_rows, "skip_rows": head.shape.skip_rows}
     for number, (name, before) in enumerate(settled.items()):
         words = {title: list(known) for title, known in before.items()}
@@ -387,10 +382,10 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
 
 
 def ask_for_words(body: LedgerBody, location: str) -> str:
-    """Return the only word of the sign column that is not in recon.toml, or an empty string.
+    """Return the only word of the sign column that recon.toml lacks, or an empty string.
 
-    Raises `Ambiguous` if recon.toml does not explain several words of the sign column, a unit, or
-    a word of a column that says which rows count.
+    Raises `Ambiguous` if recon.toml does not explain several words of the sign column, a unit, or a
+    word of a column that states which rows count.
     """
     head = body.head
     positive = "" if head.sign is None else _ask_for_signs(body, head.sign, location)
@@ -423,7 +418,7 @@ def _quote_words(words: Sequence[str]) -> str:
 
 
 def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
-    """Return the only word that is not in recon.toml. Raise `Ambiguous` if there are several."""
+    """Return the only word that recon.toml lacks. Raise `Ambiguous` if there are several."""
     head, shape = body.head, body.head.shape
     title = head.title_of(column)
     words = body.values(column)

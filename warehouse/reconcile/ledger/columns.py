@@ -1,7 +1,7 @@
-"""Columns and rows of a ledger that are not used, each with a reason or a question.
+"""Unused columns and rows of a ledger, each with a reason or a question.
 
-An unused column may make the comparison coarser, contain amounts, or change the meaning of the
-amounts. The program asks about such a column. A person who answers is not asked again.
+An unused column may make the comparison less detailed, contain amounts, or change the meaning of
+the amounts. The program asks about such a column until recon.toml has the answer.
 """
 
 import re
@@ -29,19 +29,12 @@ from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
 
 NAMED_DIMENSIONS = ("portfolio", "venue", "account")
-
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
-
 _EXAMPLES = 4
-
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-
-_SHORTEST_WORD = 3  # characters of a word that has a meaning even if all rows have it
-
-_NUMBERED = 5  # rows that show that a column only numbers them
-
-_LARGEST_DIGIT = Decimal(36)  # above the decimals of all assets and the powers of ten of all units
-
+_SHORTEST_WORD = 3  # minimum characters of a word that matters even if all rows have it
+_NUMBERED = 5  # minimum rows that show that a column only numbers them
+_LARGEST_DIGIT = Decimal(36)  # above the decimals of any asset and the powers of ten of any unit
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -49,14 +42,10 @@ _TIME = re.compile(
 )
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
-
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-
-_MOST_STARTS = 20_000  # with more different first texts of rows, total lines are not looked for
-
+_MOST_STARTS = 20_000  # if more rows begin with different texts, total lines are not searched
 _SAMPLE = 2000  # different values of a column that are checked
-
-_FEW = 0.1  # fraction of the keys that may have rows of other dates only
+_FEW = 0.1  # fraction of the keys that may have only rows of other dates
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -66,11 +55,12 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UnknownColumn:
-    """A column that is not the column of any field: its title, its most common kind, its values.
+    """A column that does not belong to any field: its title, its most common kind and its values.
 
-    `counts`, `different` and `rows` cover only rows with an amount: the number of rows for each of
-    the most common values ("" is a blank cell), the number of different values, and the number of
-    rows. `is_suspect` means that the values may change the meaning of the amounts.
+    `counts`, `different` and `rows` cover only rows with an amount. `counts` has the number of rows
+    for each of the most common values ("" is a blank cell), `different` is the number of different
+    values, and `rows` is the number of rows. `is_suspect` means that the values may change the
+    meaning of the amounts.
     """
 
     index: int
@@ -93,7 +83,7 @@ class UnknownColumn:
 
 @dataclass(frozen=True, slots=True)
 class LedgerBody:
-    """The rows below a header that have their own amount, as columns of strings."""
+    """The rows below a header that have an amount, as columns of strings."""
 
     grid: Grid
     head: Header
@@ -102,7 +92,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return the rows of each common value, the number of values, and the number of rows."""
+        """Return the number of rows of each common value, the number of values, and of all rows."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -113,7 +103,7 @@ class LedgerBody:
         return values, different, len(cells)
 
     def values(self, column: int | None) -> list[str]:
-        """Return the common values of a column that are not blank, or nothing without a column."""
+        """Return the common values of a column that are not blank, or none without a column."""
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:
@@ -129,7 +119,7 @@ class LedgerBody:
         return [(row["first"], row["second"]) for row in rows.to_pylist()]
 
     def dates_for_each_key(self, column: int) -> float:
-        """Return the mean number of different values of a column for each key."""
+        """Return the mean number of different values of a column per key."""
         names = [name for name in FIELDS if name in self.head.columns]
         table = pa.table({name: self.column(self.head.columns[name]) for name in names})
         keys = table.group_by(names).aggregate([]).num_rows
@@ -137,7 +127,7 @@ class LedgerBody:
         return float(dated.group_by([*names, "date"]).aggregate([]).num_rows / max(keys, 1))
 
     def has_name(self, name: str) -> bool:
-        """Return whether some cell in a column of names is this name."""
+        """Return whether some cell in a column of names has this name."""
         if not self._names:
             columns = [column for key, column in self.head.columns.items() if key in FIELDS]
             texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
@@ -164,7 +154,7 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return is_used  # the rows of totals can add a question, but cannot hide one
+            return is_used  # total lines can add a question, but cannot hide one
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [
@@ -195,7 +185,7 @@ def is_total(
 ) -> bool:
     """Return whether a row is a total line, by its first text and its asset.
 
-    `is_name` checks whether rows have the name of a group.
+    `is_name` returns whether rows have the name of a group.
     """
     # An asset or an account may be called `total`. So the word must be the first text, and the
     # asset must be blank or this word. If there is a name next to the word ("Total Kraken"), the
@@ -210,7 +200,7 @@ def is_total(
 
 
 def has_amounts(rows: Iterable[Sequence[object]]) -> bool:
-    """Return whether some row has a text and a number."""
+    """Return whether some row has both a text and a number."""
     kinds = ({_kind(cell) for cell in row} for row in rows)
     return any({"number", "text"} <= found for found in kinds)
 
@@ -261,7 +251,7 @@ def unused_columns(
 
 
 def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
-    """Yield the reasons why a column is not needed. The first one counts.
+    """Yield reasons why a column is not needed. Only the first one is used.
 
     An empty reason means that a person must explain the column.
     """
@@ -287,7 +277,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
 
 
 def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
-    """Yield the reasons why a column of this kind is not needed, in the end an empty one."""
+    """Yield reasons why a column of this kind is not needed, and at the end an empty one."""
     title = head.titles[column.index]
     kinds = {"": "it is empty", "date": "it contains dates", "index": "it numbers the rows"}
     if column.kind in kinds:
@@ -318,8 +308,8 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
 
 def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     """Return whether the values of a column may change the meaning of the amounts."""
-    # A column that is harmless today may change amounts tomorrow. So its values count, and its
-    # title does not.
+    # A column that is harmless today may change amounts tomorrow. So its values decide, and not its
+    # title.
     values = [value for value in column.counts if value]
     is_other_day = column.index in body.head.days
     if not values or is_other_day or any(_repeats_names(column, body, name) for name in FIELDS):
@@ -368,7 +358,7 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:
         return bool(stated) and is_same((value, stated) for value in column.counts)
-    # The first rows show most differences. To check a million different pairs takes seconds.
+    # The first rows show most differences. Checking a million different pairs would need seconds.
     return all(is_same(body.pairs(column.index, field_column, most)) for most in (_SAMPLE, None))
 
 
@@ -384,7 +374,7 @@ def _has_one_for_each(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _pairs_with(column: UnknownColumn, body: LedgerBody, name: str) -> list[tuple[str, str]]:
-    """Return the different pairs of a column and the column of a field, if there is one."""
+    """Return the different pairs of values of a column and of a field's column, if there is one."""
     field_column = body.head.columns.get(name)
     return [] if field_column is None else body.pairs(column.index, field_column)
 
@@ -526,7 +516,7 @@ def rows_of_other_dates(
                 f"{setting('as_of', title)}   # rows of other days are left out",
             ),
         )
-    reason = f"another date than {day} in {title!r}"
+    reason = f"a date other than {day} in {title!r}"
     if lost:
         reason += f"; {count_of(lost, 'position')} {'has' if lost == 1 else 'have'} no other row"
     yield Unused(location, FilePart.ROW, "", reason, "medium" if lost else "low", number)

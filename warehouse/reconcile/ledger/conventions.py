@@ -1,4 +1,4 @@
-"""How a sheet writes its amounts, units, signs and dates, and the day of a ledger."""
+"""The notation of a sheet: its amounts, units, signs and dates. Also the day of a ledger."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,9 +41,9 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 
 def telling_cells(cells: pa.Array) -> list[str]:
-    """Return the few texts of a column that show how its amounts are written, in their order."""
-    # The first plain text of each kind is enough, because the others of its kind show the same. The
-    # kinds: both conventions can read it, only a point explains it, or only a comma does.
+    """Return the few cells of a column that show how its amounts are written, in their order."""
+    # One plain cell of each kind is enough, because the others of its kind show the same. There are
+    # three kinds: both conventions can read it, only a decimal point explains it, or only a comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
@@ -62,9 +62,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
 
 # An amount that the other convention reads as thousands, so it does not show the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
-
 _CENTS = Decimal("0.01")
-
 _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
@@ -127,10 +125,9 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 
 
 _DECIMAL, _DATES = "decimal", "dates"
-
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# If a footnote has one of these words, its amounts may have another sign or unit, or not count.
+# If a footnote has one of these words, its amounts may have a different sign or unit, or not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
@@ -192,7 +189,8 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
-    # A footnote may mean that an amount is in thousands, or owed. So may a letter by itself.
+    # A footnote may mean that an amount is in thousands, or owed. A single letter may mean the
+    # same.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
         f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
@@ -242,7 +240,7 @@ def dates_of(
 ) -> tuple[Sequence[date | None], frozenset[int]]:
     """Return the date of every row, or None, and the rows whose date cannot be read.
 
-    A row whose date cannot be read may be of another day, so it is not the same as a row without a
+    A row whose date cannot be read may belong to another day, so it differs from a row without a
     date. `day` is the day of the book. Raises `Ambiguous` if 01/02/2026 may be in January or in
     February, and if no date can be read.
     """

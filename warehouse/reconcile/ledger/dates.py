@@ -8,9 +8,7 @@ from datetime import date, datetime
 from warehouse.spreadsheet.reading.text import as_text
 
 _YEAR_FIRST = re.compile(r"([0-9]{4})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})(?:[T ].*)?")
-
 _DAY_MONTH = re.compile(r"([0-9]{1,2})[ -]([a-z]{3,9})\.?[ -]([0-9]{4})", re.IGNORECASE)
-
 _MONTH_DAY = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2}),? ([0-9]{4})", re.IGNORECASE)
 
 _MONTHS = (
@@ -19,9 +17,7 @@ _MONTHS = (
 )
 
 _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
-
 _LAST_MONTH = 12
-
 ORDERS = ("day first", "month first")
 
 # A date anywhere in a text.
@@ -131,7 +127,7 @@ def date_of(cell: object, order: str) -> date | None:
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return the year, month and day in a text, or None. They may not be a valid date."""
+    """Return the year, month and day in a string, or None. They may not be a valid date."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")

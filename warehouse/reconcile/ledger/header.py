@@ -76,7 +76,7 @@ def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconcile
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
     """Return the question about several columns that may be one field."""
     titles = [candidate.titles[index] for index in indexes]
-    # Columns with the same title are named by their letters.
+    # Columns with the same title have their letters as names.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
@@ -87,7 +87,6 @@ def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambi
 
 
 DateCell = TypeVar("DateCell")
-
 _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 

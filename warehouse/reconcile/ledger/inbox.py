@@ -160,7 +160,7 @@ def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]
 def _rivals(
     others: Sequence[LedgerFile], newest: LedgerFile, sha256: str, done: Collection[str]
 ) -> list[LedgerFile]:
-    """Return the files with other content that may be of the same day as the newest file.
+    """Return the files with different content that may be of the same day as the newest file.
 
     A file is not one of them if its name has another day, or if a finished day used it.
     """
@@ -190,7 +190,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield one item for all older files together, because there is one more every night."""
+    """Yield one item for all older files, because there is one more of them every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")

@@ -164,7 +164,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Collect questions, so that the questions of all files are asked at once."""
+    """Collect questions, so that a person gets the questions of all files at once."""
     try:
         yield
     except Ambiguous as question:

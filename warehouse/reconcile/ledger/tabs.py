@@ -26,7 +26,6 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-
 _MOST = 0.5  # fraction of the cells of a column that must fit the proposed field
 
 

@@ -13,11 +13,8 @@ from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
 
 REQUIRED = ("asset", "amount")
-
 _TWO = 2
-
 _LONGEST = 200
-
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -32,9 +29,9 @@ def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
 
     A row with both an asset and an amount beats rows with any number of other fields.
     """
-    # A text file is read with several encodings and delimiters, and the reading with most fields is
+    # A text file is read with several encodings and delimiters, and the result with most fields is
     # right. A long text, or a text without a letter, is not a title. Rows have many such texts, and
-    # looking all of them up took a tenth of a whole run (measured).
+    # looking all of them up was 10 % of a whole run (measured).
     best = 0
     words = words_of(own_words)
     for row in rows[:HEAD]:

@@ -17,42 +17,25 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 _SHIPPED = Path(__file__).with_name("words.toml")
-
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
 _BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
-
 _KEPT = re.compile(r"[^\w/%#&]|_")
-
 _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
-
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 # The currency of a value: next to `Balance`, `Balance (USD)` is the value of the balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
-
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
-
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
-
 _PIECES = re.compile("units?|shares?|tokens?|coins?|stück|stücke", re.IGNORECASE)
-
 _BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
-
 _AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
-
 _FACTORS = {"thousands": "1000", "millions": "1000000", "billions": "1000000000"}
-
 OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negative": "positive"}
-
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
-
 _CHECK_MARKS = ("\u2713", "\u2714")
-
 _PART = re.compile(r"[^\W_]+")
-
-_LONG_PART = 4  # characters; a shorter word may be part of a name by chance
-
+_LONG_PART = 4  # characters, because a shorter word may be part of a name by chance
 _FEW_PARTS = 4
 
 # The words by group and kind, for example `field` and `asset`.
@@ -193,7 +176,7 @@ class Words:
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
-        """Return the group in a text like `Total Kraken`, "" for `Total`, or None."""
+        """Return the group in a string like `Total Kraken`, "" for `Total`, or None."""
         bare = text.strip().rstrip(":").strip()
         if _key(bare) in self.whole_totals:
             return ""
@@ -201,13 +184,13 @@ class Words:
         return (match["after"] or match["before"] or "").strip() if match else None
 
     def unit_of(self, text: str) -> str:
-        """Return `thousands`, `millions` or `billions` if a text states it as the unit, or ""."""
+        """Return `thousands`, `millions` or `billions` if a string states it as the unit, or ""."""
         bare = _bare(text)
         return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
 
 def title_words(title: str) -> Iterator[str]:
-    """Yield a title as words, with and without the text in brackets at its end.
+    """Yield a title as words, with and without the part in brackets at its end.
 
     `portfolioName` and `portfolio_name` are two words each.
     """
@@ -227,7 +210,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Return a title and the text after the slash or comma in it, or an empty string."""
+    """Return a title and the part after the slash or comma in it, or an empty string."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -241,9 +224,9 @@ def _is_valued(title: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Return a text folded and without accents."""
+    """Return a string folded and without accents."""
     folded = fold(text)
-    if folded.isascii():  # most are, and normalizing all texts took half of the time for words
+    if folded.isascii():  # most strings, and normalizing all of them was half of the time for words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -263,9 +246,9 @@ def _keys(word: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def words_of(own: str = "") -> Words:
-    """Return the known words and the words of the user, which count before ours.
+    """Return the known words and the words of the user, which precede ours.
 
-    `own` is the text of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
+    `own` is the content of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
@@ -325,7 +308,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
         lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
     except tomllib.TOMLDecodeError as error:
         complaints = [f"it is not TOML: {error}"]
-    except (AttributeError, TypeError):  # a value of another form than lists in tables
+    except (AttributeError, TypeError):  # a value that is not a list in a table
         complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:

@@ -77,16 +77,16 @@ _SHORTEST_ID = 8
 
 
 def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
-    """Return the IDs of keys, in their order.
+    """Return the IDs of keys, in the same order.
 
-    An ID is the shortest start of a digest, of at least eight characters, that is unique.
+    An ID is the shortest prefix of a digest that is unique and has at least eight characters.
     """
     digests = [
         hashlib.sha256("\x1f".join((name, *fields, "", *key)).encode()).hexdigest().upper()
         for key in keys
     ]
-    # If two digests of this run start alike, both grow by one character until they differ. A longer
-    # start may equal a third one, so the pass is repeated until nothing grows.
+    # If two digests of this run have the same prefix, both prefixes grow by one character until
+    # they differ. A longer prefix may equal a third one, so this is repeated until no prefix grows.
     lengths = dict.fromkeys(digests, _SHORTEST_ID)
     for _ in range(len(digests[0]) if digests else 0):
         seen: dict[str, str] = {}
@@ -115,10 +115,11 @@ class Age(NamedTuple):
 def age_of(
     pair: Mismatch, day: date, earlier: Break | None, last_episode: tuple[int, str] | None
 ) -> Age:
-    """Return the age of a break; `earlier` is the same break in the run before.
+    """Return the age of a break.
 
-    `last_episode` has the number of its last episode and the day on which it was first seen. If
-    the break returns, its age counts from its new episode.
+    `earlier` is the same break in the run before. `last_episode` has the number of its last episode
+    and the day on which it was first seen. If the break returns, its age counts from the new
+    episode.
     """
     if earlier is None:
         last, ever_seen = last_episode or (0, day.isoformat())
@@ -133,15 +134,15 @@ def age_of(
 def previous_ids(
     before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
 ) -> dict[str, str]:
-    """Return, by the ID of a break of now, the ID that the same break had in the run before.
+    """Return by the ID of each break the ID that the same break had in the run before.
 
-    `keys` are the keys of now by ID, and have these fields.
+    `keys` has the present keys by ID, with these fields.
     """
     same = {id_: id_ for id_ in keys if id_ in before}
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
-    # Keys of two levels are compared by the fields that both have. A break is the same only if it
-    # is alone under such a short key on both sides, and if no other level has such a break.
+    # Keys of two levels are compared by the fields that both levels have. Breaks are the same only
+    # if each is alone with its short key on its side, and no other level has such a break.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -176,16 +177,14 @@ def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key
     return groups
 
 
-_MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows that a break names, and amounts that its note lists
-
-_MOST_ALIASES = 20  # in notices: the sheet Mapping has all of them
-
+_MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows and unread amounts that a break lists
+_MOST_ALIASES = 20  # aliases in notices; the sheet Mapping has all of them
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matches:
-    """Every break of the two sides, and the rules that decided it."""
+    """The breaks of both sides, and the rules that decided them."""
 
     broken: Sequence[Mismatch]
     rules: MatchRules
@@ -202,12 +201,12 @@ def reconcile(
 ) -> Outcome:
     """Compare a ledger with a book. Every key is then in the view `compared` of the connection.
 
-    Raise `NotReconciled` if recon.toml has a wrong name, and `Ambiguous` if there are more breaks
-    than it lets through.
+    Raises `NotReconciled` if recon.toml has a wrong name, and `Ambiguous` if there are more breaks
+    than it allows.
     """
     connection, fields = source.connection, ledger.fields
     _drop_relations(connection)
-    # Equal keys never leave DuckDB. Of a million keys, Python gets the breaks only.
+    # Equal keys never leave DuckDB. Python gets only the breaks, even if there are a million keys.
     matches = _match(source, ledger, config, reference)
     ids = break_ids(config.name, fields, [pair.key for pair in matches.broken])
     keys = {id_: pair.key for id_, pair in zip(ids, matches.broken, strict=True)}
@@ -299,7 +298,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
 
 
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys that were breaks in the run before, if this level can have them."""
+    """Return the keys that were breaks in the run before and that this level can have."""
     before = pending_breaks(history.prior).values()
     return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 
@@ -311,9 +310,10 @@ def _follow(
     prior: Run | None,
     keys: Mapping[str, Key],
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
-    """Find the breaks of the run before among those of now, whose keys are given by ID.
+    """Match the breaks of the run before with the present ones, whose keys are given by ID.
 
-    Return the earlier breaks by the IDs of now, and the breaks that no ledger covers tonight.
+    Return the earlier breaks by the present IDs, and the earlier breaks that no ledger covers
+    tonight.
     """
     fields, before = ledger.fields, pending_breaks(prior)
     not_compared = {
@@ -332,7 +332,7 @@ def _follow(
     notices = []
     if prior is not None and prior.fields != fields:
         message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}: "
-        message += f"breaks have new ids; {len(same)} of {len(before)} could only be the same ones "
+        message += f"breaks have new ids. {len(same)} of {len(before)} breaks were recognized, "
         message += "and keep their history"
         notices.append(Notice("medium", message))
     earlier = {new: before[old] for new, old in same.items()}
@@ -373,7 +373,8 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book is not limited to the scope of tonight. Only its levels are those of now.
+    # The previous book is not limited to the scope of tonight. Only its levels are the present
+    # ones.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
@@ -407,7 +408,7 @@ def _assemble(
 
 
 def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Config) -> Break:
-    """Return one break with its age, its status and its comments."""
+    """Build a break with its age, its status and its comments."""
     pair, comments = case.pair, history.comments
     difference = plain(pair.difference)
     # Comments are stored under the ID that a break had before its level changed.
@@ -442,14 +443,14 @@ def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Confi
 
 
 def _sources(case: Case, ledger: Ledger) -> list[str]:
-    """Return the locations of a break's rows, with the rows that could not be read first."""
+    """Return the locations of a break's rows. Rows that could not be read are first."""
     locations = [ledger.place(row) for row in case.rejected]
     locations += (ledger.place(ledger.lines[line]) for line in case.pair.lines[:_MOST_SOURCES])
     return locations[:_MOST_SOURCES]
 
 
 def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
-    """Yield the amounts that could not be read, so that nobody takes them for zero."""
+    """Yield a note for each unread amount, so that nobody mistakes it for zero."""
     for row in case.rejected[:_MOST_UNREAD]:
         yield f"{row.raw[:60]!r} in {ledger.place(row)} was not read"
 
@@ -462,8 +463,8 @@ def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
     """Return the sort key of a break: by asset, with the largest difference first."""
-    # Of plain digits, the longer whole part is the larger number. Of two with the same length, the
-    # larger number is the string that sorts last. This avoids creating a decimal for each break.
+    # Plain digits are compared as strings. The longer whole part is the larger number. If both have
+    # the same length, the larger number sorts last. This avoids a decimal for each break.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),
@@ -488,7 +489,7 @@ def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
 def _missing_portfolios(
     connection: DuckDBPyConnection, reference: Reference, fields: Key
 ) -> Iterator[Notice]:
-    """Yield one notice for each portfolio that the API did not deliver."""
+    """Yield a notice for each portfolio that the API did not deliver."""
     if "portfolio" not in fields:
         return
     rows = connection.execute(

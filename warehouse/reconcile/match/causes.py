@@ -27,22 +27,19 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-
-_FEWEST_BEHIND = 3  # positions: fewer are equal by chance, or were booked late
-
-_FEWEST_DIGITS = 3  # significant digits: fewer are equal by chance
-
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # of ten, the factors between usual units
-
+_FEWEST_BEHIND = 3  # positions, because fewer are equal by chance or were booked late
+_FEWEST_DIGITS = 3  # significant digits, because fewer are equal by chance
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten between usual units
 _TWO = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One break before it is assembled; `earlier` is the same break in the run before.
+    """One break before it is assembled.
 
-    `snapshot_before` is the amount of its key in the previous book. `rounding` is the cause that
-    its whole file shows. `rejected` are the rows of its key that could not be read.
+    `earlier` is the same break in the run before. `snapshot_before` is the amount of its key in the
+    previous book. `rounding` is the cause that its whole file shows. `rejected` are the rows of its
+    key that could not be read.
     """
 
     pair: Mismatch
@@ -66,14 +63,14 @@ class Case:
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger has the amount of the previous book, and not that of this one."""
+        """Whether the ledger has the amount of the previous book, which this book does not have."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePair:
-    """An amount that only the ledger has and one that only the book has, under another name.
+    """An amount that only the ledger has, and one that only the book has, under different names.
 
     An alias can join them, unless the book itself has the ledger's name (`has_name`).
     """
@@ -94,7 +91,7 @@ class NamePair:
         return self.book.names[self.field]
 
     def cause(self, other: Case) -> str:
-        """Return the cause of one of the two breaks; `other` is the other one."""
+        """Return the cause of one of two breaks. `other` is the other break."""
         if self.has_name:
             names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
             return f"Booked under another {self.field}? {names} ({other.id})"
@@ -107,9 +104,9 @@ def suggest_causes(
     fields: Key,
     pairs: Sequence[NamePair],
 ) -> dict[str, str]:
-    """Return the most certain cause by break ID; `cases` are by the number of their pair."""
-    # A different name explains two breaks completely, and opposite differences explain two
-    # amounts. The tests of a single break come last: an amount that happens to be double or
+    """Return the most likely cause by break ID. `cases` has the breaks by pair number."""
+    # Different names and opposite differences each explain two breaks completely, so they come
+    # first. The tests of a single break come last, because an amount that happens to be double or
     # reversed is weaker evidence than two amounts that cancel.
     causes = {
         case.id: f"Nets to zero within the {case.pair.placement}: booked in another place"
@@ -165,7 +162,7 @@ def _opposites(
 ) -> Iterator[tuple[str, str]]:
     """Yield the ID and cause of two breaks of a portfolio's asset whose differences cancel."""
     shared = columns(name for name in fields if name in ("portfolio", "asset"))
-    # A third break of the same size leaves open which two belong together.
+    # If a third break has the same size, nobody can tell which two belong together.
     rows = connection.execute(
         f"select min(no), max(no) from broken where result <> '{Result.REJECTED.value}' "
         f"and difference <> '0' group by {shared}, ltrim(difference, '-') "
@@ -184,7 +181,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # Some of the other differences may be real errors. A file of today has few that are behind.
+        # Some of the other differences may be real errors. A file of today has few amounts of the
+        # previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "

@@ -22,9 +22,8 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-_DUST = Decimal("0.000001")  # of any asset: what rounding one amount may always leave
-
-_FEWEST = 3  # keys: below this number, each asset is limited only by itself
+_DUST = Decimal("0.000001")  # amount of any asset that rounding may always lose
+_FEWEST = 3  # with fewer keys, each asset has only its own limit
 
 # A setting forgives these differences. A number cell is not a setting.
 _IS_FORGIVEN = (
@@ -99,10 +98,10 @@ from ruled
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A pair that is a break, with its result, the wording of its rule, and its placement.
+    """A break, with its result, the wording of its rule, and its placement.
 
-    `difference` is ledger minus snapshot; a missing side counts as zero. `lines` are the numbers
-    of its rows in the ledger. `placement` is the field within which the break nets to zero.
+    `difference` is ledger minus snapshot, and a missing side counts as zero. `lines` are the
+    numbers of its rows in the ledger. `placement` is the field within which the break nets to zero.
     """
 
     key: Key
@@ -119,7 +118,7 @@ class Mismatch:
 
     @property
     def amounts(self) -> tuple[Decimal, Decimal]:
-        """The amounts of the ledger and the snapshot; a missing side is zero."""
+        """The amounts of the ledger and the snapshot. A missing side is zero."""
         return exact(self.ledger or "0"), exact(self.snapshot or "0")
 
 
@@ -128,7 +127,7 @@ class MatchRules:
     """The inputs of a result besides the two amounts.
 
     `undelivered` are portfolios that an earlier book had. `kept` has the precision by file number.
-    `totals` are those of the book by asset; they are empty if no setting forgives anything.
+    `totals` has the book's totals by asset, and is empty if no setting forgives anything.
     """
 
     fields: Key
@@ -143,8 +142,8 @@ class MatchRules:
 class Forgiven:
     """The sum of an asset's forgiven differences, without their signs.
 
-    `total` is the book's total of the asset, and `largest` the most that one key may differ by.
-    `tolerated` of the `keys` are forgiven by a tolerance, the others by a precision.
+    `total` is the book's total of the asset, and `largest` is the most that one key may differ. A
+    tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
     """
 
     total: Decimal
@@ -154,24 +153,24 @@ class Forgiven:
     tolerated: int = 0
 
     def plus(self, amount: Decimal, allowed: Decimal) -> "Forgiven":
-        """Return the sum with one more key, which may differ by `allowed`."""
+        """Return the sum with one more key. The key may differ by `allowed`."""
         total, largest = EXACT.add(self.amount, amount), max(self.largest, allowed)
         return replace(self, keys=self.keys + 1, amount=total, largest=largest)
 
     @property
     def share(self) -> Decimal:
-        """The forgiven part of the book's total."""
+        """The forgiven share of the book's total."""
         return self.amount / self.total if self.total else Decimal(self.amount != 0)
 
     def is_over(self, limit: Decimal) -> bool:
-        """Return whether the sum is over the limit, and more than one key may differ by."""
+        """Return whether the sum is over the limit, and over the most that one key may differ."""
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
 def totals_to_limit(
     connection: DuckDBPyConnection, config: Config, kept: Mapping[int, Precision]
 ) -> dict[str, Decimal]:
-    """Return the totals of the book by asset, or nothing if no setting forgives anything."""
+    """Return the book's totals by asset. There are none if no setting forgives anything."""
     tolerances = (config.absolute, config.relative, *config.per_asset.values())
     if config.ledger_rounding != "written" and not any(tolerances) and not kept:
         return {}
@@ -240,7 +239,7 @@ def _judged_query(rules: MatchRules) -> str:
 
 
 def _is_at_most(first: str, second: str) -> str:
-    """Return the SQL of whether one canonical amount is at most another. Neither has a sign."""
+    """Return the SQL of whether one canonical amount is at most another. Both have no sign."""
     # The longer whole part is larger. If both have the same length, the larger amount is the
     # string that sorts last. This is exact for decimals of any length.
     whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
@@ -258,12 +257,13 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # SQL decides decimals that are rounded to the nearest: a file can have a million of them.
+        # SQL decides amounts that are rounded to decimals, because a file can have a million of
+        # them.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
         simple = (precision.number, plain(half), plain(dust(half)))
         is_simple = is_nearest and precision.number >= 0
-        rows.append((file, precision.words, *(simple if is_simple else (None, None, None))))
+        rows.append((file, precision.notation, *(simple if is_simple else (None, None, None))))
     types = {"file": pa.int64(), "wording": text, "places": pa.int64(), "half": text, "loss": text}
     copy_rows(connection, "file_precisions", types, rows)
 
@@ -273,7 +273,7 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
     """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles and for digits."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
-        """Return how much a rule lets the rows of a key differ, or an empty string."""
+        """Return how much a rule allows the rows of a key to differ, or an empty string."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
             return "0" if is_cell_of(ledger[0], book) else ""
@@ -320,10 +320,10 @@ def _sum_forgiven(
 
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
-    """Return the assets whose forgiven sum is too large, each by itself or all together."""
-    # A tolerance is meant for noise, whose sum is small. A thousandth that is missing in every key
-    # is missing in the whole, though each key alone is within its tolerance. So two sums are
-    # limited: the sum of each asset, and the mean share of all assets.
+    """Return the assets whose forgiven sum is too large, alone or with the other assets."""
+    # A tolerance is for noise, whose sum is small. If every key lacks a thousandth, the whole lacks
+    # a thousandth, although each key is within its tolerance. So two sums have a limit: the sum of
+    # each asset, and the mean share of all assets.
     keys = sum(amount.keys for amount in sums.values())
     if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)
@@ -332,7 +332,7 @@ def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[st
 
 def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> Decimal:
     """Return the mean of the forgiven shares of all assets of the book."""
-    # The share of dust can be the whole asset, which means nothing.
+    # The share of dust can be the whole asset, and such a share has no meaning.
     larger = (amount for amount in sums.values() if amount.amount > _DUST)
     shares = sum((amount.share for amount in larger), Decimal(0))
     return shares / max(len(totals), 1)
@@ -363,7 +363,7 @@ def _by_rule(sums: Collection[Forgiven]) -> str:
 
 
 def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
-    """Yield one notice if settings would forgive too much in sum."""
+    """Yield a notice if settings would forgive too much in total."""
     number, is_kept, assets = connection.execute(
         "select count(*), bool_and(kind = 'kept'), list(distinct asset) from judged where is_over"
     ).fetchall()[0]
@@ -372,7 +372,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
         shown = and_more(sorted(map(display_asset, assets)), 10)
         yield Notice(
             "high",
-            f"{rule} would forgive too much in sum: {count_of(number, 'position')} of {shown} "
+            f"{rule} would forgive too much in total: {count_of(number, 'position')} of {shown} "
             f"{'is a break' if number == 1 else 'are breaks'}. More than `limit` of an asset, "
             "or than `limit_in_all` of all assets, is not noise. To change the limits, set them in "
             "recon.toml under [tolerance]",
@@ -389,11 +389,11 @@ def settlements(
         f"using ({columns(fields)}) join (select no, kind, rule from judged) using (no) "
         f"where {_IS_FORGIVEN} order by no"
     ).fetchall()
-    return {tuple(key): f"{Result(result).words}: {rule}" for *key, result, rule in rows}
+    return {tuple(key): f"{Result(result).label}: {rule}" for *key, result, rule in rows}
 
 
 def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:
-    """Return the breaks in the order of their keys, or about one of `every` breaks."""
+    """Return the breaks in the order of their keys, or only about one of `every` breaks."""
     rows = connection.execute(
         f"select [{columns(fields)}], result, difference, no, ledger, snapshot, rows, "
         "list_filter(lines, lambda line: line is not null), is_unmapped, rule "

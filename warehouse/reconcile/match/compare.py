@@ -20,9 +20,7 @@ from warehouse.reconcile.model import _BREAKS, _NEAR, Key, Result, RollForwardLi
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
-
 _DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # as in exact_sum.sql
-
 _SIDES = ("ledger", "snapshot")
 
 
@@ -40,7 +38,7 @@ _PARTS = {"all": "true", "broken": IS_BREAK, "near": is_in(_NEAR)}
 def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
     """Create the table `pairs` from `ledger_side` and `book_side`, numbered in the order of keys.
 
-    A pair has the amounts of both sides; an amount is NULL if its side does not have the key.
+    A pair has the amounts of both sides. If a side does not have the key, its amount is NULL.
     """
     keys = ", ".join(
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
@@ -66,7 +64,7 @@ def store_keys(
 
 
 def compared_keys(connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]) -> set[Key]:
-    """Return the keys, of those given, that were compared."""
+    """Return the given keys that were compared."""
     store_keys(connection, "keys_gone", fields, keys)
     names = columns(fields)
     return {*connection.execute(f"from keys_gone semi join pairs using ({names})").fetchall()}
@@ -125,13 +123,13 @@ def _part(amount: str) -> str:
 
 def _canonical_part(amount: str) -> str:
     """Return the SQL of a part of an exact sum, an aggregate of canonical amounts."""
-    # Matching a pattern takes three times as long (measured). Counting the decimals is enough,
-    # because a cast does not round an amount with at most 18 decimals.
+    # Matching a pattern is three times slower (measured). Counting the decimals is enough, because
+    # a cast does not round an amount with at most 18 decimals.
     number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
 
 
-# Planning these sums takes a quarter of the run of a small ledger, so each query has one list.
+# Planning these sums costs 25 % of the run of a small ledger, so each query has one list.
 _SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
 
 
@@ -154,7 +152,7 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
     """Create the table `totals`: by these fields, the number of keys and breaks, and six sums.
 
-    The sums are those of `_PARTS`, each for the ledger and then for the book.
+    `_PARTS` has three of the sums, each for the ledger and then for the book.
     """
     fields = ", ".join(by)
     # If the amounts are equal, one sum serves both sides. Few pairs are not equal.
@@ -172,7 +170,7 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
 
 
 def _tie(levels: Sequence[str], *row: Any) -> Tie:
-    """Return one total; of the levels, the last one with a name is its own."""
+    """Return one total. Its level is the last one of the levels with a name."""
     *names, keys, breaks, sums = row
     level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
     difference, broken, near = map(subtract, sums[::2], sums[1::2])

@@ -1,4 +1,4 @@
-"""Rules of precision: whether a ledger's amount is the book's amount, kept with fewer digits."""
+"""Rules of precision: whether a ledger's amount is the book's amount with fewer digits."""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +10,8 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
 _DOUBLE_DIGITS = 17  # enough digits to write any double so that it is read back unchanged
-
 _LARGEST_EXPONENT = 300  # powers of ten that a double holds at full precision
-
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
-
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
@@ -33,7 +30,7 @@ def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
 def rounding_loss(
     precisions: Sequence[Precision], amounts: Sequence[Decimal], snapshot: Decimal
 ) -> Decimal | None:
-    """Return the most that rounding can have changed the rows of a key.
+    """Return the most that rounding can change the rows of a key.
 
     `precisions` has one item for each amount. Return None if rounding does not explain the
     difference from the book's amount.
@@ -41,7 +38,7 @@ def rounding_loss(
     loss = exact_sum(map(largest_loss, precisions, amounts))
     if len(amounts) == 1:
         is_explained = is_left_of(precisions[0], amounts[0], snapshot)
-    else:  # each row lost its own part
+    else:  # each row lost a part
         difference = EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot))
         is_explained = all(map(_is_kept, precisions, amounts)) and difference <= loss
     return loss if is_explained else None
@@ -87,12 +84,12 @@ def digits(amount: Decimal) -> int:
 
 
 def decimals(amount: Decimal) -> int:
-    """Return the number of decimals of an amount; it is negative if the amount ends with zeros."""
+    """Return the number of decimals of an amount. It is negative if the amount ends with zeros."""
     return -int(EXACT.normalize(amount).as_tuple().exponent) if amount else 0
 
 
 def _unit(precision: Precision, amount: Decimal) -> Decimal:
-    """Return one unit of the last digit that is kept of an amount."""
+    """Return one unit of the last digit of an amount that a precision keeps."""
     if precision.kept is Kept.DECIMALS:
         return Decimal(1).scaleb(-precision.number, EXACT)
     return Decimal(1).scaleb(amount.adjusted() - precision.number + 1, EXACT)

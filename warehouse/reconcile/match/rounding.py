@@ -37,8 +37,7 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-_FEWEST = 3  # differences that one rule explains: fewer are explained by chance
-
+_FEWEST = 3  # differences that one rule explains, because fewer are explained by chance
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
@@ -75,12 +74,14 @@ def find_rounding(
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
-        cause = f"Rounding: {place} keeps {precision.words}. Summary has the line that settles it"
+        cause = (
+            f"Rounding: {place} keeps {precision.notation}. Summary has the line that settles it"
+        )
         causes |= {difference.no: cause for difference in rounded}
         totals = rules.totals or compare.totals_of_book(connection)
         over = _over_limit(rounded, precision, replace(rules, totals=totals), forgiven)
         table = f"[file.{quote(_pattern(ledger, number))}]"
-        line = setting("keeps", precision.words)
+        line = setting("keeps", precision.notation)
         message = f"{_proposal(precision, rounded)} {table}, the line {line}{over}"
         proposals.append(Notice("high", message, place))
         settings.append(f"{table}\n{line}")
@@ -90,7 +91,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Return, by file without a stated precision, the amounts of one row that differ."""
+    """Group amounts of one row that differ by file. Files with a stated precision are left out."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:
@@ -102,7 +103,7 @@ def _by_file(
 
 
 def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
-    """Return the rule that explains most differences, and the differences that it explains.
+    """Return the rule that explains the most differences, and these differences.
 
     If several rules explain the same number, the narrowest one counts.
     """
@@ -125,7 +126,8 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts have the last digit that is kept. In one of ten it is zero.
+    # Nine of ten rounded amounts end with the last digit that is kept. In the others this digit is
+    # 0.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -153,7 +155,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets over the limit if the proposal were accepted."""
+    """Return a sentence about the assets that would be over the limit with the proposal."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -165,7 +167,7 @@ def _over_limit(
     if not over:
         return ""
     return (
-        f". In sum it is too much of {and_more(over, 10)}, of which breaks stay: see `limit` "
+        f". In total this is too much of {and_more(over, 10)}, so their breaks stay: see `limit` "
         "under [tolerance]"
     )
 
@@ -181,13 +183,12 @@ def _pattern(ledger: Ledger, file: int) -> str:
 def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     largest = plain(max(EXACT.abs(pair.difference) for pair in pairs))
     return (
-        f"keeps {precision.words}: {count_of(len(pairs), 'difference')} from the book are what "
-        f"this leaves, the largest {largest}. They are breaks until recon.toml has, under"
+        f"keeps {precision.notation}, which explains {count_of(len(pairs), 'difference')} from the "
+        f"book. The largest is {largest}. They are breaks until recon.toml has, under"
     )
 
 
-_MOST_SAMPLED = 10_000  # breaks that a question is made from
-
+_MOST_SAMPLED = 10_000  # breaks in the sample for a question
 _EXAMPLES = 3
 
 
@@ -198,9 +199,9 @@ def require_few(
     names: Mapping[str, Mapping[str, str]],
     forgiven: Mapping[str, Forgiven],
 ) -> None:
-    """Raise `Ambiguous` if there are more breaks than recon.toml lets through.
+    """Raise `Ambiguous` if there are more breaks than recon.toml allows.
 
-    `names` are display names by field and id.
+    `names` has the display names by field and ID.
     """
     breaks, number = connection.execute(
         f"select count(*) filter (where {compare.IS_BREAK}), count(*) filter (where "
@@ -209,7 +210,7 @@ def require_few(
     if breaks <= rules.config.most_breaks:
         return
     sample = broken_pairs(connection, rules.fields, -(-breaks // _MOST_SAMPLED))
-    results = Counter(pair.result.words for pair in sample)
+    results = Counter(pair.result.label for pair in sample)
     kinds = ", ".join(f"{n / len(sample):.0%} {result}" for result, n in results.most_common())
     keys = (
         display_names(rules.fields, pair.key, names, is_unmapped=pair.is_unmapped)
@@ -220,12 +221,12 @@ def require_few(
     message = f"{files}: about {breaks:,} positions are breaks ({kinds}), for example {examples}. "
     rounding = find_rounding(connection, sample, ledger, rules, forgiven)
     if rounding.settings:
-        rounded = ", ".join(notice.where for notice in rounding.proposals)
-        message += f"{rounded} seems to keep fewer digits than the book. The line says how many."
+        rounded = ", ".join(notice.location for notice in rounding.proposals)
+        message += f"{rounded} seems to keep fewer digits than the book. The line states how many."
         raise Ambiguous(message, "\n".join(rounding.settings))
     message += (
-        "The ledger may be of another book or another day, or it may name its positions in another "
-        "way. Look at it with `nightbook reconcile preview FILE`, and take it out of the inbox "
-        "if so. The line lets all of these breaks through. Each takes six kilobytes of memory."
+        "The ledger may be of another book or another day, or its positions may have different "
+        "names. Check it with `nightbook reconcile preview FILE`, and remove it from the inbox if "
+        "it is wrong. The line allows all of these breaks. Each needs six kilobytes of memory."
     )
     raise Ambiguous(message, f"[settings]\nmost_breaks = {2 * number}")

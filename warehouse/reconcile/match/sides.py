@@ -40,15 +40,13 @@ _NAMES_IN_BOOKS = {
 }
 
 LEDGER_ROWS = "ledger_rows"
-
 CoveredNames = Mapping[str, frozenset[str]]
-
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of the book that each file covers: its ids by field, or nothing for the whole."""
+    """The ids of the book that each file covers, by field. No ids mean the whole book."""
 
     files: tuple[CoveredNames, ...]
 
@@ -87,7 +85,7 @@ def _is_covered(file: CoveredNames, table: str) -> str:
 def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
     """Return the part of the book that each file covers, by the ids of the book.
 
-    Raise `NotReconciled` if the book does not have a covered name, or if the name is the title of
+    Raises `NotReconciled` if the book does not have a covered name, or if the name is the title of
     one of the file's columns.
     """
     problems: dict[str, str] = {}
@@ -106,11 +104,11 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
     if problems:
         headings = " or ".join(dict.fromkeys(problems.values()))
         raise NotReconciled(
-            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] name the part of "
-            "the book that a file covers, and only that part would be compared. To name a column, "
-            f"write its title under {headings}. To name another spelling, write it under [alias]. "
-            "Correct recon.toml, or the name of the tab. Nothing was reconciled and nothing was "
-            "changed."
+            f"{'; '.join(problems)}. The lines {', '.join(FIELDS)} under [file] state the part of "
+            "the book that a file covers, and only that part would be compared. To state a column, "
+            f"write its title under {headings}. To add a different spelling, write it under "
+            "[alias]. Correct recon.toml, or the name of the tab. Nothing was reconciled and "
+            "nothing was changed."
         )
     return Scope(files=tuple(files))
 
@@ -118,7 +116,7 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Return the id of a name in the book, or in an earlier book that had the name."""
+    """Return the id of a name in this book, or in an earlier book that had the name."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
@@ -143,7 +141,7 @@ def _problem(field: str, name: str, resolution: Resolution, titles: Collection[s
         meant = f"; perhaps {resolution.suggestion!r}" if resolution.suggestion else ""
         return f"which the book does not have{meant}"
     if name in titles and name != resolution.id:
-        return f"but that is the title of a column; the {field} of this name is {resolution.id!r}"
+        return f"but it is the title of a column, and the {field} of this name is {resolution.id!r}"
     return ""
 
 
@@ -152,7 +150,7 @@ def make_covered_rows(
 ) -> tuple[int, list[Notice]]:
     """Create the view `covered_rows`: the rows of `book_rows` that a ledger covers.
 
-    Return the number of all other rows, and a notice about them.
+    Return the number of other rows, and a notice about them.
     """
     is_covered = scope.predicate("book_rows")
     rows_covered = f"select * from book_rows where {is_covered}"
@@ -168,16 +166,17 @@ def make_covered_rows(
     names = reference.display_names.get(field, {})
     parts = and_more([f"{names.get(id_, id_)} {count}" for id_, count in rows], _SHOWN)
     message = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
-    message += f"covered by no ledger and not compared ({field}: {parts})"
+    message += f"not compared, because no ledger covers {'it' if number == 1 else 'them'} "
+    message += f"({field}: {parts})"
     return number, [Notice("medium", message, "book")]
 
 
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return the SQL of whether a row of `ledger_named` is outside the part its file covers.
+    """Return the SQL of rows of `ledger_named` outside the part that their file covers.
 
-    A notice for each file has the number of such rows.
+    There is a notice with their number for each file.
     """
     tests, notices = ["false"], []
     for number, source in enumerate(ledger.sources):
@@ -191,8 +190,9 @@ def _rows_outside(
         count = connection.execute(query).fetchall()[0][0]
         if count:
             parts = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
-            message = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
-            message += f"than recon.toml says the file covers ({parts}): not compared"
+            verb = "is" if count == 1 else "are"
+            message = f"{count_of(count, 'row')} {verb} not compared, because recon.toml says that "
+            message += f"the file covers only a different part of the book ({parts})"
             notices.append(Notice("medium", message, source.place_name))
             tests.append(test)
     return " or ".join(tests), notices
@@ -213,8 +213,8 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # The finest level that has a row takes it, so that no amount is compared twice. Many fine rows
-    # of the book become one amount, which is compared with one row of a coarse file.
+    # Each row belongs to the finest level that has it, so that no amount is compared twice. Many
+    # fine rows of the book become one amount, which is compared with one row of a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -247,9 +247,10 @@ def level_notices(ledger: Ledger) -> list[Notice]:
     """Return a notice if the files have different levels."""
     if len(ledger.levels) < 2:  # noqa: PLR2004 - one level needs no notice
         return []
-    message = "the files have different levels: each is compared at its own, the coarser ones with "
-    message += f"what the finer ones do not hold, and {WHOLE} stands for what a file does not say. "
-    message += "A second ledger of the same book is no part of it: set it aside under [inbox]"
+    message = "the files have different levels, and each is compared at its own level. Coarser "
+    message += "files are compared with the positions that finer files do not have. A field that a "
+    message += f"file does not have is {WHOLE}. If one of the files is a second ledger of the same "
+    message += "book, set it to unused under [inbox]"
     return [Notice("medium", message)]
 
 
@@ -270,8 +271,8 @@ def make_ledger_side(
     scope: Scope,
 ) -> KeyResolution:
     """Create `ledger_side`: the amount of each key that the ledgers have within their scope."""
-    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows takes a
-    # tenth of a gigabyte.
+    # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows would
+    # need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
     resolved = {
         name: _resolve_names(connection, name, ledger, reference, config) for name in ledger.fields
@@ -304,8 +305,8 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
         match = names.resolve(written)
         if match.id is None:
             meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
-            words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
-            notices.append(Notice("low", words, "", written[:1000]))
+            message = f"[tolerance.asset] in recon.toml has an unknown asset{meant}: unused"
+            notices.append(Notice("low", message, "", written[:1000]))
         else:
             limits[match.id] = min(amount, limits.get(match.id, amount))
     return limits, notices
@@ -329,7 +330,7 @@ def _resolve_names(
     reference: Reference,
     config: Config,
 ) -> dict[str, Resolution]:
-    """Return the id of each written name of a field, apart from accounts that the book has."""
+    """Return the id of each written name of a field. Accounts of the book are left out."""
     # A book may have a million accounts, and nearly all of them are in the ledger as written.
     is_account = field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
@@ -439,9 +440,8 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 
     `outside` is the SQL of rows that are not compared.
     """
-    # Few keys have several rows. Counting the hashes of a million keys takes a third of the time
-    # of grouping the keys (measured). If two keys share a hash, both are grouped, which is
-    # harmless.
+    # Few keys have several rows. Counting the hashes of a million keys needs a third of the time of
+    # grouping the keys (measured). If two keys share a hash, both are grouped, which is harmless.
     keys = columns((*fields, "is_unmapped"))
     rows = f"(select * from ledger_named where ({outside}) is not true)"
     connection.execute(
@@ -467,16 +467,20 @@ def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> N
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         reason = f"{row.raw[:60]!r} is not a number" if row.reason == NO_AMOUNT else row.reason
-        words = f"row {row.line}: {reason}; rejected"
-        yield Notice("high", words, ledger.place(row), row.raw[:1000])
+        message = f"row {row.line}: {reason}; rejected"
+        yield Notice("high", message, ledger.place(row), row.raw[:1000])
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            words = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
-            words += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
-            yield Notice("medium", words, "", alias.written[:1000])
+            message = (
+                f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
+            )
+            message += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
+            yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            words = f"{alias.field} taken for {alias.name} by case and spaces in {rows}"
-            yield Notice("low", words, "", alias.written[:1000])
+            message = (
+                f"{alias.field} read as {alias.name}, although case or spaces differ, in {rows}"
+            )
+            yield Notice("low", message, "", alias.written[:1000])

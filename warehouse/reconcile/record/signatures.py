@@ -113,8 +113,8 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
         }:
             yield (
                 f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
-                f"the result is already {signed.words}. With [roles] in recon.toml, nobody takes "
-                f"part in two signatures of one result. Let {who} sign."
+                f"the result is already {signed.description}. With [roles] in recon.toml, nobody "
+                f"takes part in two signatures of one result. Let {who} sign."
             )
 
 
@@ -150,11 +150,11 @@ def take_signatures(
     notices = []
     for cells in workbook.signatures:
         if run is None:
-            words = (
+            message = (
                 f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the "
                 "signature was not taken"
             )
-            notices.append(Notice("high", words, workbook.name))
+            notices.append(Notice("high", message, workbook.name))
             continue
         signed = valid(record, run.digest).get(cells.role)
         if signed and fold(signed.who) == fold(cells.who):
@@ -185,7 +185,7 @@ def why_void(
     if not signed or signed[-1].digest == digest:
         return ""
     last = signed[-1]
-    run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_words)))
+    run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_breaks_phrase)))
     changes = _count_changes(record.result_of(last.run_id), breaks, ties)
     return f"sign-off void: {last.who} {run}, and since then {changes}"
 

@@ -154,7 +154,7 @@ def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailL
         *_restatements(record, first, last),
         *_closings(record, first, last),
     ]
-    return sorted(lines, key=lambda line: (line.at, line.about, line.what))
+    return sorted(lines, key=lambda line: (line.at, line.subject, line.action))
 
 
 def _entries(record: Record, since: str) -> Iterator[TrailLine]:
@@ -169,7 +169,7 @@ def _entries(record: Record, since: str) -> Iterator[TrailLine]:
                 moment(note.at), note.who, what, entry.break_id, value, note.source, note.sha256
             )
         for notice in note.notices:
-            about = (notice.raw or notice.where, notice.words)
+            about = (notice.raw or notice.location, notice.message)
             yield TrailLine(moment(note.at), note.who, "notice", *about, note.source, note.sha256)
 
 
@@ -181,7 +181,9 @@ def _signatures(record: Record, first: date) -> Iterator[TrailLine]:
                 signature.who,
                 f"signature as {signature.role}",
                 signature.day.isoformat(),
-                "; ".join(filter(None, (signature.words, signature.comment, signature.run_id))),
+                "; ".join(
+                    filter(None, (signature.description, signature.comment, signature.run_id))
+                ),
                 signature.source,
                 signature.sha256,
             )
@@ -254,7 +256,7 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
         if entry.break_id == break_id
     ]
     lines += [
-        {"kind": "signed", "at": signature.at, "words": signature.words}
+        {"kind": "signed", "at": signature.at, "words": signature.description}
         for signature in record.signatures
         if signature.day.isoformat() in days
     ]
@@ -290,4 +292,4 @@ def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
     amounts = ", ".join(f"{side} {amount}" for side, amount in sides if amount is not None)
     age = f"{entry['change']}, {count_of(entry['age_days'], 'day')} old"
     words = f"{amounts}, difference {entry['difference']}; {age}"
-    return at, Result(entry["result"]).words, entry["status"], words.removeprefix(", ")
+    return at, Result(entry["result"]).label, entry["status"], words.removeprefix(", ")

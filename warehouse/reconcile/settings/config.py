@@ -85,9 +85,7 @@ def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
 
 
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
 LEDGER = "ledger"
-
 OWN_WORDS = "words.toml"
 
 _CHOICES = {
@@ -99,7 +97,6 @@ _COUNTS = ("accept_days", "stale_hours", "listed", "most_breaks")
 _AMOUNTS = ("absolute", "relative", "limit", "limit_in_all")
 _TABLES = "level tolerance alias ledger inbox late file roles close"
 _NAMES = " ".join((*_CHOICES, *_COUNTS, _TABLES))
-
 TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 
 

@@ -14,7 +14,6 @@ from warehouse.reconcile.settings.toml import TomlTable, quote
 from warehouse.reconcile.terms import FIELDS
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
-
 _DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
 
 _COPY = re.compile(
@@ -71,7 +70,7 @@ class Precision:
     way: Way = Way.NEAREST
 
     @property
-    def words(self) -> str:
+    def notation(self) -> str:
         """The notation of recon.toml, like `8 decimals, cut off`."""
         if self.kept is Kept.DOUBLES:
             return "doubles"
@@ -120,11 +119,8 @@ LAYOUT = (
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
-
 NAME, ANY = "{}", "*"  # the name, and any other characters, in a spelling
-
 _MARKS = ("CR", "DR")
-
 _JOINED = ("unused", "positive_words")  # questions add to these lists
 
 

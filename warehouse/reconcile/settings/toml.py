@@ -11,13 +11,9 @@ from typing import Any
 from warehouse.exact import exact
 
 _LARGEST = 200  # the largest power of ten, as for the amounts of a ledger
-
 _BARE = re.compile("[a-z_]+")
-
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
-
 _ANSWERED = ("ledger.", "file.", "settings")  # tables in the answers to questions
-
 _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 

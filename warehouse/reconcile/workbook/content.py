@@ -17,21 +17,17 @@ from warehouse.reconcile.model import (
     Tie,
     TrailLine,
     Unused,
-    extent_words,
+    describe_extent,
 )
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
-
 POSITIONS, UNMATCHED = "All positions", "Not matched"
-
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
-
 TRAIL = "Audit trail"
 
 # Increase it if a title or a text of workbooks or packs changes. An older workbook is compared with
-# the titles of its own wording, and the pages of an older pack are not rendered.
+# the titles of its wording, and the pages of an older pack are not rendered.
 WORDING = 4
-
 HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
 
 
@@ -66,8 +62,8 @@ def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
 class WorkbookContent:
     """Everything that a workbook shows.
 
-    `resolved` are breaks of the previous run that are gone. `names` has by field the name of each
-    ID. If there are more than `listed` positions, the workbook lists those that do not match.
+    `resolved` are breaks of the previous run that no longer exist. `names` has by field the name of
+    each ID. If there are more than `listed` positions, the workbook lists those that do not match.
     `written` identifies the imprint, and `void` says why earlier signatures are void.
     """
 
@@ -103,10 +99,10 @@ class WorkbookContent:
 
     @property
     def partial(self) -> str:
-        """How much was compared, or an empty string if it was the whole book."""
+        """The number of compared positions, or an empty string if the whole book was compared."""
         if self.keys and not self.outcome.uncovered and not self.pending:
             return ""
-        return extent_words(self.keys, self.outcome.uncovered, self.pending)
+        return describe_extent(self.keys, self.outcome.uncovered, self.pending)
 
     @property
     def is_lost(self) -> bool:

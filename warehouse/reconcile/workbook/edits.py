@@ -21,13 +21,9 @@ from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
 WORDING_LABEL = "wording"
-
 BREAK_MARKS = ("Break ID", "Comment")  # titles of the table that people write into
-
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
-
 _ROLES = {title_key(label): role for label, role in ROLES.items()}
-
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 
 # In an Excel file, `dc:creator` is the person who made the file. In an OpenDocument file, it is
@@ -38,7 +34,6 @@ _SAVED_BY = {
 }
 
 _SAVED_AT = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
-
 _LONGEST = 200
 
 # Programs and libraries write these instead of the name of a person.
@@ -52,7 +47,6 @@ _NOBODY = re.compile(
 
 
 _NUMBER = re.compile("[0-9]{1,9}")  # not isdigit(), which accepts `²`
-
 _BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 

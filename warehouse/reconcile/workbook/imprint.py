@@ -25,26 +25,23 @@ import python_calamine
 from msgspec import structs
 from xlsxwriter.utility import xl_cell_to_rowcol
 
+from warehouse.reconcile.model import Notice
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import as_text, fold
 
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles of the table of all positions
-
 _MOST_BYTES = 1 << 30  # of an unpacked imprint
-
-_LEVEL = 3  # takes a fifth of the time of level 9, and the result is a tenth larger
-
+_LEVEL = 3  # needs a fifth of the time of level 9, and the result is 10 % larger
 _HEADER_ROWS = 60  # people write lines above a header, but not more than these
-
 _BATCH = 16_384
 
 _FORMULA = re.compile(
     rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3}[0-9]{1,7})"[^>]*?>\s*<(?:\w+:)?f\b[^>]*>([^<]*)<'
 )
 
-# Programs do not keep spaces, nor the characters that XML cannot hold, which are written _xHHHH_.
+# Programs do not keep spaces or characters that XML cannot contain, which are written _xHHHH_.
 # Python and Arrow understand both patterns in the same way.
 _ESCAPED = re.compile("(?:_x005[Ff])+_")
 _UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
@@ -55,7 +52,7 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell without the characters that programs do not keep; `text` has all of them."""
+    """A cell without the characters that programs do not keep. `text` has all of them."""
 
     __slots__ = ("text",)
     text: str
@@ -69,7 +66,7 @@ class Cell(str):
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of texts without the characters that programs do not keep, as in `Cell`."""
+    """Remove the characters that programs do not keep from a column of strings, as in `Cell`."""
     for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             column = pc.replace_substring_regex(column, pattern, text)
@@ -134,6 +131,8 @@ def identity(content: WorkbookContent) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Notice):
+        return msgspec.to_builtins(value)  # earlier digests have the names of its fields in JSON
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
@@ -199,7 +198,7 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                continue  # calamine takes long to open a sheet of a million rows
+                continue  # calamine needs long to open a sheet of a million rows
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
             if bool(header) == has_positions:
@@ -209,7 +208,7 @@ def _open_sheets(
 def read_columns(
     sheet: python_calamine.CalamineSheet, header: TableHeader, titles: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield the columns below a header as texts, in batches; columns that are missing are blank."""
+    """Yield the columns below a header as strings, in batches. Missing columns are blank."""
     places = {t: header.titles.index(k) for t in titles if (k := title_key(t)) in header.titles}
     rows = islice(sheet.iter_rows(), header.row + 1, None)
     while batch := list(islice(rows, _BATCH)):
@@ -224,7 +223,7 @@ def read_columns(
 
 
 def text_of(cell: object) -> str:
-    """Return the value of a cell as a text: numbers with 15 digits, dates as YYYY-MM-DD."""
+    """Return the value of a cell as a string: numbers with 15 digits, dates as YYYY-MM-DD."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, datetime) and cell.time() == time():
@@ -259,7 +258,7 @@ def normal_form(formula: str, *, keep_cells: bool = False) -> str:
 
 
 def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:
-    """Return the formulas of an XLSX file by sheet, or nothing for other formats."""
+    """Return the formulas of an XLSX file by sheet. Other formats have no formulas."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {

@@ -20,11 +20,9 @@ from warehouse.spreadsheet.writing.layout import SheetColumnKind
 from warehouse.storage.layout import written_aside
 
 _AMOUNT = Heading("Amount", 26, "amount")
-
 Key = tuple[str, ...]
-
 _HELP = """
-Write the amount of your ledger next to each key, as a number or as a text. Add rows for positions \
+Write the amount of your ledger next to each key, as a number or as text. Add rows for positions \
 that the book does not have. You may add your own columns.
 A number cell keeps 15 digits. An amount with more digits matches as "Ledger precision", which is \
 not a break. If you write it as text (with an apostrophe before it), all of its digits are compared.
@@ -32,7 +30,7 @@ A blank amount is not a zero. Its row is rejected, unless recon.toml says blank 
 amount is zero, write 0 or delete the row. A key that is not in the ledger and is 0 in the book is \
 matched.
 Save it under any name in the folder inbox next to recon.toml, as xlsx, ods or CSV. A date in the \
-name, like ledger-2026-11-20.xlsx, is the day of the ledger. Then: nightbook reconcile run
+name, like ledger-2026-11-20.xlsx, is the day of the ledger. Then run: nightbook reconcile run
 """.strip().splitlines()
 
 
@@ -92,11 +90,8 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-
 _LEAST_DIGITS = 6  # of amounts in which people can see an error
-
 Line = tuple[Key, str]
-
 _Change = Callable[[Key, str, str], list[Line] | None]
 
 

@@ -1,6 +1,7 @@
-"""Sheets that are written from top to bottom. A text never becomes a formula.
+"""Sheets that are written from top to bottom.
 
-A number cell has the number nearest to an exact text. The exact text is in another column.
+A text never becomes a formula. A number cell has the number nearest to an exact text, which is in
+another column.
 """
 
 import textwrap
@@ -30,23 +31,16 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # digits before the decimal point that a column has room for
-
+_MOST_WHOLE = 15  # digits before the decimal point for which a column has room
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-
-_MOST_CHARACTERS = 2000  # of a text that is wrapped, because more of them fill the highest row
-
-_MOST_LINES = 12  # for which a row becomes higher
-
+_MOST_CHARACTERS = 2000  # characters of a wrapped text, because more of them fill the highest row
+_MOST_LINES = 12  # lines for which a row becomes higher
 _WIDEST = 60.0
-
-MOST_SHOWN = 20  # digits of a number, because more of them make a column too wide
+MOST_SHOWN = 20  # digits of a number, because more digits make a column too wide
 
 # Widths in Arial, as the widths of columns are measured.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
-
 LETTERS = 1.15  # characters of a text for each unit of a column's width
-
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 
 
@@ -178,7 +172,7 @@ class SheetWriter:
         self.row += 1
 
     def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
-        """Write a header: the given titles, or those of all columns.
+        """Write a header with the given titles, or with the titles of all columns.
 
         Titles above `figures` are aligned to the right.
         """
@@ -292,9 +286,10 @@ class SheetWriter:
             self.worksheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
-        """Set panes, filter and print set-up of a table by the index of its header.
+        """Set panes, filter and print setup of a table by the index of its header.
 
-        If the table has more than `paper_rows`, only these are printed, and the page says so.
+        If the table has more than `paper_rows`, only these are printed, and a line on the page
+        states this.
         """
         last = max(self.row - 1, header)
         self.fit(header + 1, last)
@@ -304,7 +299,7 @@ class SheetWriter:
         is_cut = 0 < paper_rows < last - header
         self.worksheet.print_area(0, 0, header + paper_rows if is_cut else last, printed - 1)
         self.worksheet.repeat_rows(header)
-        words = cut_words(paper_rows, last - header) if is_cut else ""
+        words = describe_printed_rows(paper_rows, last - header) if is_cut else ""
         print_set_up(self.worksheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
@@ -320,7 +315,7 @@ class SheetWriter:
                 sizes(self._draft, self.worksheet, (area,), decimals)
 
 
-def cut_words(printed: int, rows: int) -> str:
+def describe_printed_rows(printed: int, rows: int) -> str:
     """Return the text above a page on which not all rows are printed."""
     return (
         f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "
@@ -333,6 +328,6 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        return 1  # most cells: wrapping a text takes as long as writing it (measured)
+        return 1  # most cells, because wrapping a text costs as much as writing it (measured)
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

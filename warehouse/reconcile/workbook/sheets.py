@@ -37,20 +37,16 @@ from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_p
 from warehouse.spreadsheet.writing.format import Draft, must
 
 LISTS = "Lists"
-
 LONGEST_COMMENT = 1000
-
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-
-MOST_LIVE = 5000  # breaks with a formula, because more of them open too slowly
+MOST_LIVE = 5000  # breaks with a formula, because a workbook with more of them opens too slowly
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # of the exact texts in row #
-
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the exact texts in row #
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all columns fit on one A4 page in 8 points.
@@ -150,27 +146,25 @@ _MATCHED_BY = {
 }
 
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
-
 _HELP_COLUMN = (Heading("Help", 110),)
-
 _HELP = """
-Results. The first that applies counts: Rejected (the amount could not be read), Unmapped (a name \
-is not known), Portfolio not delivered, Not in ledger, Not in book, Matched, Matched (zero) \
+Results. The first one that applies counts: Rejected (the amount could not be read), Unmapped (a \
+name is not known), Portfolio not delivered, Not in ledger, Not in book, Matched, Matched (zero) \
 (missing on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), \
 Within tolerance, Amount differs.
 Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
 book, Amount differs.
-Difference is ledger less book. It is calculated from the exact texts, because number cells keep \
+Difference is ledger minus book. It is calculated from the exact texts, because number cells keep \
 15 digits. Exact decimals decide the result, never a formula.
 A figure that begins with ~ has more digits than its cell shows. All figures of a line have the \
 same number of decimals, and the exact texts are in the columns to the right.
-Age counts from Occurred on, the first day of the present occurrence. A break that was away and \
-came back is a new occurrence. First seen is the first day of its first occurrence.
-Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break opens again if its \
-difference changes, if it comes back, or if the acceptance is too old.
-Read back from any copy that is saved in out or inbox, as xlsx or ods, sorted, filtered or \
-renamed: Status, Owner, Root cause and Comment by Break ID, and the names next to Prepared by and \
-Reviewed by. All other cells are not read back.
+Age counts from Occurred on, the first day of the present occurrence. If a break disappears \
+and returns, this is a new occurrence. First seen is the first day of its first occurrence.
+Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
+its difference changes, if it returns, or if the acceptance is too old.
+These cells are read back: Status, Owner, Root cause and Comment by Break ID, and the names next \
+to Prepared by and Reviewed by. Other cells are not read back. You may save any copy in out or \
+inbox, as xlsx or ods, and you may sort, filter or rename it.
 If two people write different texts for one break, both are in the comment and in Notices.
 A signature is valid for this result only. It is void as soon as an amount changes.
 """.strip().splitlines()
@@ -224,7 +218,7 @@ def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool)
 
 
 def exact_amounts(break_: Break) -> tuple[str, str, str]:
-    """Return the exact texts of ledger, book and difference, blank if no amount was read."""
+    """Return the exact texts of ledger, book and difference, or blanks if no amount was read."""
     ledger, book = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     return ("", book, "") if break_.is_unread else (ledger, book, break_.difference)
 
@@ -349,7 +343,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
     title = "Notices of this reconciliation, the most severe first"
     quiet = [item.notice for item in content.unused if item.severity == "low"]
     rows = [
-        (notice.severity, notice.words, notice.where, notice.raw)
+        (notice.severity, notice.message, notice.location, notice.raw)
         for notice in worst_first([*content.notices, *quiet])
     ]
     SheetWriter(draft, NOTICES, _NOTICES).titled_table(title, rows, content.footer)

@@ -22,9 +22,7 @@ from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
-
 _LINE, _LINE_HEIGHT = 17, 14  # characters and points of a line in the column of comments
-
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
@@ -48,7 +46,7 @@ def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signatu
     ]
 
 
-def unshown_words(workbook: Path, signature: Signature) -> str:
+def describe_unshown(workbook: Path, signature: Signature) -> str:
     """Return the message for a signature that a workbook has no row for."""
     return f"the signature of {signature.who} as {signature.role}, in {workbook.name}"
 
@@ -70,12 +68,12 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # saved by another program; the pack lists the signatures that are missing
+        return content  # saved by another program. The pack lists the signatures that are missing
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:
     parts = [row.comment, signature.comment if signature.comment != row.comment else ""]
-    parts += [f"signed at {moment(signature.at)} UTC", signature.open_words]
+    parts += [f"signed at {moment(signature.at)} UTC", signature.open_breaks_phrase]
     parts.append(f"entered by {signature.entered_by}" if signature.entered_by else "")
     parts.append(f"instead of {row.who!r}, which was not taken" if row.who else "")
     return "; ".join(filter(None, parts))

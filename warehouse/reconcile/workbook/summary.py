@@ -16,7 +16,7 @@ from warehouse.reconcile.model import (
     UNASSIGNED,
     Result,
     Tie,
-    level_words,
+    describe_levels,
     lines_of,
     totals,
     unused_by_reason,
@@ -27,16 +27,11 @@ from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
-_NIGHTS = 14  # shown in the trends
-
+_NIGHTS = 14  # nights in the trends
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
-
 _OTHERS = "others"
-
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
-
 _COLOURS = ("#9DB8D9", "#4F81BD", "#F2A33A", "#B3261E", "#7F7F7F")
-
 _CHART_HEIGHT, _ROW_HEIGHT = 240, 20  # pixels
 
 _COLUMNS = (
@@ -46,11 +41,8 @@ _COLUMNS = (
 )
 
 _LAST = len(_COLUMNS) - 1
-
 _CHANGES = ("new", "returned", "changed", "unchanged")
-
 _PAGE_ROWS = 80
-
 _LINE = 130  # characters over all columns
 
 
@@ -114,7 +106,7 @@ def _write_trend(
 
 
 def write_trail(draft: Draft, content: WorkbookContent) -> None:
-    """Write who did what and when in the month of the book, the newest action last."""
+    """Write who did what and when in the month of the book. The newest action is last."""
     lines = content.over_time.trail
     sheet = SheetWriter(draft, TRAIL, _TRAIL)
     more = "" if lines else ": none"
@@ -136,7 +128,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("Run", content.run_id)
     unused = totals(content.unused)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
-    _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, level_words(content.ledger))))
+    _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
     _write_banner(draft, sheet, content)
     _write_coverage(sheet, content)
@@ -161,9 +153,9 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     noun = f'IF({counted}=1," open break ("," open breaks (")'
     partial = f"; {content.partial}" if content.partial else ""
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
-    # The formula does not write separators of thousands, so the text does not have them either.
+    # The formula does not write separators of thousands, so its stored result has none either.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
-    # Green means that the whole book ties: no break is open, and every position was compared.
+    # Green means that the whole book ties: there is no open break, and every position was compared.
     kind = "bad" if number or content.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
     _across(sheet, "", getattr(draft.formats, kind))
@@ -174,7 +166,7 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
 
 
 def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write that files were not read, and the most severe notices."""
+    """Write a line about unread files, and the most severe notices."""
     unread = sum(item.count for item in content.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
@@ -188,7 +180,7 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         if notice.severity in ("high", "medium") and notice not in below
     ]
     for notice in urgent[:_MOST_URGENT]:
-        words = ": ".join(filter(None, (notice.where, notice.words)))[:500]
+        words = ": ".join(filter(None, (notice.location, notice.message)))[:500]
         sheet.worksheet.set_row(sheet.row, 15 * len(textwrap.wrap(words, _LINE)) + 3)
         _across(sheet, words, draft.formats.notice)
         sheet.row += 1
@@ -226,12 +218,12 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _add_wide(sheet: SheetWriter, name: str, middle: str, last: str) -> None:
-    """Write a row of three texts, of which the second has two columns and the third has three."""
+    """Write a row of three texts. The second text has two columns, and the third has three."""
     _spread(sheet, ((0, 0, name), (1, 2, middle), (3, _LAST, last)))
 
 
 def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
-    """Write a row of texts, each from a first to a last column."""
+    """Write a row of texts, each with its first and last column."""
     lines = 1
     for first, last, text in texts:
         width = sum(column.width for column in _COLUMNS[first : last + 1])
@@ -258,7 +250,7 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
-        sheet.add(result.words, content.outcome.counts[result], None, *next(counters, ()))
+        sheet.add(result.label, content.outcome.counts[result], None, *next(counters, ()))
     sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.keys))
     sheet.row += 1
 
@@ -303,7 +295,7 @@ def _write_signatures(sheet: SheetWriter, content: WorkbookContent) -> None:
         sheet.text(1, signature.who if signature else "", "yellow")
         sheet.text(2, signature.comment if signature else "", "yellow")
         names.append(f"LOWER(TRIM(B{sheet.row + 1}))")
-        sheet.add(label.capitalize(), None, None, signature.open_words if signature else "")
+        sheet.add(label.capitalize(), None, None, signature.open_breaks_phrase if signature else "")
     preparer, reviewer, *_ = names
     words = "REVIEWER MUST DIFFER FROM PREPARER"
     formula = f'=IF(AND({preparer}<>"",{preparer}={reviewer}),"{words}","")'

@@ -69,28 +69,19 @@ from warehouse.reconcile.workbook.imprint import (
 from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
-MOST_ROWS = 200  # of one table that are reported one by one
-
+MOST_ROWS = 200  # rows of one table that are reported one by one
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
-
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-
 _BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
-
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-
 _BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
-
 _ID = re.compile(rf"K-[0-9A-F]{{16}}|{_BREAK_ID.pattern}")
-
 _SUMMARY = "Summary"
 
 # The sheets that are tables, with the number of columns that identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
-
 _HEADER = 1  # the row with the titles on each of these sheets
-
-_OTHER_TITLES = {  # of the first wording
+_OTHER_TITLES = {  # the titles in the first wording
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
@@ -112,7 +103,6 @@ _OLDER = (
 )
 
 _SINCE_BLANKS = 3  # the first wording in which an amount that was not read is blank, and not zero
-
 Row = tuple[str, ...]
 _Counts = tuple[int, int]  # how often a row was written, and how often it was found
 
@@ -152,7 +142,7 @@ class VerifyResult:
         return not self.differences
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The message for a workbook without differences."""
         rows = " and ".join(filter(None, (", ".join(self.compared[:-1]), self.compared[-1])))
         return (
@@ -165,8 +155,8 @@ class VerifyResult:
 class StoredTable:
     """A table of the workbook that the stored result has too.
 
-    Its header is found by the titles `marks`. Rows have a text like `pattern` under the first of
-    these titles.
+    Its header is found by the titles `marks`. Below the first of these titles, its rows have a text
+    like `pattern`.
     """
 
     sheet: str
@@ -182,9 +172,7 @@ class StoredTable:
 
 
 _SIDES = ("Ledger, exact", "Book, exact")
-
 _EXACT = (*_SIDES, "Difference, exact")
-
 _NAMES = tuple(name.capitalize() for name in FIELDS)
 
 _BREAKS = StoredTable(
@@ -192,7 +180,6 @@ _BREAKS = StoredTable(
 )
 
 _TIED = ("Level", "Name", "Asset")
-
 _SUMS = (*_EXACT, "In breaks, exact", "Within tolerance, exact")
 
 _TIES = StoredTable(
@@ -200,7 +187,6 @@ _TIES = StoredTable(
 )
 
 _STEPS = tuple(f"{title}, exact" for title in STEPPED)
-
 _ROLLED = StoredTable(ROLLED, ("Adds up", "Asset"), ("Asset",), (*_STEPS, "Adds up"))
 
 
@@ -300,7 +286,7 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Programs calculate the difference of a break anew, and agree on fewer of its digits.
+        # Programs calculate the difference of a break themselves, and agree on fewer of its digits.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -308,7 +294,7 @@ class _ComparedColumns:
         }
 
     def key(self, row: Row) -> Row:
-        """Return the cells that identify a row, or nothing if they are blank."""
+        """Return the cells that identify a row. There are none if they are blank."""
         return row[: self.keys] if self.keys and row[0] else ()
 
     def name(self, row: Row, most: int | None = None) -> str:
@@ -374,7 +360,7 @@ def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Ite
         same = by_key[layout.key(row)] if layout.key(row) else []
         other = same[0] if same else _most_alike(layout, row, chain(*by_key.values()))
         if other is None:
-            yield f"{layout.name(row)} {_count_words(*counts[row])}"
+            yield f"{layout.name(row)} {_describe_counts(*counts[row])}"
             continue
         by_key[layout.key(other)].remove(other)
         for column in layout.changes(row, other):
@@ -385,10 +371,10 @@ def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Ite
         yield f"{layout.label}: {len(missing) - MOST_ROWS} more rows differ"
         return
     for row in islice(chain(*by_key.values()), MOST_ROWS):
-        yield f"{layout.name(row)} {_count_words(*counts[row])}"
+        yield f"{layout.name(row)} {_describe_counts(*counts[row])}"
 
 
-def _count_words(written: int, found: int) -> str:
+def _describe_counts(written: int, found: int) -> str:
     if written and found:
         wrote = count_of(written, "time")
         return f"is there {count_of(found, 'time')}, but the run wrote it {wrote}"
@@ -544,7 +530,7 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
-    """Return the rows of a copy, with the text of each formula that the run did not write."""
+    """Return the rows of a copy. Formulas that the run did not write have their text."""
     # A formula may be in any cell, because people sort rows, so it is recognized without the names
     # of its cells. Its result was calculated by the program that saved the copy. If that program
     # did not calculate, the result is ours if the same formula is still in the same cell.
@@ -620,9 +606,9 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
     return [tuple(Cell(str(cell)) for cell in row) for row in rows]
 
 
-def _result_words(code: str, wording: int) -> str:
+def _result_text(code: str, wording: int) -> str:
     """Return the text of a result. The first wording shows the code."""
-    return Result(code).words if wording > 1 else code
+    return Result(code).label if wording > 1 else code
 
 
 def _break_row(break_: Break, wording: int) -> list[str]:
@@ -630,7 +616,7 @@ def _break_row(break_: Break, wording: int) -> list[str]:
     exact = exact_amounts(break_)
     if wording < _SINCE_BLANKS:
         exact = fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference
-    return [break_.id, _result_words(break_.result, wording), *names, *exact]
+    return [break_.id, _result_text(break_.result, wording), *names, *exact]
 
 
 def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
@@ -675,7 +661,7 @@ def _stored_positions(
         left_out = result.workbook.left_out or (Result.MATCHED.value,)
         keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(left_out))))
     names = [_shown_names(keys, name, result.workbook.names) for name in result.fields]
-    words = _replace(keys["result"], lambda code: _result_words(code, wording))
+    words = _replace(keys["result"], lambda code: _result_text(code, wording))
     others = ("break_id", "ledger_text", "snapshot_text", "ledger_rows")
     texts = [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
     amounts = _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
@@ -766,9 +752,9 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
     except python_calamine.CalamineError:
         return  # another reader has read the comments, and `verify` reports the damage
     for place, text in texts[:_MOST_STRAY]:
-        words = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
-        words += "under Status, Owner, Root cause or Comment of a break"
-        yield Notice("medium", words, f"{edits.name}!{place}", text[:1000])
+        message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
+        message += "under Status, Owner, Root cause or Comment of a break"
+        yield Notice("medium", message, f"{edits.name}!{place}", text[:1000])
     if len(texts) > _MOST_STRAY:
         places = and_more([place for place, _ in texts[_MOST_STRAY:]], _MOST_PLACES)
         more = count_of(len(texts) - _MOST_STRAY, "more text")
@@ -837,7 +823,7 @@ def _texts_of_positions(
     """Return the texts that the run wrote on the sheets of all positions, without IDs."""
     titles = _in_wording(_position_table(fields), wording).titles
     known = {*titles, "Key", *(f"{name.capitalize()} id" for name in fields)}
-    known |= {_result_words(code.value, wording) for code in Result}
+    known |= {_result_text(code.value, wording) for code in Result}
     known |= {digits.words for digits in Digits}
     for name in fields:
         known.update(map(in_name_cell, pc.unique(keys[name]).to_pylist()))

@@ -1,6 +1,6 @@
 """The files of a day: the workbook, and for programs all positions and the breaks.
 
-The workbook may leave out positions that match. The Parquet file next to it has all of them.
+The workbook may omit positions that match. The Parquet file next to it has all of them.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
@@ -22,7 +22,7 @@ from warehouse.reconcile.book import columns, copy_table, display_names, in_name
 from warehouse.reconcile.model import Result
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, WITH_IDS, NotReconciled
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
-from warehouse.reconcile.workbook.sheet import cut_words
+from warehouse.reconcile.workbook.sheet import describe_printed_rows
 from warehouse.reconcile.workbook.sheets import (
     write_breaks,
     write_evidence,
@@ -52,7 +52,7 @@ from warehouse.storage.parquet import ROW_GROUP, stream_rows
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 
 _MEANINGS = {
-    "portfolio_id": "Portfolio of the position; an unknown name is folded, after a ?.",
+    "portfolio_id": "Portfolio of the position; an unknown name is folded and begins with ?.",
     "asset_id": "Asset of the position.",
     "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
@@ -66,25 +66,15 @@ _MEANINGS = {
 }
 
 _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id")
-
 _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
-
-_RESULTS: Mapping[object, str] = {result.value: result.words for result in Result}
-
+_RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
-
 _CELL_BYTES = 130
-
-_PAPER_ROWS = 40  # of all positions, because the breaks are printed on their own sheet
-
+_PAPER_ROWS = 40  # rows of all positions, because the breaks are printed on their own sheet
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
-
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
-
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
-
 _KEY_MEANING = "The same text as in the positions workbook, for lookups."
-
 _Kind = SheetColumnKind
 
 _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
@@ -123,7 +113,7 @@ def _key(name: str) -> str:
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
-    """Read all positions of a run: the IDs of its fields, both amounts as texts, and the result.
+    """Read all positions of a run: the IDs of its fields, both amounts as strings, and the result.
 
     Raises `NotReconciled` if the file is missing, damaged, or belongs to another run.
     """
@@ -160,7 +150,7 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
     for write_sheet in (write_summary, write_breaks, write_resolved_breaks):
         write_sheet(file_draft, content)
     for sheet in sheets:
-        header = cut_words(_PAPER_ROWS, sheet.rows)
+        header = describe_printed_rows(_PAPER_ROWS, sheet.rows)
         long_table(file_draft, sheet, footer=content.footer, header=header, paper_rows=_PAPER_ROWS)
     define_names(file_draft, sheets[0])
     for write_sheet in (

@@ -110,7 +110,7 @@ def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severi
     ledger, _ = read_with_answers(sample, tmp_path / "recon.toml")
     (notice,) = ledger.notices
     assert notice.severity == severity
-    assert ("says 4, and its 2 rows add up to 3" in notice.words) == (severity == "high")
+    assert ("says 4, and its 2 rows add up to 3" in notice.message) == (severity == "high")
 
 
 def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> 
     desk.settle(question.value.line)
     summary = desk.run()
     assert {break_["names"]["asset"] for break_ in desk.breaks()} == {"SOL", "USDC"}
-    (line,) = [notice for notice in summary.notices if "covered by no ledger" in notice.words]
-    assert "12 positions of the book" in line.words
+    (line,) = [notice for notice in summary.notices if "no ledger covers" in notice.message]
+    assert "12 positions of the book" in line.message
 
 
 def coinbase(amount: str) -> str:
@@ -163,7 +163,7 @@ def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
     without = desk.run(day_of(21))
     assert (without.breaks, without.exit_code) == (0, 3)
     assert any(
-        "coinbase" in notice.where for notice in without.notices if notice.severity == "high"
+        "coinbase" in notice.location for notice in without.notices if notice.severity == "high"
     )
     desk.put(coinbase("1"), "coinbase-2026-11-22.csv")
     desk.put(KRAKEN, "kraken-2026-11-22.csv")
@@ -186,7 +186,7 @@ def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_pat
     desk.put("portfolio;asset;venue;account;amount\np;BTC;kraken;a;1\np;BTC;vault;a;9\n")
     summary = desk.run()
     assert summary.breaks == 0
-    assert any("1 row is of something else" in notice.words for notice in summary.notices)
+    assert any("1 row is not compared" in notice.message for notice in summary.notices)
 
 
 def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_row_like_a_line_above_the_header_is_not_lost(folder: AnswerFolder) ->
     folder.put(f"Cash,,,,1000\n{csv(TABLE)}Cash,,,,2000\n", "ledger.csv")
     summary = folder.run()
     assert summary.exit_code == 3
-    assert any("row 19" in notice.words for notice in summary.notices)
+    assert any("row 19" in notice.message for notice in summary.notices)
 
 
 @pytest.mark.parametrize("mark", some_daily([" (1)", "*", " †", "²", " [2]", " 1)", " **"], 4))
@@ -102,7 +102,7 @@ def test_marks_of_footnotes_are_settled_by_one_line(folder: AnswerFolder, mark: 
     ran = folder.paste()
     assert_right(ran)
     (asked,) = ran.asked
-    assert "Includes staked positions" in asked.words
+    assert "Includes staked positions" in asked.message
 
 
 @pytest.mark.parametrize("note", ["* in thousands", "* owed to the broker", "(k) thousands"])
@@ -114,7 +114,7 @@ def test_no_line_is_proposed_for_a_footnote_that_may_change_amounts(
     folder.put(csv(marked(f" {mark}")) + f"{note},,,,\n", "ledger.csv")
     ran = folder.paste()
     assert ran.summary is None
-    assert note in ran.asked[0].words
+    assert note in ran.asked[0].message
 
 
 def test_a_new_mark_is_asked_about_with_the_settled_ones(folder: AnswerFolder) -> None:
@@ -192,7 +192,7 @@ def test_columns_that_are_not_proven_are_settled_by_one_line(folder: AnswerFolde
         '[file."spool.txt"]\ncolumn_starts = [1, 12, 19, 29, 38]'
     ]
     assert (ran.summary.exit_code, ran.summary.counts["Matched"]) == (3, len(AMOUNTS))
-    assert any("row 18" in notice.words for notice in ran.summary.notices)
+    assert any("row 18" in notice.message for notice in ran.summary.notices)
 
 
 PRICED = [[*key, text, "1.00"] for key, text in zip(KEYS, AMOUNTS, strict=True)]
@@ -239,7 +239,7 @@ def test_a_currency_that_is_the_asset_stays_it(folder: AnswerFolder) -> None:
     )
     ran = folder.paste()
     assert_right(ran)
-    assert not any("only currencies" in question.words for question in ran.asked)
+    assert not any("only currencies" in question.message for question in ran.asked)
 
 
 COINS = [
@@ -279,7 +279,7 @@ def test_the_smallest_unit_of_an_asset_in_a_title_is_understood(tmp_path: Path, 
         desk.put(csv([[*KEY, title], *smallest(coins)]))
         summary = desk.run()
         assert (summary.exit_code, summary.counts["Matched"]) == (0, len(coins)), title
-        assert any('unit = "one"' in notice.words for notice in summary.notices)
+        assert any('unit = "one"' in notice.message for notice in summary.notices)
 
 
 def test_a_column_of_decimals_is_settled_by_one_paste(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_one_smallest_unit_for_several_assets_is_a_choice(tmp_path: Path) -> Non
     folder.put(csv([[*KEY, "Balance (wei)"], *smallest(COINS)]), "ledger.csv")
     ran = folder.paste()
     assert ran.summary is None
-    assert "the smallest unit of one asset" in ran.asked[0].words
+    assert "the smallest unit of one asset" in ran.asked[0].message
 
 
 def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_the_smallest_unit_beside_an_amount_is_understood(tmp_path: Path) -> Non
     desk.put(csv([[*KEY, "Amount"], *body]))
     summary = desk.run()
     assert (summary.exit_code, summary.counts["Matched"]) == (0, 1)
-    assert any("multiplied by 0.00000001" in notice.words for notice in summary.notices)
+    assert any("multiplied by 0.00000001" in notice.message for notice in summary.notices)
 
 
 WORDS = {"BTC": "Bitcoin", "ETH": "Ether", "SOL": "Solana", "USDC": "USD Coin"}
@@ -411,9 +411,9 @@ def test_a_name_like_a_formula_is_explained_as_one(tmp_path: Path) -> None:
     folder = AnswerFolder(desk.layout.database, tmp_path / "reconcile")
     folder.put([[*KEY, "Amount"], ["p1", "BTC", "v1", "=Hedge", 1.5]], "ledger.xlsx")
     (notice, *_) = folder.run().notices
-    assert "the account is a formula without a result" in notice.words
-    assert "type an apostrophe before it ('=Name)" in notice.words
-    assert "save" not in notice.words
+    assert "the account is a formula without a result" in notice.message
+    assert "type an apostrophe before it ('=Name)" in notice.message
+    assert "save" not in notice.message
     (path,) = (folder.root / "inbox").iterdir()
     book = openpyxl.load_workbook(path)
     book["Ledger"]["D2"].data_type = "s"  # as a program stores what was typed with an apostrophe

@@ -94,8 +94,8 @@ def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
     ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
     assert amounts(ledger) == ["1.5", "1.5"]
     (notice,) = ledger.notices
-    assert "BTC in a row of ETH" in notice.words
-    assert notice.where == "ledger.csv:3"
+    assert "BTC in a row of ETH" in notice.message
+    assert notice.location == "ledger.csv:3"
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_a_total_never_wraps() -> None:
 def test_a_cell_of_any_length_is_judged_at_once() -> None:
     """What is longer than any amount is none, without a look for units in it."""
     begun = time.process_time()
-    assert taken_apart("\u00e9" * 32_000 + " b c") == "it is no amount"
+    assert taken_apart("\u00e9" * 32_000 + " b c") == "it is not an amount"
     assert time.process_time() - begun < 1
     assert not isinstance(taken_apart("1" * LONGEST), str)
     assert not isinstance(taken_apart("1" * LONGEST + " CR", "CR"), str)
-    assert taken_apart("1" * (LONGEST + 1)) == "it is no amount"
+    assert taken_apart("1" * (LONGEST + 1)) == "it is not an amount"
 
 
 @pytest.mark.parametrize(
@@ -217,5 +217,5 @@ def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Rea
     """Where they agree nothing is said."""
     ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
     assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]
-    told = [notice.words for notice in ledger.notices]
+    told = [notice.message for notice in ledger.notices]
     assert told == ["the amount is written in USD in a row of GBP; it was used"]

@@ -164,11 +164,11 @@ def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> Non
     desk.put(
         "portfolio;asset;venue;amount;price\n" + "p1;BTC;v1;10;9\np1;BTC;v2;5;9\n\nTotal;;;15;\n"
     )
-    words = desk.run().words
+    words = desk.run().message
     assert "3 positions compared per portfolio, asset and venue; 2 equal, 1 break (" in words
     assert words.endswith("0 rows rejected; not used: 1 column, 2 rows.")
     desk.put(ledger(BOOK))
-    assert desk.run().words.endswith("not used: nothing.")
+    assert desk.run().message.endswith("not used: nothing.")
 
 
 def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None:
@@ -180,7 +180,7 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
     standing = service.status(desk.folder.root).run
     assert standing.exit_code == 3
     assert standing.coverage is not None
-    assert standing.coverage.words.endswith("not used: 1 file.")
+    assert standing.coverage.message.endswith("not used: 1 file.")
     assert [words.partition(":")[0] for words in standing.unread] == ["custody.zip"]
     desk.settle('[inbox]\n"*.zip" = "unused"\n')
     assert desk.run().exit_code == service.status(desk.folder.root).run.exit_code == 0
@@ -192,7 +192,7 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
     (desk.folder.inbox / "ledger.zip").write_bytes(b"PK")
     ran = desk.run()
     assert ran.exit_code == 3
-    assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.words
+    assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.message
 
 
 @pytest.mark.torture
@@ -260,7 +260,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     desk.settle('[tolerance]\nrelative = "0.01"\n')
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 2)
-    assert ran.notices[0].words.startswith(
+    assert ran.notices[0].message.startswith(
         "tolerance would forgive too much in sum: 2 positions of BTC"
     )
     desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
@@ -311,10 +311,10 @@ def test_names_that_a_file_covers_are_found_however_they_are_written(desk: Desk)
     """An account in other letters, and a venue that only an earlier book had, are known."""
     desk.put(ledger(BOOK))
     desk.settle('[file."*"]\naccount = "MAIN "\n')
-    assert "2 of 3 positions compared" in desk.run().words
+    assert "2 of 3 positions compared" in desk.run().message
     desk.publish(BOOK[:1], SNAPSHOT.replace("20261120", "20261121"))
     desk.settle('[file."*"]\nvenue = ["v1", "venue v2"]\naccount = ["main", "cold"]\n')
-    assert "3 positions compared" in desk.run().words
+    assert "3 positions compared" in desk.run().message
 
 
 @pytest.mark.usefixtures("workbook")
@@ -325,7 +325,7 @@ def test_comparing_nothing_is_never_green(desk: Desk) -> None:
     desk.settle('[file."*"]\nasset = "SOL"\n')
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 0)
-    assert "0 of 3 positions compared" in ran.words
+    assert "0 of 3 positions compared" in ran.message
     assert banner(ran.files[0]) == ("0 open breaks (0 in total); 0 of 3 positions compared", RED)
     standing = service.status(desk.folder.root).run
     assert (standing.exit_code, standing.extent) == (3, "0 of 3 positions compared")
@@ -352,7 +352,7 @@ def test_a_part_of_the_book_is_told_as_a_part(desk: Desk) -> None:
     desk.settle('[file."*"]\nvenue = "v1"\n')
     ran = desk.run()
     words = "2 of 3 positions compared"
-    assert f"{words} per portfolio, asset, venue and account; 2 equal, 0 breaks" in ran.words
+    assert f"{words} per portfolio, asset, venue and account; 2 equal, 0 breaks" in ran.message
     assert banner(ran.files[0]) == (f"0 open breaks (0 in total); {words}", AMBER)
     assert service.status(desk.folder.root).run.extent == words
     (row,) = views.ops_rows(desk.folder)["reconciliations"]

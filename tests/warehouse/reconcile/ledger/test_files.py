@@ -118,7 +118,7 @@ def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, r
         "total line": 2,
     }
     assert (source.rows, source.used, source.is_complete) == (8, 3, True)
-    assert "1 hidden" in ledger.notices[0].words
+    assert "1 hidden" in ledger.notices[0].message
 
 
 def test_the_time_of_a_ledger_grows_with_its_rows_and_not_with_their_square() -> None:

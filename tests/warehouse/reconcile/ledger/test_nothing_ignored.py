@@ -112,8 +112,8 @@ def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> N
     desk.settle(f'[late.2026-11-20]\n"{name}" = "used"\n')
     (notice,) = desk.run().notices
     words = "the ledger is as of 2026-11-19, and the book is as of 2026-11-20. It was used"
-    assert (notice.severity, notice.where) == ("high", name)
-    assert notice.words.startswith(words)
+    assert (notice.severity, notice.location) == ("high", name)
+    assert notice.message.startswith(words)
 
 
 def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> None:
@@ -205,7 +205,7 @@ def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
     desk.put(ledger(BOOK))
     (notice,) = desk.run().notices
     assert (notice.severity, notice.raw) == ("low", "BTCC")
-    assert 'names no asset of this book; perhaps "BTC": unused' in notice.words
+    assert 'has an unknown asset; perhaps "BTC": unused' in notice.message
 
 
 def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:

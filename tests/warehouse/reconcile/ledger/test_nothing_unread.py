@@ -325,7 +325,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
             )
             + "".join(f"p1;BTC;v1;old-{n};1;2026-11-18\n" for n in range(1))
         ),
-        "another date than 2026-11-20",
+        "a date other than 2026-11-20",
     ),
     "a ledger of another day by its name": (
         lambda at: at.put(WHOLE, "ledger-2026-11-19.csv"),
@@ -361,7 +361,7 @@ def said(place: Place) -> tuple[int, str]:
     except (Ambiguous, NotReconciled) as error:
         return error.exit_code, str(error)
     if not ran.files:
-        return ran.exit_code, ran.words
+        return ran.exit_code, ran.message
     sheet = openpyxl.load_workbook(ran.files[0], data_only=True)["Summary"]
     cells = (str(cell) for row in sheet.iter_rows(values_only=True) for cell in row if cell)
     return ran.exit_code, "\n".join(cells)

@@ -185,7 +185,7 @@ def test_the_workbook_names_the_export_and_the_words(tmp_path: Path) -> None:
     own = desk.folder.root / "words.toml"
     own.write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8")
     result = desk.run()
-    assert (result.exit_code, result.breaks) == (0, 0), result.words
+    assert (result.exit_code, result.breaks) == (0, 0), result.message
     workbook = next(path for path in result.files if path.suffix == ".xlsx")
     book = openpyxl.load_workbook(workbook)
     mapping = [list(row) for row in book["Mapping"].iter_rows(values_only=True)]

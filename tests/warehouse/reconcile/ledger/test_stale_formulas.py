@@ -134,4 +134,4 @@ def test_a_column_that_shows_thousands_is_told(
         "numbers in the cells were read"
         for name in columns
     ]
-    assert [notice.words for notice in ledger.notices] == told
+    assert [notice.message for notice in ledger.notices] == told

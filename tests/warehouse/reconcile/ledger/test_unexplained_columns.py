@@ -187,7 +187,7 @@ def test_a_column_that_may_change_the_amounts_is_a_question(reader: Reader, name
     """No such ledger is read without a question, and its lines settle it as they say."""
     column, breaks = TELLING[name]
     ledger = reader.read(rows_with(column))
-    assert [repr(column[0]) in question.words for question in reader.questions] == [True]
+    assert [repr(column[0]) in question.message for question in reader.questions] == [True]
     assert (differing(ledger), ledger.rejected) == (breaks, []), reader.questions[0].line
 
 
@@ -361,7 +361,7 @@ def test_a_note_below_the_table_says_the_unit_like_one_above(reader: Reader, not
     above = reader.read([[note], *rows_with()], most=0)
     assert texts == [line.amount.text for line in above.lines]
     assert differing(below) == len(BOOK)
-    assert repr(note) in below.notices[0].words
+    assert repr(note) in below.notices[0].message
 
 
 def test_rows_that_do_not_count_are_left_out_and_named(reader: Reader) -> None:
@@ -393,7 +393,7 @@ def test_a_word_that_is_new_is_a_question(reader: Reader, name: str) -> None:
     reader.read(rows_with(before))
     lines = reader.questions[0].line
     assert not reader.read(rows_with(after), lines).rejected
-    assert "recon.toml does not say" in reader.questions[0].words
+    assert "recon.toml does not say" in reader.questions[0].message
     answers = f"{lines}\n{answer(reader.questions[0].line)}"
     reader.read(rows_with(after), answers, most=0)
     reader.read(rows_with(before), answers, most=0)
@@ -406,8 +406,8 @@ def test_a_column_that_starts_to_differ_is_added_to_the_others(reader: Reader) -
         lines = f'{heading}unused = ["Country"]'
         reader.read(rows, lines, most=0)
         reader.read(rows_with(("Country", ["US", "MT"]), ("Desk", ["A", "B"])), lines)
-        assert "'Desk'" in reader.questions[0].words
-        assert "'Country'" not in reader.questions[0].words
+        assert "'Desk'" in reader.questions[0].message
+        assert "'Country'" not in reader.questions[0].message
 
 
 @pytest.mark.parametrize(
@@ -446,4 +446,4 @@ def test_a_column_that_is_merged_or_filled_down_is_looked_at_in_every_row(reader
     rows[2][1] = ""
     lines = f'{table(rows)}fill_down = ["asset"]'
     assert differing(reader.read([*rows, total_line], lines)) == 1
-    assert "'Side' (Long, Short)" in reader.questions[0].words
+    assert "'Side' (Long, Short)" in reader.questions[0].message

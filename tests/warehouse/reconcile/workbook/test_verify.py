@@ -229,7 +229,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     found = service.verify(settled.folder.root, book)
     assert (found.differences, found.uncompared) == ((), ())
     ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]  # it ran
-    assert found.words == (
+    assert found.message == (
         f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
         f"Notices, Mapping, Evidence, Audit trail, Help, Lists are as run {found.run_id} wrote "
@@ -476,7 +476,7 @@ def test_what_cannot_be_compared_is_not_claimed(
     become(desk, ran.files[2])
     found = service.verify(desk.folder.root, copy)
     assert found.is_whole
-    assert "rows of All positions" not in found.words
+    assert "rows of All positions" not in found.message
     (told,) = found.uncompared
     assert told.startswith("All positions was not compared: positions_2026-11-20.parquet ")
     assert words in told

@@ -249,7 +249,7 @@ def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path)
     book = openpyxl.load_workbook(done.files[0])
     assert "All positions" not in book.sheetnames
     assert [row[1].value for row in book["Not matched"].iter_rows(min_row=2)] == ["A3"]
-    (told,) = [one.words for one in done.notices if "Not matched" in one.words]
+    (told,) = [one.message for one in done.notices if "Not matched" in one.message]
     assert "9 positions" in told
     assert done.files[2].name in told
     rows = pq.read_table(done.files[2]).to_pylist()
