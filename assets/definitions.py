@@ -1,4 +1,4 @@
-"""Everything Dagster is to know, assembled; nothing else."""
+"""The Dagster definitions of a home."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,18 +21,20 @@ from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.storage.firm import is_firm
 
 
-@dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
+@dg.resource(
+    description="The writer's lock of a run, held from the first step that writes to the end."
+)
 def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
-    """Give one lock to each run that goes on in one process."""
+    """Yield one lock for each run, which all its steps share."""
     with RunLock() as lock:
         yield lock
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
-    """Return the definitions for one home; raises `InvalidSettings`."""
+    """Build the definitions of one home. Raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
-        # Checks by partition are public and new: whether an upgrade keeps them, tests tell.
+        # Partitioned checks are a preview in Dagster. Our tests fail if an upgrade changes them.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return _assemble(nightbook)
 
@@ -66,6 +68,6 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
 
 @dg.definitions
 def nightbook() -> dg.Definitions:
-    """Return what Dagster's own processes load; a run of the command line assembles its own."""
-    keeper = Nightbook()
-    return firm_definitions(keeper) if is_firm(keeper.layout.home) else assemble(keeper)
+    """Build the definitions that Dagster's own processes load. `nightbook run` builds its own."""
+    nightbook = Nightbook()
+    return firm_definitions(nightbook) if is_firm(nightbook.layout.home) else assemble(nightbook)

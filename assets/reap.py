@@ -1,7 +1,7 @@
-"""The name under which installed service units and containers start the daemon.
+"""The old module name under which installed services and containers start the daemon.
 
-Units that an earlier version wrote say `python -m assets.reap COMMAND ...`; a home must go on
-with them after an upgrade. The code is `assets.runs.dead_runs`.
+Service files that an earlier version wrote contain `python -m assets.reap COMMAND ...`, and they
+must still work after an upgrade. The code is in `assets.runs.dead_runs`.
 """
 
 import sys

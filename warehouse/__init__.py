@@ -1,9 +1,9 @@
-"""WHAT analysts and finance read: tables, database, views, workbooks. Imports nothing of ours.
+"""The room for analysts and finance: tables, database, views, workbooks. Imports no other room.
 
-Importing it tells the numpy below pyarrow to start no threads of its own: nothing of ours
-multiplies matrices, and each of them spins for a while before it sleeps. And pyarrow, to take its
-memory from the system's allocator: its own gives large pages back and takes new ones, which are
-filled with zeros; that cost a night of 300,000 accounts 0.7 CPU s and 40 MB.
+Importing it sets two defaults. NumPy starts no threads, because we multiply no matrices and its
+threads spin before they sleep. pyarrow uses the system's allocator, because its own allocator
+returns large pages and requests new ones, which the system fills with zeros. For 300,000 accounts,
+this took 0.7 CPU seconds and 40 MB.
 """
 
 import importlib
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-# The door for Python is opened when somebody asks for it: it needs pandas, and a night does not.
+# The Python API is imported on first use, because it needs pandas, which a night does not need.
 if TYPE_CHECKING:
     from warehouse.query.door import ReadOnlyBook, open_book
     from warehouse.query.exact_amount import NotExact
     from warehouse.query.frames import amounts, exact_total, floats
 
-_DOOR = {
+_LAZY_MODULES = {
     "ReadOnlyBook": "warehouse.query.door",
     "open_book": "warehouse.query.door",
     "NotExact": "warehouse.query.exact_amount",
@@ -31,6 +31,6 @@ __all__ = ["NotExact", "ReadOnlyBook", "amounts", "exact_total", "floats", "open
 
 
 def __getattr__(name: str) -> Any:
-    if name in _DOOR:
-        return getattr(importlib.import_module(_DOOR[name]), name)
+    if name in _LAZY_MODULES:
+        return getattr(importlib.import_module(_LAZY_MODULES[name]), name)
     raise AttributeError(f"module 'warehouse' has no attribute {name!r}")

@@ -1,11 +1,11 @@
-"""Run one function in a process of its own that has bounds and can be killed.
+"""Isolation of untrusted work: one function in a child process with limits, which can be killed.
 
-SQL and spreadsheets come from strangers, and the libraries that take them can be made to outgrow
-any limit that they know: one `repeat()` in DuckDB does not hear an interrupt, one cell in the last
-corner of a sheet makes a reader allocate the whole rectangle up to it, and a panic in Rust is no
-`Exception`. A fresh interpreter without environment turns each of these into one error.
+SQL and spreadsheets come from strangers, who can make the libraries exceed their own limits. A
+`repeat()` in DuckDB ignores interrupts, a cell in the last corner of a sheet makes a reader
+allocate the whole rectangle, and a panic in Rust is not an `Exception`. In a new interpreter
+without environment variables, each of these becomes one error.
 
-Light to import: only the standard library, since `nightbook query` waits for it twice.
+This module imports only the standard library, because `nightbook query` waits for it twice.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ import sys
 from dataclasses import dataclass
 
 OPEN_FILES = 64
-_BY_LIMIT = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
+_TIMEOUT_CODES = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLimits:
-    """Bounds of a child process: wall time, address space, threads that may use CPU, open files."""
+    """Limits of a child process: wall time, address space, threads that use CPU, open files."""
 
     seconds: float
     memory_bytes: int
@@ -31,22 +31,22 @@ class ChildLimits:
 
 
 class ChildStopped(Exception):
-    """The child ended without a result: it broke, or it needed more memory than it may have."""
+    """The child ended without a result, because it crashed or exceeded its memory."""
 
 
 class ChildTimedOut(ChildStopped):
-    """The child was stopped because its time was over."""
+    """The child was stopped because it exceeded its time."""
 
 
 def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     """Call `module:function` with a request in a child process and return its result.
 
-    The child can write no file and sees no environment variable. Raises `ChildTimedOut` where its
-    time is over and `ChildStopped` where it ends without a result for any other reason.
+    The child cannot write files and has no environment variables. Raises `ChildTimedOut` if it
+    exceeds its time, and `ChildStopped` if it ends without a result for another reason.
     """
-    bounds = map(str, (limits.seconds, limits.memory_bytes, limits.threads, limits.open_files))
-    # -I: neither the working directory nor a variable decides which modules the child loads.
-    command = [sys.executable, "-I", "-m", "warehouse.isolation", function, *bounds]
+    arguments = map(str, (limits.seconds, limits.memory_bytes, limits.threads, limits.open_files))
+    # -I prevents the working directory and variables from changing the modules that it loads.
+    command = [sys.executable, "-I", "-m", "warehouse.isolation", function, *arguments]
     with subprocess.Popen(
         command,
         env={},
@@ -60,7 +60,7 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
             raise ChildTimedOut from None
         finally:
             child.kill()
-    if child.returncode in _BY_LIMIT:
+    if child.returncode in _TIMEOUT_CODES:
         raise ChildTimedOut
     if child.returncode != 0:
         raise ChildStopped
@@ -68,7 +68,7 @@ def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
 
 
 def _limit_process(limits: ChildLimits) -> None:
-    """Bound this process, so that it ends by itself even when its parent is gone."""
+    """Limit this process, so that it ends even if its parent is gone."""
     for limit, value in (
         (resource.RLIMIT_CPU, int(limits.seconds * limits.threads) + 1),
         (resource.RLIMIT_AS, limits.memory_bytes),
@@ -76,23 +76,23 @@ def _limit_process(limits: ChildLimits) -> None:
         (resource.RLIMIT_NOFILE, _at_most(resource.RLIMIT_NOFILE, limits.open_files)),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(ValueError, OSError):  # not every system knows every limit
+        with contextlib.suppress(ValueError, OSError):  # not every system has every limit
             resource.setrlimit(limit, (value, value))
-    # One second later than the parent: a parent that lives tells why, this is for a dead one.
+    # A living parent stops the child one second earlier and reports the reason.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 
 def _at_most(limit: int, value: int) -> int:
-    """Return a value within what this system allows, because a larger one would set no limit."""
+    """Return `value`, reduced to the system's maximum. A larger value would set no limit."""
     _, allowed = resource.getrlimit(limit)
     return value if allowed == resource.RLIM_INFINITY else min(value, allowed)
 
 
 def main(function: str, seconds: str, memory_bytes: str, threads: str, open_files: str) -> None:
-    """Answer the one request on standard input."""
+    """Process the request on standard input and write the result to standard output."""
     module, _, name = function.partition(":")
-    answer = getattr(importlib.import_module(module), name)
-    # After the import: what the libraries themselves need is not the stranger's doing.
+    process = getattr(importlib.import_module(module), name)
+    # Set the limits after the import, so that they do not include the libraries.
     _limit_process(
         ChildLimits(
             seconds=float(seconds),
@@ -101,7 +101,7 @@ def main(function: str, seconds: str, memory_bytes: str, threads: str, open_file
             open_files=int(open_files),
         )
     )
-    sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
+    sys.stdout.buffer.write(process(sys.stdin.buffer.read()))
 
 
 if __name__ == "__main__":

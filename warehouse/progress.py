@@ -1,4 +1,4 @@
-"""How far long work has come, so that whoever waits sees that it goes on."""
+"""Progress of long work, so that a person who waits can see it."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,10 @@ BYTES, ROWS = "bytes", "rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """So many of so many `things` are done, and the `amount` of bytes or rows that came of it."""
+    """Progress of one piece of work: `done` of `known` things, and the bytes or rows so far.
+
+    `of` is the unit of `amount`: BYTES, ROWS or empty.
+    """
 
     done: int
     known: int
@@ -19,7 +22,7 @@ class Progress:
 
     @property
     def words(self) -> str:
-        """As a person reads it: `13 of 26 requests, 2.5 MB`."""
+        """The progress as text, for example `13 of 26 requests, 2.5 MB`."""
         amounts = {BYTES: f", {self.amount / 1e6:,.1f} MB", ROWS: f", {self.amount:,} rows"}
         return f"{self.done:,} of {self.known:,} {self.things}{amounts.get(self.of, '')}"
 
@@ -33,7 +36,10 @@ def silent(progress: Progress) -> None:
 
 
 class Tally:
-    """Adds up how far one piece of work is, from any thread, and says so; first that it begins."""
+    """A thread-safe counter of one piece of work, which reports each change to `say`.
+
+    It also reports the start, unless there is nothing to do.
+    """
 
     def __init__(self, say: Say, known: int, things: str, of: str = "") -> None:
         self._say, self._things, self._of = say, things, of
@@ -43,7 +49,7 @@ class Tally:
             self.add()
 
     def add(self, done: int = 0, amount: int = 0, *, known: int = 0) -> None:
-        """Count so many more done, what came of it, and what turned out to be there."""
+        """Add to the number done, to the bytes or rows, and to the number of known things."""
         with self._lock:
             self._done += done
             self._amount += amount

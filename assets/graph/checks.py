@@ -1,9 +1,9 @@
-"""The checks of the warehouse as Dagster shows them: night by night, with their numbers.
+"""The checks of the warehouse as Dagster shows them, with their numbers, for each night.
 
-They ran before publishing, in the file that was being built, and a night that fails one is held;
-here they are only told, from `ops.checks` and `ops.control_totals`. Of an older night, whose
-results `ops.checks` no longer has, the same queries are asked of its book. Those of one asset, or
-one alone, are told alone.
+The checks already ran before publishing, in the file that was being built, and a night that failed
+one is held. This step only shows the results from `ops.checks` and `ops.control_totals`. Because
+`ops.checks` has only the newest book, the same queries run on the book of an older night. A run
+may select the checks of one asset, or a single check.
 """
 
 # ruff: noqa: S608 - values are quoted by warehouse.contract.model.literal
@@ -29,19 +29,17 @@ from warehouse.sql.checks import ERROR, Check, every_check
 
 CONTROL = "control_totals_agree"
 CONTROL_MEANING = (
-    "Rows, and exact sums per asset and bucket, are the same in the landed JSON, in Parquet and in "
-    "DuckDB."
+    "Row counts, and exact sums by asset and bucket, are the same in the landed JSON, in Parquet "
+    "and in DuckDB."
 )
-
-
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
-GATE = {"gates": "the publish: a night that fails this is held, and is no book"}
-# This one reads no table of the book, so that it is asked in another way of an older night.
+GATE = {"gates": "publishing: a night that fails this check is held and does not become the book"}
+# The drift check reads no table of the book, so an older night needs its own query.
 DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
 def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
-    """Return every check of the warehouse on its table, and the control totals of each."""
+    """Return all checks of the warehouse, each on its table, and the control totals of each."""
     controls = [Check(CONTROL, CONTROL_MEANING, ERROR, "")]
     specs = [_spec(check, key_of(table), partitions) for check in controls for table in BOOK]
     specs += [_spec(check, _asset_of(check), partitions) for check in every_check()]
@@ -71,35 +69,35 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
-    # Only a check of the warehouse can block in Dagster what comes after it: those of the tables
-    # are known when the warehouse is, which comes after the tables.
-    is_gate, is_whole = check.severity == ERROR, asset == WAREHOUSE
+    # In Dagster, only the checks of the warehouse can block later steps. The results for the
+    # tables are known only when the warehouse is ready, and the warehouse comes after the tables.
+    is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,
         asset=asset,
-        additional_deps=[] if is_whole else [WAREHOUSE],
+        additional_deps=[] if is_of_warehouse else [WAREHOUSE],
         description=check.meaning,
-        blocking=is_gate and is_whole,
+        blocking=is_gate and is_of_warehouse,
         metadata=GATE if is_gate else None,
         partitions_def=partitions,
     )
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
-    """Return the table that a check is about, or the warehouse as a whole."""
+    """Return the table that a check is about, or the whole warehouse."""
     return KEYS.get(check.name, WAREHOUSE)
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Return for every table how many control totals there are, and how many differ."""
-    answer = run(
+    """Yield the result of the control totals for each table: how many there are, and differ."""
+    totals = run(
         database,
         "select table_name, count(*), "
         "count(*) filter (in_json <> in_lake or in_lake <> in_warehouse), "
         "any_value(in_lake) filter (measure = 'rows') from ops.control_totals "
         f"where snapshot_id = {literal(snapshot_id)} group by table_name",
     )
-    measured = {str(name): numbers for name, *numbers in answer.rows}
+    measured = {str(name): numbers for name, *numbers in totals.rows}
     for table in BOOK:
         measures, differing, rows = measured.get(table.name, (0, 0, 0))
         yield dg.AssetCheckResult(
@@ -117,7 +115,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
 
 
 def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult]:
-    """Yield the results of a night's book; a check that did not run has not passed."""
+    """Yield the result of each check for a night. A check that did not run counts as failed."""
     day = snapshot.snapshot_date
     query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
     results = {str(name): values for name, *values in run(database, query + _date(day)).rows}
@@ -127,24 +125,26 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # A night without a book is told by `night_is_accepted`; its report is made all the same.
-        is_grave = is_book and check.severity == ERROR
+        # If a night has no book, `night_is_accepted` reports it, and its report is still written.
+        is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),
             check_name=check.name,
             passed=wrong == 0,
-            severity=severities.ERROR if is_grave else severities.WARN,
-            description=example if wrong is not None else f"It did not run: {day} has no book.",
+            severity=severities.ERROR if is_error else severities.WARN,
+            description=example
+            if wrong is not None
+            else f"The check did not run because {day} has no book.",
             metadata={"book of": str(day), "wrong rows": int(wrong or 0)},
         )
 
 
 def _wrong_rows(database: Path, check: Check, day: date) -> int:
-    """Return how many rows of an older book a check finds wrong."""
-    of_night = _date(day)
-    # `at_day` knows tables by their plain names, which those of the book all are.
-    plain = check.sql.replace('"', "")
-    sql = DRIFT_OF + of_night if "ops.drift" in plain else at_day(plain, of_night)
+    """Count the wrong rows that a check finds in an older book."""
+    date_literal = _date(day)
+    # `at_day` finds tables by unquoted names. No table of the book needs quotes.
+    unquoted = check.sql.replace('"', "")
+    sql = DRIFT_OF + date_literal if "ops.drift" in unquoted else at_day(unquoted, date_literal)
     [(wrong,)] = run(database, f"select count(*) from ({sql})").rows
     return int(wrong)
 

@@ -1,4 +1,4 @@
-"""The asset that decides whether a night is accepted or held."""
+"""The asset that shows the decision on a night, and with which a person decides."""
 
 import contextlib
 import dataclasses
@@ -19,26 +19,30 @@ from warehouse.contract import states
 
 LEAVE = "leave"
 STATES = {"accept": states.ACCEPTED, "reject": states.REJECTED}
-# What the Launchpad shows to be filled in.
+# The fields that the Launchpad shows, still empty.
 TO_FILL_IN = {"decision": LEAVE, "by": "", "why": "", "snapshot": ""}
-# Not a `dg.Config`: its first class costs each night a tenth of a second of imports.
+# A dict and not a `dg.Config` class, because importing that adds 0.1 s to each night.
 SCHEMA = {
     "decision": dg.Field(
         dg.Enum("Decision", [dg.EnumValue(name) for name in (LEAVE, *STATES)]),
         default_value=LEAVE,
-        description="accept: it is the book of its date. reject: it is none.",
+        description="accept: the snapshot becomes the book of its date. reject: it does not.",
     ),
-    "by": dg.Field(str, default_value="", description="Who decides: it is kept for ever."),
-    "why": dg.Field(str, default_value="", description="The reason, in a sentence."),
+    "by": dg.Field(
+        str, default_value="", description="Your name. It is stored permanently with the decision."
+    ),
+    "why": dg.Field(str, default_value="", description="The reason, in one sentence."),
     "snapshot": dg.Field(
-        str, default_value="", description="Empty: the one of the night that is held."
+        str,
+        default_value="",
+        description="The ID of a snapshot. If empty, the held snapshot of the night.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionForm:
-    """What a person filled in."""
+    """The form that a person filled in."""
 
     decision: str
     by: str
@@ -47,19 +51,20 @@ class DecisionForm:
 
 
 class NothingDecided(Exception):
-    """The job was started without saying what is decided, or who does."""
+    """The job was started without a decision, or without the name of the person who decides."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(
             f"Nothing was decided: {missing}. Start {DECIDE} again: on the page of the job, open "
             "the arrow next to 'Materialize all', then 'Open launchpad'. Choose the night as "
             "partition, and write `decision: accept` or `decision: reject`, `by:` your name and "
-            "`why:` your reason; `snapshot:` only for another than the night's held one."
+            "`why:` your reason. Fill in `snapshot:` only to choose a different snapshot than the "
+            "held one."
         )
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the decision on a night as it stands, or as it is made now."""
+    """Return the asset of the decision on a night. In the job `decide_night` it also decides."""
 
     @dg.asset(
         key=DECISION,
@@ -67,8 +72,8 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         partitions_def=partitions,
         config_schema=SCHEMA,
         group_name="published",
-        description="What the guards or a person decided on a night. Decide on a held one in the "
-        f"job {DECIDE}: what follows from it is made by the same run.",
+        description="The decision of the guards or of a person on a night. To decide on a held "
+        f"night, start the job {DECIDE}. The same run updates everything that depends on it.",
     )
     def decision(
         context: dg.AssetExecutionContext,
@@ -97,36 +102,38 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 
 @contextlib.contextmanager
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
-    """Cancel the run of a person who filled in something wrong; nothing was decided.
+    """Cancel the run if the form was filled in wrongly. In that case, nothing was decided.
 
-    If the run failed, Dagster would show every view of the night as failed, although all of them
-    are as they were.
+    If the run failed instead, Dagster would show every view of the night as failed, although all
+    of them are unchanged.
     """
     try:
         yield
     except (NothingDecided, DecisionNotAllowed, NoSuchSnapshot, ReasonRequired) as error:
-        # Without this Dagster would take an interruption for a failure.
+        # Without this report, Dagster treats the interruption as a failure.
         context.instance.report_run_canceling(context.run, str(error))
         raise dg.DagsterExecutionInterruptedError(str(error)) from None
 
 
 def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -> None:
-    """Raise if the job was not told what to decide, or who does, or if that is not possible."""
+    """Raise an error if the form is incomplete, or if the decision is not possible."""
     if config.decision != LEAVE:
         if not config.by.strip():
-            raise NothingDecided("it was not said who decides")
+            raise NothingDecided("`by` is empty, so nobody would be named for the decision")
         snapshots.require_decidable(before, STATES[config.decision], why=config.why)
     elif step.is_decision:
-        raise NothingDecided("the job was not told to accept or to reject")
+        raise NothingDecided("`decision` is neither accept nor reject")
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the snapshot that is decided on: the night's held one, if none is named."""
+    """Return the named snapshot, or else the held one of the night, or else the newest one."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)
         if named.snapshot_date != step.day:
-            raise NothingDecided(f"{snapshot_id} is of {named.snapshot_date}, not of {step.day}")
+            raise NothingDecided(
+                f"the snapshot {snapshot_id} belongs to {named.snapshot_date}, not to {step.day}"
+            )
         return named
     of_night = [
         night
@@ -136,7 +143,9 @@ def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
     held = [snapshot for snapshot in of_night if snapshot.state == states.HELD]
     if len(held) > 1:
         names = ", ".join(snapshot.snapshot_id for snapshot in held)
-        raise NothingDecided(f"several snapshots of {step.day} are held ({names}): name one")
+        raise NothingDecided(
+            f"several snapshots of {step.day} are held ({names}), so `snapshot` must name one"
+        )
     return held[0] if held else snapshots.find(step.layout, newest)
 
 

@@ -1,7 +1,7 @@
-"""A firm in Dagster: its nights by date and shard, each shard one run wherever runs are launched.
+"""The graph of a firm: its nights, partitioned by date and shard, with one run for each shard.
 
-Organisations are no assets and no partitions of their own: how many there are is told by firm.toml
-alone, and a shard takes whichever are its.
+Organisations are neither assets nor partitions, because their number depends on firm.toml. A shard
+takes the nights of the organisations that belong to it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,18 +32,18 @@ FIRM_JOB = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=run_config("INFO"),
-    description="Take the nights of a shard's organisations, and publish the firm's book.",
+    description="Take the nights of all organisations of a shard, and publish the firm's book.",
 )
 
 
 def firm_definitions(nightbook: Nightbook) -> dg.Definitions:
-    """Return the definitions for the home of a firm; raises `FirmWrong` and `InvalidSettings`."""
-    named = read_firm(nightbook.layout.home)
-    shards = dg.StaticPartitionsDefinition([str(number + 1) for number in range(named.shards)])
+    """Build the definitions of a firm's home. Raises `FirmWrong` and `InvalidSettings`."""
+    settings = read_firm(nightbook.layout.home)
+    shards = dg.StaticPartitionsDefinition([str(number + 1) for number in range(settings.shards)])
     return dg.Definitions(
         assets=[_night(dg.MultiPartitionsDefinition({DATE: nights(nightbook), SHARD: shards}))],
         jobs=[FIRM_JOB],
-        schedules=[_schedule(nightbook, named)],
+        schedules=[_schedule(nightbook, settings)],
         resources={"nightbook": nightbook},
         loggers={CONSOLE: console},
         executor=dg.in_process_executor,
@@ -60,12 +60,13 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(
                 IN_BOOK,
                 asset=NIGHT,
-                description="The firm's book of the date holds every organisation of the shard, "
-                "and firm.toml says whose each portfolio is that several can see.",
+                description="The firm's book of the date contains every organisation of the shard, "
+                "and firm.toml names the owner of each portfolio that several of them can see.",
             )
         ],
-        description="The firm's book of all its organisations, published again when those of a "
-        "shard have taken their nights: each in a process of its own, by its own settings.",
+        description="The firm's book of all its organisations. It is republished when the "
+        "organisations of a shard have taken their nights, each in a separate process with its "
+        "own settings.",
     )
     def firm_night(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -74,13 +75,13 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         day, shard = date.fromisoformat(key[DATE]), key[SHARD]
         with failing_in_words(nightbook.layout.home):
             tell = nightbook.tell or log_teller(context.log)
-            named = read_firm(nightbook.layout.home)
-            sources = sources_of(named, int(shard))
+            settings = read_firm(nightbook.layout.home)
+            sources = sources_of(settings, int(shard))
             today = night.business_date(nightbook.settings(), nightbook.now())
-            problems = find_problems(nightbook.layout, named)
-            ended = take_nights(
+            problems = find_problems(nightbook.layout, settings)
+            finished = take_nights(
                 sources,
-                named.at_once,
+                settings.at_once,
                 day=None if day == today else day,
                 unless_taken=day == today,
                 tell=tell,
@@ -90,7 +91,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
                 lock.acquire(nightbook, f"publishing the firm's book of {day}", tell)
                 notes = {
                     source_night.source: source_night.words
-                    for source_night in ended
+                    for source_night in finished
                     if source_night.code
                 }
                 book = firm.publish(nightbook, day=day, notes=notes)
@@ -99,7 +100,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
         rows = [source_night for source_night in book.nights if source_night.source in own]
         yield dg.MaterializeResult(metadata=_facts(rows, [book.database, *files]))
         problems |= book.state.problems
-        own_problems = {name: why for name, why in problems.items() if name in own}
+        own_problems = {name: reason for name, reason in problems.items() if name in own}
         yield _check(rows, own_problems, book.state)
 
     return firm_night
@@ -108,7 +109,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
 def _check(
     rows: list[FirmNight], problems: Mapping[str, str], state: FirmState
 ) -> dg.AssetCheckResult:
-    """Return what the firm's book lacks; an error if a home is not as the book knows it."""
+    """Return the check of the firm's book. It is an error if a source's home has problems."""
     wrong = {
         source_night.source: f"{source_night.state}: {source_night.reason}"
         for source_night in rows
@@ -131,7 +132,7 @@ def _facts(rows: list[FirmNight], files: list[object]) -> dict[str, Any]:
     }
 
 
-def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
+def _schedule(nightbook: Nightbook, firm_settings: Firm) -> dg.ScheduleDefinition:
     settings = nightbook.settings()
 
     @dg.schedule(
@@ -140,8 +141,8 @@ def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
         cron_schedule=settings.schedule,
         execution_timezone=str(settings.timezone),
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Takes the nights of the date on which it ticks, a run for each shard of "
-        "which an organisation has none yet.",
+        description="Takes the nights of the current date, with one run for each shard in which "
+        "an organisation has no night yet.",
     )
     def firm_schedule(
         context: dg.ScheduleEvaluationContext,
@@ -150,11 +151,11 @@ def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
         done_sources = _sources_with_night(nightbook.layout, tick.date())
         shards = [
             number
-            for number in range(1, named.shards + 1)
-            if {source.name for source in sources_of(named, number)} - done_sources
+            for number in range(1, firm_settings.shards + 1)
+            if {source.name for source in sources_of(firm_settings, number)} - done_sources
         ]
         if not shards:
-            return dg.SkipReason("Every organisation has its night.")
+            return dg.SkipReason("Every organisation already has its night.")
         return [
             dg.RunRequest(
                 run_key=f"{tick.isoformat()} {number}",
@@ -169,7 +170,7 @@ def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
 
 
 def _sources_with_night(layout: Layout, day: date) -> set[str]:
-    """Return the organisations whose night of a date is taken, whatever became of it."""
+    """Return the organisations whose night of a date is taken, accepted or held."""
     if not layout.database.exists():
         return set()
     rows = read_state(layout.database).nights

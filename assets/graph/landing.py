@@ -1,7 +1,7 @@
-"""The landed resources: one read of the API gives all three, so they are one step.
+"""The assets of the landed resources. One pull of the API lands all three, so they are one step.
 
-Only today can be pulled. A past date that was landed uses its bytes again; one that was not fails,
-and nothing is pulled under a wrong date.
+Only today can be pulled. A past date reuses its landed bytes. If it was never landed, the step
+fails, so data is never stored under a wrong date.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,19 +27,19 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import count_of
 
 API = dg.AssetKey("api")
-# The operation of each resource, and what it is.
+# The operation and the description of each resource.
 RESOURCES = {
-    "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), as it came."),
-    "venues": ("list_venues", "GET /venues?include=instruments (4.3), as it came."),
+    "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), unchanged."),
+    "venues": ("list_venues", "GET /venues?include=instruments (4.3), unchanged."),
     "instruments": (
         "list_instruments",
-        "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), as it came.",
+        "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), unchanged.",
     ),
 }
 
 
 def api_asset() -> dg.AssetSpec:
-    """Return the service itself, so that lineage starts where the data does."""
+    """Return the API itself as an asset, so that lineage starts at the source of the data."""
     return dg.AssetSpec(
         API,
         description="The signed, read-only Portfolio and Venue Read API. It keeps no history.",
@@ -50,7 +50,7 @@ def api_asset() -> dg.AssetSpec:
 
 
 def _fields(*resources: str) -> dg.TableSchema:
-    """Return the fields of the API that become columns, as they came."""
+    """Return the fields of the API that become columns of the book."""
     tables = [table for table in BOOK if table.resource in resources]
     sources = {column.source: column for table in tables for column in table.columns}
     return dg.TableSchema(
@@ -68,7 +68,7 @@ def _lineage(resource: str) -> dg.TableColumnLineage:
 
 
 def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the step that takes tonight's snapshot, with the three resources it lands."""
+    """Return the step that pulls tonight's snapshot and lands the three resources."""
 
     @dg.multi_asset(
         name="pull",
@@ -95,7 +95,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult]:
         with night_step(context, nightbook) as step:
-            manifest, is_reused = _land(step, writing)
+            manifest, is_reused = _land_or_reuse(step, writing)
         name_snapshot(context, manifest.snapshot_id)
         for name, (operation, _) in RESOURCES.items():
             key = dg.AssetKey(["landing", name])
@@ -106,17 +106,18 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     return pull
 
 
-def _land(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Return the snapshot to go on with, and whether it was landed before; the run then writes."""
+def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
+    """Return the manifest of the night, and whether it was landed before. Acquires the lock."""
     nightbook, day, tell = step.nightbook, step.day, step.tell
-    # Read once: midnight may pass at any moment, and a night is of the date on which it began.
+    # Read the clock once: midnight may pass during the run, and a night belongs to the date on
+    # which it began.
     settings, started = nightbook.settings(), nightbook.now()
     is_reused = day != night.business_date(settings, started)
     if is_reused:
         manifest = night.landed_for(settings, started, day)
-        lock.acquire(nightbook, f"making {day} again", tell)
+        lock.acquire(nightbook, f"rebuilding {day}", tell)
     else:
-        # Read without the writer's lock: whoever else works here must not cost the night.
+        # Pull without the writer's lock, so that another writer cannot cost us the night.
         if not nightbook.is_demo:
             require_real(step.layout)
         manifest = tonight.pull_snapshot(
@@ -131,18 +132,18 @@ def _land(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
         )
         tell(_summary(manifest), event="landed", snapshot=manifest.snapshot_id)
         try:
-            lock.acquire(nightbook, f"making the night of {day}", tell)
+            lock.acquire(nightbook, f"building the night of {day}", tell)
         except WriterBusy as busy:
-            raise WriterBusy(busy.layout, busy.holder, _safe(manifest)) from None
+            raise WriterBusy(busy.layout, busy.holder, _landed_message(manifest)) from None
     publish.recover(nightbook, tell, but=manifest.snapshot_id)
     return manifest, is_reused
 
 
-def _safe(manifest: Manifest) -> str:
-    """Say what is done where a landed night could not be made."""
+def _landed_message(manifest: Manifest) -> str:
+    """Explain that the night is landed, although it could not be published."""
     return (
-        f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is landed, every byte of it, "
-        "and is no book yet: the next run judges and publishes it, and so does nightbook rebuild."
+        f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is completely landed, but it "
+        "is not a book yet. The next run judges and publishes it, and so does nightbook rebuild."
     )
 
 
@@ -150,26 +151,26 @@ def _summary(manifest: Manifest) -> str:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
-    return f"landed {count_of(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
+    return f"landed {count_of(len(manifest.answers), 'response')}, {size:.1f} MB{given_up}"
 
 
 def _warnings(tell: Tell) -> Callable[[Event], None]:
     def warn(event: Event) -> None:
-        tell(f"{event.kind}: {_in_short(event)}", event=event.kind, level=WARNING)
+        tell(f"{event.kind}: {_event_summary(event)}", event=event.kind, level=WARNING)
 
     return warn
 
 
-def _in_short(event: Event) -> str:
-    """Say what happened and what comes next; what to do is said if the last attempt fails."""
+def _event_summary(event: Event) -> str:
+    """Summarize an event and the next step. Advice follows only if the last attempt fails."""
     happened = event.message.partition(". ")[0]
     if event.kind == "retry":
-        return f"{happened}; again in {event.wait:.1f} s"
+        return f"{happened}, so it is retried in {event.wait:.1f} s"
     if event.kind == "pace":
-        return f"{happened}; all requests wait {event.wait:.1f} s, then they go more slowly"
+        return f"{happened}, so all requests wait {event.wait:.1f} s and are then sent more slowly"
     if event.kind == "breaker":
-        probe = f"; one is tried in {event.wait:.0f} s" if event.wait else ""
-        return f"{happened}; other requests wait until one gets through{probe}"
+        probe = f", and one is tried in {event.wait:.0f} s" if event.wait else ""
+        return f"{happened}, so other requests wait until one succeeds{probe}"
     return event.message
 
 
@@ -183,8 +184,8 @@ def _metadata(
         "folder": folder,
         "started_at": dg.MetadataValue.timestamp(datetime.fromisoformat(manifest.started_at)),
         "requests": len(answers),
-        "requests given up": sum(answer.error is not None for answer in answers),
+        "failed requests": sum(answer.error is not None for answer in answers),
         "attempts": sum(answer.attempts for answer in answers),
         "bytes": sum(answer.byte_count or 0 for answer in answers),
-        "used again": is_reused,
+        "reused": is_reused,
     }

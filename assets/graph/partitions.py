@@ -1,4 +1,7 @@
-"""One partition a night: the business date, in one time zone for partitions and schedule."""
+"""The partitions of the graph: one for each night, named by the business date.
+
+Partitions and schedule use the same time zone, that of the settings.
+"""
 
 from datetime import date
 
@@ -12,6 +15,14 @@ from warehouse.storage.layout import Layout
 PARTITION = "dagster/partition"
 
 
+def parse_date(text: str) -> date | None:
+    """Parse a date in ISO format, such as a partition key. Return None if it is invalid."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def _first_dates(layout: Layout) -> list[date]:
     if is_firm(layout.home):
         named = read_firm(layout.home).sources
@@ -20,9 +31,9 @@ def _first_dates(layout: Layout) -> list[date]:
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Return daily partitions from the first landed night (or today) up to today."""
-    # Today's partition exists while today lasts (`end_offset`), because a snapshot is of now. Only
-    # a demo's nights run ahead of this machine's clock, which Dagster goes by.
+    """Return daily partitions from the first landed night, or else today, to today inclusive."""
+    # `end_offset` makes today's partition exist during the day, because a snapshot shows the
+    # present. Dagster uses this machine's clock, and only the nights of a demo are ahead of it.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days

@@ -1,4 +1,4 @@
-"""The assets that leave the machine: reports, workbooks, the shelf and the open tables."""
+"""The report, the reconciliation, the shelf and the Iceberg tables as assets."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -14,7 +14,6 @@ from assets.home.writer_lock import RunLock
 from assets.monitoring.alerts import Alert, store_events
 from assets.nightbook import INFO, TOLD, WARNING, Nightbook, Tell
 from assets.publishing import publish, shelf
-from assets.publishing import shelf as open_tables
 from pipelines.landing import snapshots
 from warehouse.contract.model import count_of
 from warehouse.reconcile import service
@@ -30,7 +29,7 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the morning report: also of a held night, which is when it is needed most."""
+    """Return the morning report. Held nights have one too, because they need it most."""
 
     @dg.asset(
         key=REPORT,
@@ -38,8 +37,8 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         partitions_def=partitions,
         group_name="published",
         kinds={"html"},
-        description="reports/latest.html: what happened last night, what changed, findings, "
-        "holdings, gaps and freshness, with the query behind every figure.",
+        description="reports/latest.html: the events of last night, changes, findings, holdings, "
+        "gaps and freshness, with the query behind every figure.",
     )
     def morning_report(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -47,7 +46,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         with night_step(context, nightbook) as step:
             settings = nightbook.settings()
             now = nightbook.now().astimezone(settings.timezone)
-            step.manifest()  # a night that was never landed has no report
+            step.manifest()  # raises an error if the night was never landed
             morning = load_report(step.layout.database, now, settings.pinned_assets)
             command = full_command(step.layout)
             file = write_page(
@@ -56,7 +55,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         return dg.MaterializeResult(
             metadata={
                 "report": dg.MetadataValue.md(spell_commands(render_markdown(morning), command)),
-                "told as of": f"{now:%Y-%m-%d %H:%M}, of the newest night",
+                "written at": f"{now:%Y-%m-%d %H:%M}, about the newest night",
                 "path": file,
                 "bytes": file.stat().st_size,
             }
@@ -66,7 +65,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
 
 
 def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the comparison with the ledgers in the inbox; without one it says so."""
+    """Return the step that compares the book with the ledgers in the inbox, if there are any."""
 
     @dg.asset(
         key=RECONCILIATION,
@@ -78,11 +77,12 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
             dg.AssetCheckSpec(
                 TIES_OUT,
                 asset=RECONCILIATION,
-                description="Every key of book and ledger matches, or its break is accepted.",
+                description="Every key of the book and the ledger matches, or its break is "
+                "accepted.",
             )
         ],
-        description="The book against the ledgers in reconcile/inbox: matches, breaks, ages and "
-        "suggested causes, in a workbook. A ledger that is late is a notice, not a failure.",
+        description="The book compared with the ledgers in reconcile/inbox: matches, breaks, ages "
+        "and suggested causes, in a workbook. A late ledger is a notice, not a failure.",
     )
     def reconciliation(
         context: dg.AssetExecutionContext,
@@ -94,14 +94,14 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
             step.manifest()
             if day not in snapshots.books(snapshots.landed_snapshots(step.layout)):
                 return _reconciliation_result(
-                    passed=False, message=f"{day} has no book, so there is nothing to hold against"
+                    passed=False, message=f"{day} has no book, so there is nothing to compare"
                 )
             try:
                 writing.acquire(nightbook, f"reconciling {day}", step.tell)
                 summary = _reconcile(nightbook, day, now)
             except (Late, DayClosed) as error:
-                # The ledger of the day is still to come, on most nights, or the day of a closed
-                # month is taken again: no alert, no success.
+                # Usually the ledger of the day has not arrived yet. Or the run repeats a day of a
+                # closed month. In both cases there is neither an alert nor a success.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
@@ -109,7 +109,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # Files lie there and none could be read: that is no late ledger, it is one that is missed.
+        # There are files, but none of them could be read. That is worse than a late ledger.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
@@ -130,8 +130,8 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
         by=user_name(),
     )
     if summary.run_id:
-        # A second version of the night: the first, checked, is what was read here, and
-        # the book waits for no ledger (0.2 CPU s for what the breaks come to).
+        # This publishes a second version of the night, with the results. The first one was needed
+        # for the comparison, and the book should not wait for a ledger. It costs 0.2 CPU s.
         publish.refresh(nightbook)
     return summary
 
@@ -143,8 +143,8 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return the result with its check: open breaks warn, no result is an error."""
-    # Neither fails the run: the book stands.
+    """Return the result and its check. Open breaks are a warning, a missing result is an error."""
+    # Neither fails the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
         check_results=[
@@ -165,51 +165,51 @@ ICEBERG = dg.AssetKey("iceberg_tables")
 def shelf_assets(
     nightbook: Nightbook, partitions: dg.DailyPartitionsDefinition
 ) -> list[dg.AssetsDefinition]:
-    """Return the shelved nights; none of it where nights stay on this machine."""
+    """Return the steps that fill the shelf and the catalog, if they are configured."""
     if (store := shelf.shelf_of(nightbook)) is None:
         return []
-    shelved_nights = _nights_asset(
+    shelved_nights = _transfer_asset(
         SHELF,
         after=WAREHOUSE,
         partitions=partitions,
         kind="objectstore",
         doing="shelving",
         done=f"on the shelf {store.url}",
-        bring=shelf.shelve,
-        description="The judged night on the object store of NIGHTBOOK_LAKE: bodies, tables, then "
-        "the manifest that makes them a night. A store that is down costs this step alone: the "
-        "book is published here, and the next run shelves what is missing.",
+        transfer=shelf.shelve,
+        description="The judged night on the object store of NIGHTBOOK_LAKE: bodies, tables, and "
+        "last the manifest, which makes them a night. If the store is down, only this step fails. "
+        "The book is published on this machine, and the next run shelves the missing nights.",
     )
-    if open_tables.catalog_of(nightbook) is None:
+    if shelf.catalog_of(nightbook) is None:
         return [shelved_nights]
-    iceberg_tables = _nights_asset(
+    iceberg_tables = _transfer_asset(
         ICEBERG,
         after=SHELF,
         partitions=partitions,
         kind="iceberg",
         doing="registering",
         done="registered as Iceberg tables",
-        bring=open_tables.register,
-        description="The shelf's files registered as Iceberg tables, all tables of a date in one "
-        "commit, for the engines that read the catalog of NIGHTBOOK_CATALOG. A catalog that is "
-        "down costs this step alone; the next run registers what is missing.",
+        transfer=shelf.register,
+        description="The files on the shelf, registered as Iceberg tables for engines that read "
+        "the catalog of NIGHTBOOK_CATALOG. All tables of a date are one commit. If the catalog is "
+        "down, only this step fails, and the next run registers the missing nights.",
     )
     return [shelved_nights, iceberg_tables]
 
 
 def _with_alert(nightbook: Nightbook, tell: Tell) -> Tell:
-    """Return who tells the log of the run, and once an operator if two machines had decided."""
+    """Return a `Tell` that also stores an alert if two machines decided on the same night."""
 
-    def hear(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+    def log(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
         tell(message, event=event, level=level, snapshot=snapshot)
         if event == shelf.MERGED and level == WARNING:
             store_events(nightbook, [_merged_alert(nightbook, snapshot, message)])
 
-    return hear
+    return log
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return the alert of a night on which two machines decided."""
+    """Return the alert about a night on which two machines decided."""
     layout = nightbook.layout
     return Alert(
         cause=f"merged:{snapshot_id}:{sha256(message.encode()).hexdigest()[:8]}",
@@ -221,7 +221,7 @@ def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert
     )
 
 
-def _nights_asset(
+def _transfer_asset(
     key: dg.AssetKey,
     *,
     after: dg.AssetKey,
@@ -229,10 +229,10 @@ def _nights_asset(
     kind: str,
     doing: str,
     done: str,
-    bring: Callable[[Nightbook], Sequence[str]],
+    transfer: Callable[[Nightbook], Sequence[str]],
     description: str,
 ) -> dg.AssetsDefinition:
-    """Return a step that brings every night that is missing there to another place."""
+    """Return a step that transfers all missing nights to the shelf or the catalog."""
 
     @dg.asset(
         key=key,
@@ -242,16 +242,17 @@ def _nights_asset(
         kinds={kind},
         description=description,
     )
-    def nights_elsewhere(
+    def transferred_nights(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
             writing.acquire(nightbook, f"{doing} {step.day}", step.tell)
-            nights = bring(dataclasses.replace(nightbook, tell=_with_alert(nightbook, step.tell)))
+            tell = _with_alert(nightbook, step.tell)
+            nights = transfer(dataclasses.replace(nightbook, tell=tell))
             if nights:
                 step.tell(f"{count_of(len(nights), 'night')} {done}", event=doing)
         return dg.MaterializeResult(metadata={"nights": list(nights)})
 
-    return nights_elsewhere
+    return transferred_nights

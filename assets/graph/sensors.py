@@ -1,14 +1,14 @@
-"""The schedule of the night, and the sensors that alert a person."""
+"""The nightly schedule, and the sensors that send alerts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import dagster as dg
 
 from assets.console.errors import BUSY
 from assets.console.invocation import full_command
 from assets.graph.decision import TO_FILL_IN
-from assets.graph.partitions import PARTITION
+from assets.graph.partitions import PARTITION, parse_date
 from assets.graph.reports import TIES_OUT
 from assets.graph.step import DECIDE, failure_command, failure_message, run_config
 from assets.graph.warehouse import DECISION
@@ -38,14 +38,14 @@ LONGEST_RUN = 2 * 3600
 LOGGED = run_config("INFO")
 
 
-# Every step in one process: one of its own would cost seconds.
+# All steps run in one process, because a process for each step would cost seconds.
 NIGHTLY_JOB = dg.define_asset_job(
     NIGHTLY,
     selection=dg.AssetSelection.all() - dg.AssetSelection.assets(DECISION),
     executor_def=dg.in_process_executor,
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=LOGGED,
-    description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
+    description="Take tonight's book: pull, land, flatten, judge, publish and report.",
 )
 DECIDE_JOB = dg.define_asset_job(
     DECIDE,
@@ -53,15 +53,18 @@ DECIDE_JOB = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=LOGGED | {"ops": {DECISION.path[0]: {"config": TO_FILL_IN}}},
-    description="Accept or reject a held night, say who and why, and make what follows from it: "
-    "warehouse, workbook, report, reconciliation, checks. Choose the night as partition.",
+    description="Accept or reject a held night, with your name and a reason. The run then updates "
+    "the warehouse, workbook, report, reconciliation and checks. Choose the night as partition.",
 )
 
 
 def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
-    """Return `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; it runs unless somebody turns it off."""
-    # A missed tick is not made up for: the API tells only what is held now. The later ticks of a
-    # night take it where the earlier ones could not, and else do nothing.
+    """Return the schedule of `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`, on by default.
+
+    It is off by default only in a demo.
+    """
+    # A missed tick is not repeated, because the API shows only the present. A later tick of the
+    # same night takes the night if the earlier ones failed, and otherwise does nothing.
     settings = nightbook.settings()
 
     @dg.schedule(
@@ -71,15 +74,16 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
         default_status=dg.DefaultScheduleStatus.STOPPED
         if is_demo(nightbook.layout)
         else dg.DefaultScheduleStatus.RUNNING,
-        description="Takes the book of the date on which it ticks, unless that night is taken.",
+        description="Takes the book of the current date, unless that night is already taken.",
     )
     def nightly_schedule(
         context: dg.ScheduleEvaluationContext,
     ) -> dg.RunRequest | dg.SkipReason:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
         if (snapshot := night_of(nightbook, tick.date())) is not None:
-            words = f"The night is taken: {snapshot.snapshot_id} is {snapshot.state}."
-            return dg.SkipReason(words)
+            return dg.SkipReason(
+                f"The night is already taken: {snapshot.snapshot_id} is {snapshot.state}."
+            )
         return dg.RunRequest(
             run_key=tick.isoformat(), partition_key=tick.date().isoformat(), run_config=LOGGED
         )
@@ -90,11 +94,11 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
 WILL_RETRY = "dagster/will_retry"
 SCHEDULED = "dagster/schedule_name"
 FROM_UI, BACKFILL = "dagster/from_ui", "dagster/backfill"
-"""Tags of runs that a person started in Dagster's UI."""
+"""Tags of runs that a person started in the UI of Dagster."""
 ASSET_JOB = "__ASSET_JOB"
-"""The job of assets and checks that a person selected."""
+"""The name of Dagster's job for assets and checks that a person selected."""
 TICK = "nightbook/tick"
-"""The tag of a run that cron began: there are later ones on the same date."""
+"""Tag of a run that cron started. Later runs may follow on the same date."""
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
 LONGEST = 600
 CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
@@ -103,9 +107,9 @@ CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
 def failure_alert(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
 ) -> Alert | None:
-    """Return the alert of a failed run; None where all it did was to leave its night held."""
-    # A run that Dagster tries again by itself has an alert too: the next attempt is another run.
-    # While a later tick of the date can still take it, one quiet alert says so.
+    """Return the alert of a failed run. None if its night is held, which has its own alert."""
+    # A run that Dagster retries has an alert too, because the next attempt is a separate run. If a
+    # later tick can still take the night, a single alert of low priority says so.
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
     steps = {event.step_key for event in failures}
@@ -113,60 +117,53 @@ def failure_alert(
         return None
     commands = [failure_command(event) for event in failures]
     if commands and set(commands) == {BUSY}:
-        return None  # another run is taking the night, and tells how it ends
-    words = [words for event in failures if (words := failure_message(event))]
-    again = run.tags.get(WILL_RETRY) == "true"
-    after = "It is tried again by itself." if again else "It is not tried again by itself."
-    lines = dict.fromkeys(words or [message or "It does not say why."])
-    if (tick := _next_try(nightbook, run, day)) is not None:
-        return _trying_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
+        return None  # another run is taking the night and reports its own end
+    messages = [text for event in failures if (text := failure_message(event))]
+    will_retry = run.tags.get(WILL_RETRY) == "true"
+    after = "Dagster retries it automatically." if will_retry else "It is not retried."
+    lines = dict.fromkeys(messages or [message or "The run gives no reason."])
+    if (tick := _next_tick(nightbook, run, day)) is not None:
+        return _retry_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
     lines |= dict.fromkeys(book_line(nightbook, day))
+    shortened = [line[:LONGEST] for line in lines]
     if _is_by_hand(run):
-        return Alert(
-            cause=f"failed:{run.run_id}",
-            title=f"a run that was started in Dagster failed ({day or 'of no night'})",
-            words="\n".join(line[:LONGEST] for line in lines),
-            see=f"run {run.run_id} in nightbook dev; {layout.home}",
-            command=full_command(layout, "status"),
-            happened=True,
-            kind=INFO,
-        )
+        title = f"a run that was started in Dagster failed ({day or 'without a night'})"
+        command, kind = "status", INFO
+    else:
+        title = f"the run of {day or run.job_name} failed"
+        command, kind = next(filter(None, commands), "run"), WARNING if will_retry else FAILURE
+        shortened.append(after)
     return Alert(
         cause=f"failed:{run.run_id}",
-        title=f"the run of {day or run.job_name} failed",
-        words="\n".join([*(line[:LONGEST] for line in lines), after]),
+        title=title,
+        words="\n".join(shortened),
         see=f"run {run.run_id} in nightbook dev; {layout.home}",
-        command=full_command(layout, next(filter(None, commands), "run")),
+        command=full_command(layout, command),
         happened=True,
-        kind=WARNING if again else FAILURE,
+        kind=kind,
     )
 
 
 def _is_by_hand(run: dg.DagsterRun) -> bool:
-    """Whether a person started a run in Dagster's UI, and so can see there how it ended."""
+    """Return whether a person started the run in Dagster's UI, which also shows its result."""
     return bool({FROM_UI, BACKFILL} & run.tags.keys()) or run.job_name in (ASSET_JOB, DECIDE)
 
 
-def _next_try(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
-    """Return when the schedule takes up the date of a run again; None where it does not."""
-    if not {SCHEDULED, TICK} & run.tags.keys():
+def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
+    """Return the next scheduled attempt for the date of a run, or None if there is none."""
+    parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
+    if parsed is None or night_of(nightbook, parsed):
         return None
-    try:
-        date_ = date.fromisoformat(day)
-    except ValueError:
-        return None
-    return None if night_of(nightbook, date_) else next_try(nightbook, date_)
+    return next_try(nightbook, parsed)
 
 
-def _trying_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
+def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
     layout = nightbook.layout
-    again = f"It is tried again at {tick:%H:%M} ({nightbook.settings().timezone})."
+    retry = f"The next attempt is at {tick:%H:%M} ({nightbook.settings().timezone})."
     return Alert(
         cause=f"trying:{day}",
-        title=f"{day} is not read yet, and is tried again",
-        words="\n".join(
-            [again, *lines, "You are told once more only if the last try of it fails."]
-        ),
+        title=f"the night of {day} is not taken yet and will be retried",
+        words="\n".join([retry, *lines, "The next alert comes only if the last attempt fails."]),
         see=str(layout.home),
         command=full_command(layout, "status"),
         happened=True,
@@ -177,14 +174,14 @@ def _trying_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[st
 def death_alert(
     nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun
 ) -> Alert | None:
-    """Return the alert of a run that was closed because its process is gone."""
+    """Return the alert of a run that was closed because its process no longer exists."""
     return failure_alert(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
 
 
 def reconciliation_alerts(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent]
 ) -> Iterator[Alert]:
-    """Yield an alert where a ledger lies in the inbox and could not be compared."""
+    """Yield an alert if a ledger in the inbox could not be compared with the book."""
     layout, day = nightbook.layout, run.tags.get(PARTITION, "")
     for event in events:
         if event.event_type is not CHECKED:
@@ -195,7 +192,7 @@ def reconciliation_alerts(
             yield Alert(
                 cause=f"unreconciled:{day}",
                 title=f"the book of {day} was not reconciled",
-                words=check.description or "It does not say why.",
+                words=check.description or "The check gives no reason.",
                 see=str(layout.home / "reconcile" / "inbox"),
                 command=full_command(layout, "reconcile", "run"),
                 happened=True,
@@ -204,11 +201,9 @@ def reconciliation_alerts(
 
 def _is_held(nightbook: Nightbook, day: str) -> bool:
     layout = nightbook.layout
-    try:
-        date_ = date.fromisoformat(day)
-    except ValueError:
+    if (parsed := parse_date(day)) is None:
         return False
-    manifest = night.taken_on(layout, date_) or night.landed_on(layout, date_)
+    manifest = night.taken_on(layout, parsed) or night.landed_on(layout, parsed)
     return (
         manifest is not None and snapshots.find(layout, manifest.snapshot_id).state == states.HELD
     )
@@ -219,7 +214,7 @@ Log = Callable[[str], object]
 
 
 def sensors(nightbook: Nightbook) -> list[dg.SensorDefinition]:
-    """Return all three; they run unless this home is a demo."""
+    """Return the three sensors. They run by default, except in a demo."""
     status = (
         dg.DefaultSensorStatus.STOPPED
         if is_demo(nightbook.layout)
@@ -238,7 +233,7 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
         monitor_all_code_locations=True,  # a run from the command line belongs to no location
-        description="Tells of a failed run, once, and of everything else that is wrong.",
+        description="After a failed run: sends one alert, and alerts for all other problems.",
     )
     def watch_failures(context: dg.RunFailureSensorContext) -> None:
         events, message = context.get_step_failure_events(), context.failure_event.message or ""
@@ -255,7 +250,8 @@ def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
         monitor_all_code_locations=True,
-        description="After a good run: what is still wrong, the metrics, the sign of life.",
+        description="After a successful run: sends alerts for open problems, writes the metrics "
+        "and sends the heartbeat.",
     )
     def watch_successes(context: dg.RunStatusSensorContext) -> None:
         logs = context.instance.all_logs(context.dagster_run.run_id, of_type=CHECKED)
@@ -271,7 +267,8 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         name="watch",
         minimum_interval_seconds=BETWEEN,
         default_status=status,
-        description="Tells what no run tells: a night that never began, a decision by hand.",
+        description="Sends alerts that do not come from a run, such as a night that never began "
+        "or a decision by a person.",
     )
     def watch(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         settings, now = nightbook.settings(), nightbook.now()
@@ -280,7 +277,7 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         has_run = context.instance.get_runs(dg.RunsFilter(tags=tags), limit=1)
         missing = None if has_run else late_alert(nightbook)
         look(nightbook, context.log.warning, [missing] if missing else [])
-        return dg.SkipReason("Looked; there is nothing to run.")
+        return dg.SkipReason("Checked for problems. This sensor starts no runs.")
 
     return watch
 
@@ -294,36 +291,38 @@ def look(
     *,
     dagster: Switches | None = None,
 ) -> None:
-    """Tell what is wrong, write the metrics, give the sign of life; none of them stops another."""
-    # `dagster` is how the switches stand, where they were looked at already.
+    """Send alerts, write the metrics and send the heartbeat, even if one of them fails.
+
+    `dagster` is the state of schedule and sensors, if the caller has already read it.
+    """
     alerts = list(first)
     try:
         alerts += find_alerts(nightbook, dagster=dagster)
-    except Exception as error:  # noqa: BLE001 - an operator must hear that nobody can look
+    except Exception as error:  # noqa: BLE001 - the operator must know that checking fails
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)
     for channel in outcome.dead:
-        log(f"{channel} of NIGHTBOOK_ALERTS did not take a message")
+        log(f"{channel} of NIGHTBOOK_ALERTS did not accept a message")
     for alert in outcome.unsent:
-        log(f"not told yet, no channel took it: {alert.title}")
+        log(f"not sent yet, because no channel accepted it: {alert.title}")
     for alert in outcome.dropped:
-        log(f"told no more, no channel took it for a week: {alert.title}")
+        log(f"dropped, because no channel accepted it for a week: {alert.title}")
     try:
         metrics.write(nightbook)
-    except Exception as error:  # noqa: BLE001 - a full disk must not cost the sign of life
+    except Exception as error:  # noqa: BLE001 - a full disk must not stop the heartbeat
         log(f"the metrics were not written: {error}")
     try:
         if send_heartbeat(nightbook, get) is False:
-            log("NIGHTBOOK_HEARTBEAT did not answer; it is tried again at the next look")
-    except Exception as error:  # noqa: BLE001 - whatever it is, a missing beat is what tells
-        log(f"the heartbeat was not given: {type(error).__name__}")
+            log("NIGHTBOOK_HEARTBEAT did not respond, so the next check retries it")
+    except Exception as error:  # noqa: BLE001 - the missing heartbeat itself raises the alarm
+        log(f"the heartbeat was not sent: {type(error).__name__}")
 
 
 def _blind_alert(nightbook: Nightbook, error: Exception) -> Alert:
     layout = nightbook.layout
     return Alert(
         cause=f"blind:{type(error).__name__}:{nightbook.now().date()}",
-        title="the home cannot be looked at",
+        title="nightbook cannot check this home for problems",
         words=str(error),
         see=str(layout.home),
         command=full_command(layout, "doctor"),

@@ -23,17 +23,17 @@ from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 DECIDE = "decide_night"
-"""The job in which a person decides on a night."""
+"""The name of the job in which a person decides on a night."""
 COMMAND = "command"
-"""The metadata of a failed step: the command of nightbook that helps."""
+"""Metadata key of a failed step: the nightbook command that helps."""
 SNAPSHOT = "nightbook/snapshot"
-"""The tag of a run that names the snapshot it made or decided on."""
+"""Tag of a run: the snapshot that it made or decided on."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """One step of the night of a date, and who hears of its progress."""
+    """One step of the night of a date, with the function that reports its progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -42,27 +42,27 @@ class NightStep:
     is_decision: bool = False
 
     def manifest(self) -> Manifest:
-        """Return the manifest of what was landed for the date; raises `NeverLanded`."""
-        # A night that is rejected is none to go on with, but to those who decide on it.
+        """Return the manifest of the night that was landed for the date. Raises `NeverLanded`."""
+        # Only a decision may continue with a rejected night.
         if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
             return load_manifest(snapshot.folder)
         return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
 
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return the book of a date, or its newest snapshot; None where it was never read."""
+    """Return the book of a date, or else its newest snapshot. None if it was never pulled."""
     nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 
 
 def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapshot:
-    """Return the snapshot of a partition, or the newest book for a run without a partition.
+    """Return the snapshot of a partition, or the newest book if the run has no partition.
 
-    Checks that are run from Dagster's page of checks have no partition.
+    A run that is started on Dagster's page of checks has no partition.
 
     Raises:
         NeverLanded: the date was never pulled.
-        dagster.Failure: no date has a book yet.
+        dagster.Failure: there is no partition and no date has a book yet.
     """
     layout = nightbook.layout
     if partition is not None:
@@ -74,7 +74,7 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
     of_dates = books(landed_snapshots(layout))
     if not of_dates:
         raise dg.Failure(
-            description="No night has a book yet, so there is nothing to check.",
+            description="The checks did not run because no night has a book yet.",
             allow_retries=False,
         )
     return of_dates[max(of_dates)]
@@ -82,13 +82,13 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
 
 @contextlib.contextmanager
 def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
-    """Begin a step; errors that we expect fail it with one paragraph, and are not tried again."""
+    """Run a step of a night. Expected errors fail it with one paragraph and without a retry."""
     layout = nightbook.layout
     with failing_in_words(layout.home):
         if not context.has_partition_key:
             raise dg.Failure(
-                description="This run has no night, so nothing was done. Start it again from the "
-                "page of the asset or of the job, and choose a night as its partition.",
+                description="This run has no partition, so nothing was done. Start it again on "
+                "the page of the asset or of the job, and choose a night as its partition.",
                 allow_retries=False,
             )
         yield NightStep(
@@ -101,20 +101,20 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
 
 
 def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
-    """Write the snapshot's id into the tags of the run, where the list of runs shows it."""
+    """Tag the run with the ID of its snapshot, so that the list of runs shows it."""
     context.instance.add_run_tags(context.run.run_id, {SNAPSHOT: snapshot_id})
 
 
 @contextlib.contextmanager
 def failing_in_words(home: Path) -> Iterator[None]:
-    """Turn our own errors, and those of the disk of a home, into a failure without a trace."""
+    """Turn our own errors, and disk errors of the home, into a failure without a stack trace."""
     try:
         yield
     except Exception as error:
         message = str(error) if is_ours(error) else disk_message(error, home)
         if message is None:
             raise
-        # The client retries requests; a step that failed fails again until somebody reads why.
+        # The client already retried the requests, so a retry of the whole step would fail too.
         raise dg.Failure(
             description=spell_for_any_folder(Layout(home), message),
             metadata={COMMAND: helping_command(error)},
@@ -123,7 +123,7 @@ def failing_in_words(home: Path) -> Iterator[None]:
 
 
 def log_teller(log: logging.Logger) -> Tell:
-    """Return whoever writes progress to the log of a run."""
+    """Return a function that writes progress to the log of a run."""
 
     def tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
         log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
@@ -132,14 +132,14 @@ def log_teller(log: logging.Logger) -> Tell:
 
 
 def failure_command(event: dg.DagsterEvent) -> str:
-    """Return the command that helps after a failed step; empty if the step did not expect it."""
+    """Return the command that helps after a failed step. Empty if the error was unexpected."""
     failure = event.step_failure_data.user_failure_data
     value = failure.metadata.get(COMMAND) if failure is not None else None
     return str(value.value) if value is not None else ""
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return what a failed step said: our own paragraph, or the step and the error's message."""
+    """Return the reason of a failed step: our own paragraph, or the step and the error message."""
     failure = event.step_failure_data
     ours = failure.user_failure_data
     if ours is not None and ours.description:
@@ -152,23 +152,23 @@ CONSOLE = "console"
 
 
 def run_config(level: str) -> dict[str, Any]:
-    """Return the run configuration for log lines of a level and above."""
+    """Return the run configuration that logs lines of a level and above."""
     return {"loggers": {CONSOLE: {"config": {"log_level": level}}}}
 
 
 class TerminalFormatter(logging.Formatter):
-    """A record of Dagster for a person at a terminal."""
+    """Formats records of Dagster for a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the time and the message."""
+        """Format time and message, with unprintable characters escaped."""
         return printable_lines(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """A record of Dagster as one JSON object."""
+    """Formats records of Dagster as JSON objects, one per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without a line end."""
+        """Format a record as one line, without the line end."""
         meta = getattr(record, "dagster_meta", None) or {}
         happened = meta.get("dagster_event")
         facts = {
@@ -180,7 +180,7 @@ class JsonFormatter(logging.Formatter):
         event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
         message = meta.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            # Dagster's own message says only that the step failed, not why.
+            # Dagster's own message does not contain the reason of the failure.
             message = failure_message(happened) or message
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, message, facts)
@@ -188,9 +188,9 @@ class JsonFormatter(logging.Formatter):
 
 @dg.logger(config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")})
 def console(context: dg.InitLoggerContext) -> logging.Logger:
-    """Log to standard error: text in a terminal, one JSON object a line elsewhere."""
+    """Log to standard error, as text in a terminal and otherwise as one JSON object per line."""
     level = context.logger_config["log_level"]
-    logger = logging.Logger("nightbook", level)  # noqa: LOG001 - a shared one gathers handlers
+    logger = logging.Logger("nightbook", level)  # noqa: LOG001 - a shared one collects handlers
     handler = logging.StreamHandler(sys.stderr)
     is_terminal = sys.stderr.isatty()
     handler.setFormatter(

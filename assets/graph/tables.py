@@ -42,7 +42,7 @@ def _lines(names: list[str], rows: list[dict[str, object]]) -> Iterator[str]:
 
 
 def cell(value: object) -> str:
-    """Return one value as Markdown text on one line, shortened; nothing for NULL."""
+    """Format a value as one line of Markdown, shortened to 40 characters. NULL is empty."""
     if value is None:
         return ""
     text = "".join(
@@ -63,12 +63,12 @@ def key_of(table: Table) -> dg.AssetKey:
 
 
 def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
-    """Return two steps: the tables of portfolios, and those of venues and instruments."""
-    money = tuple(table for table in BOOK if table.resource == "portfolios")
-    places = tuple(table for table in BOOK if table.resource != "portfolios")
+    """Return two steps: one for the portfolio tables, one for venue and instrument tables."""
+    of_portfolios = tuple(table for table in BOOK if table.resource == "portfolios")
+    of_venues = tuple(table for table in BOOK if table.resource != "portfolios")
     return [
-        _step("flatten_portfolios", money, night.stage_portfolios, partitions),
-        _step("flatten_venues", places, night.stage_venues, partitions),
+        _step("flatten_portfolios", of_portfolios, night.stage_portfolios, partitions),
+        _step("flatten_venues", of_venues, night.stage_venues, partitions),
     ]
 
 
@@ -132,7 +132,7 @@ def _spec(table: Table) -> dg.AssetSpec:
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """Return the contract of a table as Dagster shows it."""
+    """Return the columns of a table with types, meanings and constraints, in Dagster's form."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
@@ -166,6 +166,6 @@ def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, Any]:
         "snapshot_id": manifest.snapshot_id,
         "bytes": written.size,
         "sha256": written.sha256,
-        "rejected records of this answer": len(part.rejects),
+        "rejected records of this response": len(part.rejects),
         "values kept as text only": inexact,
     }

@@ -1,9 +1,9 @@
-"""The assets of the published warehouse and of its views."""
+"""The assets of the published warehouse, its views and the workbook."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -23,22 +23,22 @@ from pipelines.schedule import last_tick
 from pipelines.settings import Settings
 from warehouse.contract import states
 from warehouse.contract.book import BALANCES, BOOK
-from warehouse.contract.model import Kind, Table, literal
+from warehouse.contract.model import Kind, literal
 from warehouse.export.export import export
+from warehouse.query.connect import tables_read
 from warehouse.query.read import run
 from warehouse.sql.catalog import MATERIALIZED, ops_views, views
 from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
-# The totals of a night that ops keeps are those of its amounts.
+# The control totals in `ops` are the sums of the amounts of a night.
 READ_AS = {"control_totals": BALANCES.name}
-_READ = re.compile(r"\b(?:from|join)\s+(?:history\.|ops\.)?([a-z_]+?)(?:_before)?\b(?!\.)")
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column that no table has by that name: its type, and the columns that it is made of."""
+    """A column that is computed: its type, and the columns from which it is computed."""
 
     type: str
     sources: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Where a name alone would say too much or too little.
+# Columns whose origin differs from other columns with the same name.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -89,15 +89,15 @@ def key_of_view(name: str) -> dg.AssetKey:
 
 
 def view_specs(warehouse: dg.AssetKey) -> list[dg.AssetSpec]:
-    """Return every view as an asset that is published with the warehouse."""
-    in_main = [_views_spec(view, "main", warehouse) for view in views()]
-    return [*in_main, *(_views_spec(view, "ops", warehouse) for view in ops_views())]
+    """Return one asset for each view. Views are published together with the warehouse."""
+    in_main = [_view_spec(view, "main", warehouse) for view in views()]
+    return [*in_main, *(_view_spec(view, "ops", warehouse) for view in ops_views())]
 
 
-def _views_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSpec:
-    names = _reads(view)
+def _view_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSpec:
+    names = _sources_of_view(view)
     columns = {name: _column(view, name, names) for name in view.entries}
-    over_nights = f" Over all nights: `history.{view.name}`." if view.name in MATERIALIZED else ""
+    over_nights = f" For all nights: `history.{view.name}`." if view.name in MATERIALIZED else ""
     return dg.AssetSpec(
         key_of_view(view.name),
         deps=[warehouse, *(_key(name) for name in names)],
@@ -119,55 +119,61 @@ def _views_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetS
     )
 
 
-def _reads(view: SqlFile) -> tuple[str, ...]:
-    """Return the tables of the book and the other views that a view reads."""
-    names = {READ_AS.get(name, name) for name in _READ.findall(view.sql)}
+@cache
+def _names_by_query() -> Mapping[str, frozenset[str]]:
+    """Map the SQL of each view to the names that it reads, parsed by DuckDB in one query."""
+    queries = [view.sql for view in (*views(), *ops_views())]
+    return dict(zip(queries, tables_read(queries), strict=True))
+
+
+def _sources_of_view(view: SqlFile) -> tuple[str, ...]:
+    """Return the tables of the book and the other views that a view reads, sorted."""
+    # The tests also describe views that are not in the catalog.
+    found = _names_by_query().get(view.sql) or tables_read([view.sql])[0]
+    names = {name.removesuffix("_before") for name in found}
     known = {*TABLES, *(other.name for other in views())}
-    return tuple(sorted(names & known - {view.name}))
+    return tuple(sorted({READ_AS.get(name, name) for name in names} & known - {view.name}))
 
 
 def _key(name: str) -> dg.AssetKey:
     return key_of(TABLES[name]) if name in TABLES else key_of_view(name)
 
 
-def _column(view: SqlFile, name: str, reads: tuple[str, ...]) -> Computed:
-    """Return what a column is made of: tables, or else the columns of that name of other views."""
-    column = _of_tables(view, name, reads)
-    if any(source.partition(".")[0] in reads for source in column.sources):
+def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
+    """Return type and origin of a column: tables, or columns of that name in other views."""
+    column = _column_of_tables(view, name, sources)
+    if any(source.partition(".")[0] in sources for source in column.sources):
         return column
-    others = [other for other in views() if other.name in reads and name in other.entries]
+    others = [other for other in views() if other.name in sources and name in other.entries]
     if not others:
         return column
-    kind = _column(others[0], name, _reads(others[0])).type
+    kind = _column(others[0], name, _sources_of_view(others[0])).type
     return Computed(kind, tuple(f"{other.name}.{name}" for other in others))
 
 
-def _of_tables(view: SqlFile, name: str, reads: tuple[str, ...]) -> Computed:
-    """Return what a column is made of: all that has its name, or what is named here."""
+def _column_of_tables(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
+    """Return type and origin of a column: the exceptions above, or table columns of that name."""
     if (view.name, name) in OF_VIEW:
         return OF_VIEW[view.name, name]
     if f"{name}_text" in view.entries:
         return Computed(Kind.AMOUNT.value, AMOUNTS)
     if name.endswith("_text") and name.removesuffix("_text") in view.entries:
         return Computed(Kind.TEXT.value, AMOUNTS)
-    tables = [TABLES[read] for read in reads if read in TABLES and name in TABLES[read].names]
+    tables = [TABLES[known] for known in sources if known in TABLES and name in TABLES[known].names]
     if tables:
-        return Computed(tables[0].column(name).kind.value, tuple(_sources(tables, name)))
+        origin = tuple(f"{table.name}.{name}" for table in tables)
+        return Computed(tables[0].column(name).kind.value, origin)
     return COMPUTED.get(name, Computed(Kind.TEXT.value))
 
 
-def _sources(tables: list[Table], name: str) -> Iterator[str]:
-    return (f"{table.name}.{name}" for table in tables)
-
-
-def _deps(column: Computed, reads: tuple[str, ...]) -> Iterator[dg.TableColumnDep]:
+def _deps(column: Computed, sources: tuple[str, ...]) -> Iterator[dg.TableColumnDep]:
     for source in column.sources:
         table, name = source.split(".")
-        if table in reads:
+        if table in sources:
             yield dg.TableColumnDep(_key(table), name)
 
 
-# ruff: noqa: S608 - names are ours; what is asked for is a date
+# ruff: noqa: S608 - the queries contain only our own names and a date
 
 
 WAREHOUSE = dg.AssetKey("warehouse")
@@ -177,30 +183,30 @@ ACCEPTED = "night_is_accepted"
 
 
 class NoBook(Exception):
-    """A workbook was asked for of a night that is no book."""
+    """A workbook was requested for a date without a book."""
 
     def __init__(self, day: date) -> None:
         super().__init__(
             f"{day} has no book, so no workbook was written: see nightbook snapshots. The "
-            "workbooks of other nights stand."
+            "workbooks of other nights are unchanged."
         )
 
 
 def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the DuckDB file with its views: judged, built aside, verified, swapped in."""
+    """Return the step that judges the night, builds and verifies the DuckDB file, and swaps it."""
 
     @dg.multi_asset(
         name=WAREHOUSE.path[0],
-        specs=[_spec(), *view_specs(WAREHOUSE)],
+        specs=[_warehouse_spec(), *view_specs(WAREHOUSE)],
         partitions_def=partitions,
         can_subset=True,
         check_specs=[
             dg.AssetCheckSpec(
                 ACCEPTED,
                 asset=WAREHOUSE,
-                description="The night passed the guards (or a person accepted it) and is the "
-                "book. A held night leaves the last book in place: decide in the job decide_night, "
-                "or by `nightbook accept ID` and `nightbook reject ID`.",
+                description="The night passed the guards, or a person accepted it, so it is the "
+                "book. If the night is held, the last book stays in place. Decide in the job "
+                "decide_night, or with `nightbook accept ID` or `nightbook reject ID`.",
                 partitions_def=partitions,
             )
         ],
@@ -210,20 +216,20 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        if not context.selected_asset_keys:  # the check alone: a run of checks publishes nothing
+        if not context.selected_asset_keys:  # a run of checks alone does not publish
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))
             return
         with night_step(context, nightbook) as step:
             writing.acquire(nightbook, f"publishing {step.day}", step.tell)
-            keeper = replace(nightbook, tell=step.tell)
+            logged = replace(nightbook, tell=step.tell)
             manifest = step.manifest()
-            if step.is_decision:  # it is judged: by the person
+            if step.is_decision:  # a person has already judged the night
                 decided = snapshots.find(step.layout, manifest.snapshot_id)
-                outcome = publish.PublishedSnapshot(decided, publish.refresh(keeper))
+                outcome = publish.PublishedSnapshot(decided, publish.refresh(logged))
             else:
-                outcome = publish.judge_and_publish(keeper, manifest)
+                outcome = publish.judge_and_publish(logged, manifest)
                 if WAREHOUSE in context.selected_asset_keys:
                     context.log_event(_decision(outcome.snapshot, context.partition_key))
             results = [*_publications(outcome, step.day)]
@@ -235,7 +241,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
     return warehouse
 
 
-def _spec() -> dg.AssetSpec:
+def _warehouse_spec() -> dg.AssetSpec:
     return dg.AssetSpec(
         WAREHOUSE,
         deps=[*(key_of(table) for table in BOOK), DECISION],
@@ -243,13 +249,13 @@ def _spec() -> dg.AssetSpec:
         kinds={"duckdb"},
         metadata={"dagster/table_name": "nightbook.main"},
         description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
-        "books in history, what nightbook knows of its nights in ops. Published whole or not at "
-        "all; readers are never locked out.",
+        "books in the schema history, and the record of all nights in the schema ops. It is "
+        "published completely or not at all, and readers are never locked out.",
     )
 
 
 def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
-    """Yield what was published of a night: the file always, the views where it is the book."""
+    """Yield the published assets: always the file, and the views if the night is the book."""
     yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
     if outcome.snapshot.state != states.ACCEPTED:
         return
@@ -266,13 +272,16 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
 
 
 def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
-    """Return what the guards decided. Who starts a backfill is asked about what has no record."""
+    """Return the event that records the guards' decision.
+
+    Without it, the dialog of a backfill would list the decision as missing.
+    """
     metadata = decision_metadata(snapshot)
     return dg.AssetMaterialization(DECISION, partition=partition, metadata=metadata)
 
 
 def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return what was decided on a night, by whom and why."""
+    """Return the decision on a night with its user and reasons, all empty if there is none."""
     decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
     if snapshot.decision:
         decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
@@ -314,8 +323,9 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         output_required=False,
         group_name="published",
         kinds={"excel"},
-        description="Positions per account, holding, asset and venue for spreadsheets: a number "
-        "to read and the exact text beside each, totals that tie out, no formula from data.",
+        description="Positions by account, holding, asset and venue for spreadsheets. Each amount "
+        "is a number with its exact text next to it, the totals tie out, and text from the data "
+        "never becomes a formula.",
     )
     def workbook(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -324,7 +334,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
             layout = step.layout
             if step.day not in snapshots.books(snapshots.landed_snapshots(layout)):
                 if step.is_decision:
-                    step.tell(f"{step.day} has no book, so there is no workbook of it")
+                    step.tell(f"{step.day} has no book, so it has no workbook")
                     return
                 raise NoBook(step.day)
             exported = export(
@@ -345,7 +355,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# The owner of each group, and who reads what it holds; an asset of its own goes before its group.
+# The owner and the readers of each group. Assets for finance override their group.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")
@@ -355,30 +365,30 @@ LAST_MINUTE = 24 * 60 - 1
 def in_catalog(
     nightbook: Nightbook, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return the same assets with owners, tags, and the hour by which they are made."""
+    """Return the same assets with owners, tags, and the time by which they should be ready."""
     policy = _freshness(nightbook.settings())
 
-    def say(spec: dg.AssetSpec) -> dg.AssetSpec:
+    def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
         group, name = spec.group_name or "", spec.key.path[0]
         is_finance = name in FOR_FINANCE
         owner = "finance" if is_finance else OWNERS.get(group, "analyst")
         reader = "finance" if is_finance else READERS.get(group, "everybody")
-        is_late_told = group != "source" and name not in ("decision", "reconciliation")
+        has_deadline = group != "source" and name not in ("decision", "reconciliation")
         return spec.replace_attributes(
             owners=[f"team:{owner}"],
             tags={"nightbook/reader": reader},
-            freshness_policy=policy if is_late_told else None,
+            freshness_policy=policy if has_deadline else None,
         )
 
-    return dg.map_asset_specs(say, assets)
+    return dg.map_asset_specs(describe, assets)
 
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
-    """Return by when a night of the schedule is made: after that it would be told as late."""
-    # It is on the days of the schedule, at the latest just before midnight.
+    """Return the time by which a scheduled night should be ready. After it, Dagster shows late."""
+    # The time is on a day of the schedule, so at the latest one minute before midnight.
     last = last_tick(settings.schedule)
-    over = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
-    minutes = min(int(over / timedelta(minutes=1)), LAST_MINUTE)
+    ready = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
+    minutes = min(int(ready / timedelta(minutes=1)), LAST_MINUTE)
     days = " ".join(settings.schedule.split()[2:])
     return dg.FreshnessPolicy.cron(
         deadline_cron=f"{minutes % 60} {minutes // 60} {days}",

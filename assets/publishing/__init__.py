@@ -1,1 +1,1 @@
-"""Lake to warehouse, after a night or a decision."""
+"""Publishes the lake as a warehouse, after a night or a decision."""

@@ -1,4 +1,4 @@
-"""The firm's book: what its organisations have published, published as one."""
+"""Publishes the firm's book from the published books of its organisations."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -23,7 +23,7 @@ from warehouse.storage.firm import is_firm, read_firm
 
 
 def refresh(nightbook: Nightbook) -> None:
-    """Publish a home again, that of one organisation or of a firm; the caller is its writer."""
+    """Republish the home of an organisation or a firm. The caller must hold the writer's lock."""
     if is_firm(nightbook.layout.home):
         publish(nightbook)
     else:
@@ -31,7 +31,7 @@ def refresh(nightbook: Nightbook) -> None:
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Publish again where another version of nightbook made the warehouse that people see."""
+    """Republish if a different version of nightbook built the published warehouse."""
     if not is_firm(nightbook.layout.home):
         home.catch_up(nightbook)
     elif is_of_another_schema(nightbook.layout, schema_version()):
@@ -45,9 +45,10 @@ def publish(
     notes: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> FirmBook:
-    """Publish the firm's book; the caller is the writer of the firm's home.
+    """Publish the firm's book. The caller must hold the writer's lock of the firm's home.
 
-    `day` is the night that was to be taken, `notes` say why a source may have none of it.
+    `day` is the night that the run should take. `notes` maps the name of a source to the reason
+    why it may have no book of that night. With `fresh`, load the whole history again.
     """
     layout, now = nightbook.layout, nightbook.now()
     build = FirmBuild(
@@ -63,12 +64,12 @@ def publish(
     budget = nightbook.settings().versions_gb
     book = publish_firm(layout, build, fresh=fresh, say=say, versions_gb=budget)
     for version in verify.damaged_versions(layout) if fresh else ():
-        versions.remove(version)  # what `verify` names is mended by a rebuild
+        versions.remove(version)  # a rebuild repairs the damage that `verify` reports
     return book
 
 
 def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
-    """Write workbook and report of the firm's book; none where it holds no night yet."""
+    """Write the workbook and the report of the firm's book. Write nothing if it has no night."""
     layout, version = nightbook.layout, program_version()
     if book.newest is None:
         return []

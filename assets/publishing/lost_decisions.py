@@ -1,7 +1,7 @@
-"""Decisions that were lost from the landing zone, given back from the published warehouse.
+"""Restores decisions that the landing zone lost from the published warehouse.
 
-A crash cannot lose one (it is on disk before anything is published of it), a person or a disk can.
-Without it a rejected night would be judged again as if nobody had looked at it.
+A crash cannot lose a decision, because it is on disk before it is published, but a person or a
+failing disk can. Without its decision, the guards would judge a rejected night a second time.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
@@ -28,8 +28,11 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Write the lost decisions again as they were published; says which, in sentences."""
-    # Only a warehouse that is as it was published is believed. `nights` are as below.
+    """Restore lost decisions as they were published. Returns one sentence for each.
+
+    `nights` are the landed snapshots, if the caller has already read them.
+    """
+    # Use the warehouse only if it is unchanged since it was published.
     published = _published_decisions(layout)
     lost = [
         snapshot
@@ -42,10 +45,12 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 
 
 def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
-    """Return snapshots of which a decision is not in the published warehouse."""
-    # There are some after a command that died between deciding and publishing. A decision that came
-    # from another machine may be older than the last. `nights` are those that were landed, where
-    # they were read already.
+    """Return the IDs of snapshots with a decision that the published warehouse does not have.
+
+    `nights` are the landed snapshots, if the caller has already read them.
+    """
+    # They exist if a command died between deciding and publishing. Compare the counts too, because
+    # a decision from a different machine may be older than the last one.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {
@@ -53,18 +58,18 @@ def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) 
         for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
         if snapshot.decision
         and (
-            times.get(snapshot.snapshot_id) != _moment(snapshot.decision)
+            times.get(snapshot.snapshot_id) != _utc_time(snapshot.decision)
             or counts.get(snapshot.snapshot_id, len(snapshot.decisions)) != len(snapshot.decisions)
         )
     }
 
 
-def _moment(decision: Decision) -> str:
+def _utc_time(decision: Decision) -> str:
     return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
 
 
 def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
-    """Return when the published warehouse says that each snapshot was decided on."""
+    """Map each published snapshot to the UTC time of its decision, or None without a decision."""
     digests = read_digests(layout.database.parent)
     return digests.decided if digests else {}
 
@@ -83,15 +88,15 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
         decisions[-1] = replace(decisions[-1], teaches=taught)
     snapshots.write_decisions(snapshot, decisions)
     return (
-        f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "
-        f"{last.state} again, by {last.by}, as the published warehouse says"
+        f"the decision on snapshot {snapshot.snapshot_id} was missing in the landing zone, so it "
+        f"was restored from the published warehouse ({last.state} by {last.by})"
     )
 
 
 def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
-    """Return what the published warehouse has of the decisions on a snapshot, oldest first."""
+    """Return the decisions on a snapshot from the published warehouse, oldest first."""
     where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
-    # Older versions had no machine, or the last decision alone.
+    # Warehouses of older versions have no machine, or only the last decision.
     for source in (
         f"machine, decision_id from ops.decisions {where} order by decision_no",
         f"null, null from ops.decisions {where} order by decision_no",
@@ -116,31 +121,32 @@ def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
 
 
 def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
-    """Return decisions with what the guards saw, so that a night that was held still counts so."""
+    """Add the guards' reasons to the decisions, so that a night still counts as held before."""
     if not any(decision.by in JUDGES for decision in decisions):
         at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
         reasons = tuple(cause.sentence for cause in causes)
-        held = Decision(state=states.HELD, by=snapshots.GUARDS, at=at.isoformat(), reasons=reasons)
-        decisions = [held, *decisions]
-    judged = [place for place, decision in enumerate(decisions) if decision.by in JUDGES]
-    held_places = [place for place in judged if decisions[place].state == states.HELD]
+        first = Decision(state=states.HELD, by=snapshots.GUARDS, at=at.isoformat(), reasons=reasons)
+        decisions = [first, *decisions]
+    judged = [number for number, decision in enumerate(decisions) if decision.by in JUDGES]
+    held = [number for number in judged if decisions[number].state == states.HELD]
+    last_ones = {*judged[-1:], *held[-1:]}
     return [
-        replace(decision, causes=causes) if place in (*judged[-1:], *held_places[-1:]) else decision
-        for place, decision in enumerate(decisions)
+        replace(decision, causes=causes) if number in last_ones else decision
+        for number, decision in enumerate(decisions)
     ]
 
 
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """Return the reasons of a snapshot as a published table has them."""
+    """Return the reasons of a snapshot from a published table. Empty if there is no such table."""
     try:
         rows = ask(
             layout.database,
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # published by a version that had none
+    except QueryFailed:  # an older version published the warehouse without this table
         return ()
     return tuple(
         Reason(

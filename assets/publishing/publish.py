@@ -1,4 +1,7 @@
-"""Publish a night, decide about it, and rebuild published nights."""
+"""Publishing a night, deciding about it, and rebuilding published nights.
+
+Callers of functions that write must hold the writer's lock of the home.
+"""
 
 import importlib
 import shutil
@@ -31,6 +34,7 @@ from pipelines.maintenance.upgrade import (
     upgraded_from,
 )
 from warehouse.contract import states
+from warehouse.contract.model import count_of
 from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.load import Book, Contents
@@ -45,7 +49,7 @@ from warehouse.storage.layout import Layout, digest_of, sync_directory, written_
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
-    """A judged snapshot, and the version of the warehouse that was published after it."""
+    """A judged snapshot, and the version of the warehouse that was published with it."""
 
     snapshot: Snapshot
     published: Published
@@ -54,15 +58,20 @@ class PublishedSnapshot:
 def refresh(
     nightbook: Nightbook, *, fresh: bool = False, manifests: LakeManifests | None = None
 ) -> Published:
-    """Publish what the lake holds; a book that fails its checks is held, and the others appear."""
-    # The caller is the writer. With `fresh` the whole history is loaded again; `manifests` are the
-    # manifests that were read already.
+    """Publish the lake as a new version of the warehouse.
+
+    A book that fails its checks is held, and the others are published. With `fresh`, load the
+    whole history again. `manifests` are those of the lake, if the caller has already read them.
+
+    Raises:
+        NotPublished: checks failed that do not belong to a single book.
+    """
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
-    # A book that fails the checks of the new version is held, and the version is built again
-    # without it. Each round holds one book at least, so that there are no more rounds than books.
+    # If books fail the checks of the new version, hold them and rebuild the version without them.
+    # Each round holds at least one book, so the loop ends.
     while True:
         lake = placement.lake_contents(manifests)
         manifests.briefs.keep()
@@ -94,15 +103,17 @@ def refresh(
 
 
 def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
-    """Make again the judged nights that the lake lost or an older nightbook made; whether any."""
-    # `manifests` are those before; the caller is the writer. A landed night that is not whole is
-    # reported: that date is not in the warehouse, and the others are.
+    """Rebuild judged nights that the lake lost or that an older nightbook built.
+
+    Returns True if there were any, so `manifests` is out of date. A damaged landed night is
+    reported. Its date is then missing in the warehouse, but the others are there.
+    """
     nights = [lost for lost in outdated_nights(manifests) if lost.is_decided]
     older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
-            f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "
-            f"(contract {older[-1].contract}): made again from the landing zone"
+            f"an older nightbook built the lake of {count_of(len(older), 'night')} "
+            f"(contract {older[-1].contract}), so it is rebuilt from the landing zone"
         )
         tell(message, event="upgrading")
     say = progress_reporter(nightbook, tell, "upgrading")
@@ -115,7 +126,10 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
 
 
 def reconciliation_rows(layout: Layout) -> Rows | None:
-    """Return what the reconciliation keeps; one that cannot be read costs no night."""
+    """Return the stored reconciliations as rows of `ops`. None if they cannot be read.
+
+    An unreadable store is reported but must not stop the night.
+    """
     try:
         return ops_rows(Record(layout.home / "reconcile"))
     except NotReconciled as error:
@@ -124,14 +138,15 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
 
 
 def version_name(layout: Layout, now: datetime) -> str:
-    """Return a name that no version has: on a clock that stands, the next microsecond."""
-    moment = now.astimezone(UTC)
-    while (layout.warehouse / "versions" / f"{moment:%Y%m%dT%H%M%S%fZ}").exists():
-        moment += timedelta(microseconds=1)
-    return f"{moment:%Y%m%dT%H%M%S%fZ}"
+    """Return an unused name for a version: the time in UTC, or the next free microsecond."""
+    named = now.astimezone(UTC)
+    while (layout.warehouse / "versions" / f"{named:%Y%m%dT%H%M%S%fZ}").exists():
+        named += timedelta(microseconds=1)
+    return f"{named:%Y%m%dT%H%M%S%fZ}"
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
+    """Hold the books that failed their checks. Raises `refusal` if there are none."""
     books = snapshots.books(snapshots.landed_snapshots(layout)).values()
     to_hold = [book for book in books if book.snapshot_id in refusal.snapshots]
     if not to_hold:
@@ -151,7 +166,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
-    """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
+    """Judge a staged snapshot and publish. This updates `ops` even if the night is held."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -162,9 +177,11 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
 
 
 def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
-    """Judge the landed nights that a dead run left, so that the next publish has them too."""
-    # `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is
-    # told and stays a gap: it must not cost another night.
+    """Judge landed nights that a dead run left behind, so that the next publish includes them.
+
+    `but` is the ID of the snapshot that the caller handles itself. If a night cannot be read, it
+    is reported and remains a gap, because it must not stop a different night.
+    """
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     for message in lost_decisions.restore_decisions(layout, manifests.nights):
@@ -178,31 +195,34 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
             continue
         try:
             judged = night.finish(manifests, folder, nightbook.now())
-        except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
-            message = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
+        except Exception as error:  # noqa: BLE001 - tonight's run must continue in any case
+            message = f"snapshot {folder.name} of a run that died could not be judged: {error}"
             tell(message, event="left over", level=WARNING, snapshot=folder.name)
         else:
-            message = f"left over from a run that died: snapshot {folder.name} is {judged.state}"
+            message = f"judged snapshot {folder.name} of a run that died: it is {judged.state}"
             tell(message, event=judged.state, snapshot=folder.name)
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Publish again where another version of nightbook made the warehouse that people see."""
+    """Republish if a different version of nightbook built the published warehouse."""
     if is_of_another_schema(nightbook.layout, schema_version()):
         refresh(nightbook)
 
 
 def is_of_another_schema(layout: Layout, schema: str) -> bool:
-    """Return whether there is a warehouse that people see, and it is of another schema."""
+    """Return whether a warehouse is published and its schema version is not `schema`."""
     if not layout.database.exists():
         return False
     return ask(layout.database, "select schema_version from ops.build").rows != ((schema,),)
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
-    """Make again what the lake has lost to a rebuild that died, and publish what was decided."""
-    # Whoever publishes without running a night does this first: what the lake does not hold would
-    # vanish from the warehouse. Says whether something is still to be published.
+    """Restore nights that the lake lost when a rebuild died, and publish pending decisions.
+
+    Call this before publishing without a new night, because nights that are missing in the lake
+    would disappear from the warehouse. Returns whether decisions are still to be published, which
+    is possible only without `and_publish`.
+    """
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -210,48 +230,48 @@ def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     for folder in night.left_over(manifests):
         if snapshots.read(folder).decision is not None:
             night.finish(manifests, folder, nightbook.now())
-    is_untold = bool(lost_decisions.unpublished_snapshots(layout, manifests.nights))
-    if is_untold and and_publish:
+    is_pending = bool(lost_decisions.unpublished_snapshots(layout, manifests.nights))
+    if is_pending and and_publish:
         placement.settle(layout)
         refresh(nightbook)
         return False
-    return is_untold
+    return is_pending
 
 
 SPARK = "spark"
 
 
 class SparkMissing(Exception):
-    """Spark was asked for, and its package is not there."""
+    """The Spark engine was requested, but its package is not installed."""
 
     exit_code = 2
 
     def __init__(self) -> None:
         super().__init__(
-            "--engine spark needs the package pyspark, in the version of the cluster, and Java 17: "
-            "pip install 'nightbook[spark]'. Nothing was changed."
+            "--engine spark needs Java 17 and the package pyspark in the version of the cluster. "
+            "Install it with: pip install 'nightbook[spark]'. Nothing was changed."
         )
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
-    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
-    _check(nightbook, from_landing=from_landing)
-    return _remake(nightbook, from_landing=from_landing)
+    """Rebuild the warehouse, and with `from_landing` also the lake. Decisions are unchanged."""
+    _require_rebuildable(nightbook, from_landing=from_landing)
+    return _rebuild(nightbook, from_landing=from_landing)
 
 
 def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
-    """Make lake and warehouse of each home again from its landing zone, flattened on Spark.
+    """Rebuild lake and warehouse of each home from its landing zone, flattened on Spark.
 
-    Raises `SparkMissing`, `SparkFailed` and `NotFlattened`: then nothing was changed.
+    If it raises `SparkMissing`, `SparkFailed` or `NotFlattened`, nothing was changed.
     """
     spark = _spark()
     for nightbook in nightbooks:
-        _check(nightbook, from_landing=True)
-    first, *_ = nightbooks  # whoever asked hears of all
+        _require_rebuildable(nightbook, from_landing=True)
+    first, *_ = nightbooks  # it reports the progress of all of them
     say = progress_reporter(first, first.tell, "flattening")
     with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
         finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))
-        return [_remake(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
+        return [_rebuild(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]
 
 
 def _spark() -> ModuleType:
@@ -263,21 +283,21 @@ def _spark() -> ModuleType:
         raise
 
 
-def _check(nightbook: Nightbook, *, from_landing: bool) -> None:
-    """See that everything can be made again, before anything is; raises `Damaged`."""
+def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
+    """Check that everything can be rebuilt before anything changes. Raises `Damaged`."""
     layout = nightbook.layout
     lock.sweep(layout)
     lost_decisions.restore_decisions(layout)
     verify.require_landing(layout, bodies=from_landing)
 
 
-def _remake(
+def _rebuild(
     nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
 ) -> Published:
-    # Older versions that are damaged go: what `verify` names is mended by this.
+    """Rebuild, and remove damaged older versions, so that `verify` succeeds afterwards."""
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
-        _forget_lake(layout)
+        _remove_lake(layout)
     say = progress_reporter(nightbook, nightbook.tell, "rebuilding")
     nights = outdated_nights(manifests := LakeManifests(layout))
     for error in rebuild_nights(layout, nights, nightbook.now(), say, finish):
@@ -289,10 +309,10 @@ def _remake(
     return published
 
 
-def _forget_lake(layout: Layout) -> None:
+def _remove_lake(layout: Layout) -> None:
     """Remove the lake, manifests first."""
-    # A night without a manifest is made again by whatever runs next, so that a death on the way
-    # leaves no night with a manifest and without its tables.
+    # If we die in between, no night may have a manifest but no tables. The next command rebuilds
+    # nights without a manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()
@@ -303,8 +323,11 @@ def _forget_lake(layout: Layout) -> None:
 NOTE = ".rejected.txt"
 
 
-def made_of(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the files that show a night: exports and workbooks of its date, later reports."""
+def files_showing(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the files that show a night: exports and workbooks of its date, and later reports.
+
+    The paths are relative to the home and sorted.
+    """
     return tuple(
         path.relative_to(layout.home).as_posix() for path in sorted(_files(layout, snapshot))
     )
@@ -325,7 +348,10 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _is_since(path: Path, snapshot: Snapshot) -> bool:
-    """Whether a file was made after the night was accepted; an older one is of another book."""
+    """Return whether a file was written after the night was accepted.
+
+    An older file shows a different book.
+    """
     if snapshot.decision is None or not path.is_file() or path.name.endswith(NOTE):
         return False
     accepted = datetime.fromisoformat(snapshot.decision.at)
@@ -336,12 +362,12 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        return True  # it cannot be read: better a note too many
+        return True  # unreadable, and an unnecessary note is better than a missing one
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Whether a file that a decision withdrew has no note beside it."""
+    """Return whether a file that a decision withdrew has no note next to it."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
         for name in decision.withdrawn
@@ -349,23 +375,23 @@ def is_without_note(layout: Layout, decision: Decision) -> bool:
 
 
 def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
-    """Put a note beside each file that a decision withdrew."""
+    """Write a note next to each file that a decision withdrew."""
     for name in decision.withdrawn:
         path = layout.home / name
         if not path.is_file():
             continue
         note = (
-            f"{path.name} was made of snapshot {snapshot.snapshot_id}, which is no book any more: "
-            f"it was rejected at {decision.at} by {decision.by} ({'; '.join(decision.reasons)}).\n"
-            f"Meant is the file of SHA-256 {digest_of(path)}; a newer one of that name is not.\n"
+            f"{path.name} shows snapshot {snapshot.snapshot_id}, which is no longer a book. It was "
+            f"rejected at {decision.at} by {decision.by} ({'; '.join(decision.reasons)}).\n"
+            f"This note is about the file with SHA-256 {digest_of(path)}, not about a newer file "
+            "with the same name.\n"
         )
         with written_aside(path.with_name(f"{path.name}{NOTE}")) as file:
             file.write(note.encode(errors="backslashreplace"))
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Decide, publish, and mark what was made of a night that is taken back."""
-    # The caller is the writer.
+    """Store a decision and publish it. If it takes a book back, mark the files that show it."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -377,7 +403,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
         by=by,
         at=now,
         why=why,
-        withdrawn=made_of(layout, before) if is_taken_back else (),
+        withdrawn=files_showing(layout, before) if is_taken_back else (),
     )
     lessons.let_through(layout, at=now)
     if is_taken_back and snapshot.decision is not None:
@@ -388,7 +414,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 
 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a command died after deciding, before all saw it."""
+    """Return whether a command died between deciding and the end of publishing."""
     return snapshot.decision is not None and (
         snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
         or is_without_note(layout, snapshot.decision)
@@ -396,7 +422,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Publish what a command left that died after deciding; the caller is the writer."""
+    """Finish the work of a command that died after deciding."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

@@ -1,4 +1,4 @@
-"""The exchange of nights with the object store, and their open tables."""
+"""The exchange of nights with the object store, and their registration as Iceberg tables."""
 
 import contextlib
 import importlib
@@ -15,7 +15,6 @@ from assets.console.terminal import progress_reporter
 from assets.home.demo import is_demo
 from assets.nightbook import INFO, WARNING, Nightbook
 from assets.publishing import publish
-from assets.publishing import publish as withdrawal
 from pipelines.lake import placement
 from pipelines.lake.iceberg.address import CatalogAddress, NoIceberg, NotRegistered
 from pipelines.landing import snapshots
@@ -44,49 +43,49 @@ MERGED = "merged"
 
 
 class NoShelf(Exception):
-    """No shelf is set, and a command is about one."""
+    """A command needs a shelf, but none is configured."""
 
     exit_code = 2
 
     def __init__(self, command: str) -> None:
         super().__init__(
-            f"{SETTING} is not set (and invented nights are never shelved), so there is no shelf, "
-            "and nothing was done. Set it to an object store that several machines reach, such as "
-            f"s3://bucket/book (assets/OPERATING.md), then: nightbook {command}"
+            f"{SETTING} is not set (and nights of a demo are never shelved), so there is no shelf "
+            "and nothing was done. Set it to an object store that several machines can reach, such "
+            f"as s3://bucket/book (see assets/OPERATING.md). Then run: nightbook {command}"
         )
 
 
 class NotAllDone(Exception):
-    """Some nights could not be shelved or fetched; the others were."""
+    """Some nights could not be shelved or fetched, but the others were."""
 
     def __init__(self, problems: tuple[str, ...], done: int) -> None:
         listed = "\n".join(f"  {problem}" for problem in problems)
         many = count_of(len(problems), "night")
         super().__init__(
-            f"Between this home and the shelf, {many} could not be settled; "
+            f"{many} could not be transferred between this home and the shelf, but "
             f"{count_of(done, 'night')} could:\n{listed}"
         )
 
 
 class NotYetShelved(Exception):
-    """Nights are not on the shelf, and what is to be done would keep them from it."""
+    """Nights are not on the shelf yet, and after pruning they could not be shelved any more."""
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(
             f"{count_of(len(nights), 'night')} of this home (to {nights[-1].snapshot_id}) are not "
-            "on the shelf yet, and of what is pruned nothing can be shelved any more. Nothing was "
-            "pruned. Shelve them first: nightbook shelve"
+            "on the shelf yet, and pruned nights cannot be shelved later. Nothing was pruned. "
+            "Shelve them first: nightbook shelve"
         )
 
 
 def shelf_of(nightbook: Nightbook) -> StoreAddress | None:
-    """Return where nights are shelved; None where they are not, and for invented ones."""
+    """Return the address of the shelf. None if it is not configured, and for demos."""
     is_invented = nightbook.is_demo or is_demo(nightbook.layout)
     return None if is_invented else nightbook.settings().shelf
 
 
 def require_shelf(nightbook: Nightbook, command: str) -> StoreAddress:
-    """Return where nights are shelved; raises `NoShelf`."""
+    """Return the address of the shelf. Raises `NoShelf`."""
     address = shelf_of(nightbook)
     if address is None:
         raise NoShelf(command)
@@ -94,7 +93,7 @@ def require_shelf(nightbook: Nightbook, command: str) -> StoreAddress:
 
 
 def waiting_nights(nightbook: Nightbook, nights: list[Snapshot]) -> list[Snapshot]:
-    """Return the judged nights that are not on the shelf as they are here."""
+    """Return the judged nights that are missing or out of date on the shelf."""
     address = shelf_of(nightbook)
     if address is None:
         return []
@@ -102,16 +101,17 @@ def waiting_nights(nightbook: Nightbook, nights: list[Snapshot]) -> list[Snapsho
 
 
 def require_all_on_shelf(nightbook: Nightbook) -> None:
-    """Raise `NotYetShelved` where judged nights are not on the shelf as they are here."""
+    """Raise `NotYetShelved` if judged nights are missing or out of date on the shelf."""
     if waiting := waiting_nights(nightbook, snapshots.landed_snapshots(nightbook.layout)):
         raise NotYetShelved(waiting)
 
 
 def shelve(nightbook: Nightbook) -> tuple[str, ...]:
-    """Let this home and the shelf agree; returns the nights that went up, none without a shelf.
+    """Synchronize this home with the shelf. Returns the IDs of the uploaded nights.
 
-    What other machines decided is published here. The caller is the writer. Raises `StoreFailed`,
-    `UnsafeStoreError`, `StoreNotInstalled`, and `NotAllDone` where some nights were left out.
+    Decisions of other machines are published here. Does nothing if there is no shelf. The caller
+    must hold the writer's lock. Raises `StoreFailed`, `UnsafeStoreError`, `StoreNotInstalled`, and
+    `NotAllDone` if some nights failed.
     """
     address = shelf_of(nightbook)
     if address is None:
@@ -127,7 +127,7 @@ def shelve(nightbook: Nightbook) -> tuple[str, ...]:
 
 
 def shelver_of(nightbook: Nightbook, address: StoreAddress) -> Shelver:
-    """Return who writes on the shelf for this run."""
+    """Return the object that writes to the shelf during this run."""
     return Shelver(
         layout=nightbook.layout,
         store=open_store(address),
@@ -138,10 +138,10 @@ def shelver_of(nightbook: Nightbook, address: StoreAddress) -> Shelver:
 
 
 def ask_shelf(nightbook: Nightbook) -> Exception | None:
-    """Complete the decisions of this home from the shelf, before a person decides; publish them.
+    """Fetch and publish decisions of other machines, before a person decides.
 
-    Returns the reason if the shelf cannot be asked. Then the person decides on what is known here,
-    and the decisions are merged later. The caller is the writer.
+    Returns the error if the shelf cannot be reached. The person then decides with the decisions
+    of this home, and all decisions are merged later. The caller must hold the writer's lock.
     """
     if (address := shelf_of(nightbook)) is None:
         return None
@@ -156,7 +156,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 @contextlib.contextmanager
 def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
-    """Yield a function that reports decisions of other machines, and publish them at the end."""
+    """Yield a function that reports decisions of other machines. Publish them at the end."""
     followed: list[FollowedNight] = []
 
     def tell(night: FollowedNight) -> None:
@@ -180,92 +180,94 @@ def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
 
 
 def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
-    """Mark what this machine made of a night that another one took back; says how many files."""
+    """Mark the files of a night that a different machine took back. Returns a sentence."""
     decision = night.after.decision
     states = (night.before.state, night.after.state)
     if decision is None or states != (ACCEPTED, REJECTED):
         return ""
-    files = withdrawal.made_of(layout, night.before)
-    withdrawal.mark(layout, night.after, replace(decision, withdrawn=files))
-    return f" {count_of(len(files), 'file')} made of it here, each marked by a note beside it."
+    files = publish.files_showing(layout, night.before)
+    publish.mark(layout, night.after, replace(decision, withdrawn=files))
+    return f" {count_of(len(files), 'file')} on this machine show it and were marked with a note."
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
-    """Shelve what was decided; a store that is down costs no decision, and the next run shelves.
+    """Shelve a decision. If the store is down, the decision stays valid and the next run shelves.
 
-    A store that was `unreached` when it was asked before deciding is not asked again.
+    `unreached` is the error if the store could not be reached before deciding. The store is then
+    not contacted a second time.
     """
     try:
         if unreached is not None:
             raise unreached
         shelve(nightbook)
     except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, Damaged) as error:
-        print(printable_lines(f"Decided here, and not shelved yet: {error}"), file=sys.stderr)
+        print(printable_lines(f"Decided here, but not shelved yet: {error}"), file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedNights:
-    """What came from the shelf, and the version that was published of it; None where none was."""
+    """The nights fetched from the shelf, and the version published after it, if there is one."""
 
     result: FetchResult
     published: Published | None
 
 
 def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNights:
-    """Bring this home up to the shelf and publish it; the caller is the writer.
+    """Fetch all nights that this home lacks from the shelf, and publish them.
 
-    Raises `NoShelf`, `StoreFailed`, and `NotAllDone` where some nights did not come.
+    The caller must hold the writer's lock. Raises `NoShelf`, `StoreFailed`, and `NotAllDone` if
+    some nights failed.
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
-    # A lake of an older contract is made again of the bodies.
+    # If the lake has an older contract, it is rebuilt from the bodies, so fetch them too.
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
         placement.settle(layout)
-    is_untold = publish.restore_lake(nightbook, and_publish=False)
-    is_new = bool(result.fetched) or is_older or is_untold or not layout.database.exists()
+    is_pending = publish.restore_lake(nightbook, and_publish=False)
+    is_new = bool(result.fetched) or is_older or is_pending or not layout.database.exists()
     published = publish.refresh(nightbook) if is_new and result.on_shelf else None
     if result.problems:
         raise NotAllDone(result.problems, len(result.fetched))
     return FetchedNights(result=result, published=published)
 
 
-ROOM = "pipelines.lake.iceberg"
+ICEBERG = "pipelines.lake.iceberg"
 
 
 def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
-    """Return where tables are registered, and the shelf they lie on; None where they are not."""
+    """Return the addresses of catalog and shelf. None if one of them is not configured."""
     shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
     return None if shelf is None or catalog is None else (catalog, shelf)
 
 
 def register(nightbook: Nightbook) -> tuple[str, ...]:
-    """Register the shelf's nights that the catalog lacks; returns them, none without a catalog.
+    """Register the shelf's nights that the catalog lacks. Returns their IDs.
 
-    Raises `NoIceberg`, `NoCatalog`, `Conflict`, `ForeignTable` and `StoreFailed`.
+    Does nothing if there is no catalog. Raises `NoIceberg`, `NoCatalog`, `Conflict`,
+    `ForeignTable` and `StoreFailed`.
     """
-    if (places := catalog_of(nightbook)) is None:
+    if (addresses := catalog_of(nightbook)) is None:
         return ()
-    address, shelf = places
+    address, shelf = addresses
     with _catalog(address, shelf) as catalog:
-        registration = importlib.import_module(f"{ROOM}.registration")
+        registration = importlib.import_module(f"{ICEBERG}.registration")
         say = progress_reporter(nightbook, nightbook.tell, "registering")
         return tuple(registration.register(catalog, address.namespace, open_store(shelf), say))
 
 
 def look(nightbook: Nightbook) -> str:
-    """Open the catalog and say what is in it; raises as `register` does."""
-    places = catalog_of(nightbook)
-    if places is None:
+    """Open the catalog and describe its contents. Raises the same errors as `register`."""
+    addresses = catalog_of(nightbook)
+    if addresses is None:
         return "it is not set"
-    address, shelf = places
+    address, shelf = addresses
     with _catalog(address, shelf) as catalog:
         names = catalog.list_tables(address.namespace) if _has_namespace(catalog, address) else []
     tables = f"{count_of(len(names), 'table')} in {address.namespace}"
-    return (
-        f"{address.place} answers; {tables if names else 'no table yet: the next night makes them'}"
-    )
+    contents = tables if names else "it has no tables yet, the next night creates them"
+    return f"{address.place} responds: {contents}"
 
 
 def _has_namespace(catalog: Any, address: CatalogAddress) -> bool:
@@ -273,27 +275,27 @@ def _has_namespace(catalog: Any, address: CatalogAddress) -> bool:
 
 
 def register_after_deciding(nightbook: Nightbook) -> None:
-    """Register what was decided; a catalog that is down costs no decision, the next run does it."""
+    """Register a decision. If the catalog is down, the next run registers it."""
     try:
         register(nightbook)
     except (NotRegistered, StoreFailed) as error:
-        print(printable_lines(f"Decided here, and not registered yet: {error}"), file=sys.stderr)
+        print(printable_lines(f"Decided here, but not registered yet: {error}"), file=sys.stderr)
 
 
 def expire(nightbook: Nightbook, snapshot_ids: Collection[str]) -> None:
-    """Let no table point at these nights any more, before their files go from the shelf."""
-    if (places := catalog_of(nightbook)) is not None:
-        address, shelf = places
+    """Remove nights from all tables of the catalog, before their files are deleted."""
+    if (addresses := catalog_of(nightbook)) is not None:
+        address, shelf = addresses
         with _catalog(address, shelf) as catalog:
-            expiry = importlib.import_module(f"{ROOM}.registration")
-            expiry.expire(catalog, address.namespace, snapshot_ids)
+            registration = importlib.import_module(f"{ICEBERG}.registration")
+            registration.expire(catalog, address.namespace, snapshot_ids)
 
 
 @contextlib.contextmanager
 def _catalog(address: CatalogAddress, shelf: StoreAddress) -> Iterator[Any]:
-    """Open the catalog; its packages are loaded only where one is set."""
+    """Open the catalog. Its packages are imported only if a catalog is configured."""
     try:
-        module = importlib.import_module(f"{ROOM}.catalog")
+        module = importlib.import_module(f"{ICEBERG}.catalog")
     except ModuleNotFoundError:
         raise NoIceberg from None
     options = (address.options, shelf.options)

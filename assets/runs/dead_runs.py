@@ -1,8 +1,9 @@
-"""Before the daemon: runs whose process is gone are closed, then the daemon takes this place.
+"""Closes dead runs before the daemon starts.
 
-`python -m assets.runs.dead_runs COMMAND ...` is what the units start. Dagster leaves a run that
-died with its machine running for ever, and every later night would wait for it. The lock says that
-one daemon is up for a home; it goes with the process that holds it.
+Service units start `python -m assets.runs.dead_runs COMMAND ...`, which closes runs whose process
+no longer exists and then becomes COMMAND. If a machine dies, Dagster considers its run as running
+forever, and every later night would wait for it. A lock ensures that a home has one daemon at
+most. The system releases it when the process ends.
 """
 
 import contextlib
@@ -25,23 +26,26 @@ from warehouse.storage.layout import FILE_MODE, UMASK, Layout, make_directory
 
 
 class DaemonUp(Exception):
-    """Another daemon is up for this home, so no run of it may be closed."""
+    """A daemon already runs for this home, so its runs are alive and must not be closed."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
-            f"Dagster is already up for {layout.home}: one daemon is enough for a home, and its "
-            "runs are alive. Nothing was closed or started. Stop the other one first "
-            "(systemctl stop nightbook-daemon, or Ctrl-C in nightbook dev)."
+            f"Dagster is already running for {layout.home}. A home can have only one daemon. "
+            "Nothing was closed or started. Stop the other one first (systemctl stop "
+            "nightbook-daemon, or Ctrl-C in nightbook dev)."
         )
 
 
 def reap(nightbook: Nightbook) -> int:
-    """Close dead runs, alert, and return the lock, which the daemon goes on holding."""
+    """Close dead runs and send alerts. Returns the file descriptor of the lock.
+
+    The daemon inherits the lock. Raises `DaemonUp` and `RecordAway`.
+    """
     layout = nightbook.layout
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)
-    # Not `filelock`: the daemon that this process becomes must inherit the lock, and hold it until
-    # it is gone, even by kill -9.
+    # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and
+    # hold it until it ends, even if it is killed.
     descriptor = os.open(layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,33 +56,33 @@ def reap(nightbook: Nightbook) -> int:
         dead = close_dead_runs(layout, instance, launched=True)
         records.record_stored_events(layout, instance)
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-    # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
-    with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
+    # Send them here too, because a sensor that never ticked before sees only new events.
+    with contextlib.suppress(OSError):  # a full disk must not prevent the daemon from starting
         send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
     return descriptor
 
 
-def _tell(nightbook: Nightbook, away: RecordAway) -> None:
-    """Tell what no sensor can while the record is away: this process is all there is to tell."""
-    # Its supervisor starts it again every few seconds, so a night that is late is told too.
+def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
+    """Send alerts from this process, because no sensor runs while the record is unreachable."""
+    # The supervisor restarts this process every few seconds, so it can also report a late night.
     alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
     alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)
 
 
 def main(command: Sequence[str]) -> int:
-    """Reap, then become the command; with no command only reap."""
+    """Close dead runs, then become the command if there is one. Returns the exit code."""
     try:
         descriptor = reap(Nightbook())
     except RecordAway as away:
-        _tell(Nightbook(), away)
+        _send_alerts(Nightbook(), away)
         return report_error(away, Nightbook())
-    except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
+    except Exception as error:  # noqa: BLE001 - reported in one paragraph, like every command
         return report_error(error, Nightbook())
     if command:
-        os.umask(UMASK)  # for what Dagster writes from now on
-        os.execvp(command[0], list(command))  # noqa: S606 - no shell is wanted, the unit names it
+        os.umask(UMASK)  # for the files that Dagster writes
+        os.execvp(command[0], list(command))  # noqa: S606 - the unit names a program, not a shell
     os.close(descriptor)
     return 0
 

@@ -1,4 +1,4 @@
-"""One run of the nightly job in this process, recorded in Dagster as those of the daemon are."""
+"""Runs the nightly job in this process and records it in Dagster, as the daemon does."""
 
 import contextlib
 import signal
@@ -28,12 +28,12 @@ SILENT = run_config("CRITICAL")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
-    """How a run ended."""
+    """The result of a run.
 
-    # `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
-    # steps said, `trace` is where the first of them failed that did not expect to. `alerts` are
-    # what an operator is to hear of this run, and of earlier ones that it found dead. `switches` is
-    # how the schedule and the sensors stood in the record.
+    `is_judged` is true if the guards judged the night. `failures` are the messages of failed
+    steps, and `trace` is the stack trace of the first unexpected failure. `alerts` are about this
+    run and about earlier runs that it found dead. `switches` is the state of schedule and sensors.
+    """
 
     success: bool
     is_judged: bool
@@ -47,9 +47,11 @@ class NightRun:
 def run_night(
     nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
 ) -> NightRun:
-    """Run the nightly job for one date in this process, recorded in Dagster."""
-    # Where Dagster's record cannot be reached, or is lost on the way, the night is taken without
-    # it. `is_tick` says that cron began it, as the schedule would have.
+    """Run the nightly job for one date in this process, recorded in Dagster.
+
+    If Dagster's record cannot be reached or fails during the run, the night is taken without it.
+    `is_tick` is true if cron started the run in place of the schedule.
+    """
     tags = {TICK: "cron"} if is_tick else {}
     try:
         return _run_with_record(nightbook, day, run_id, tags)
@@ -68,10 +70,9 @@ def _run_with_record(
             records.record_stored_events(layout, instance)
         name = stack.enter_context(alive(layout))
         deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-        store_events(
-            nightbook, deaths
-        )  # they are closed now: if this run dies too, none finds them again
-        # The record may also be lost on the way: then the job runs again, without one.
+        # Store the alerts now. The dead runs are closed, so no later run would find them.
+        store_events(nightbook, deaths)
+        # If the record fails during the run, the job runs again without it.
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
@@ -82,7 +83,10 @@ def _run_with_record(
 
 
 def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
-    """Return how the switches stand; None where that cannot be read: the next look says why."""
+    """Return the state of schedule and sensors. None if it is unreadable, which an alert reports.
+
+    The next check for problems sends that alert.
+    """
     with contextlib.suppress(Exception):
         return switches_of(instance, layout)
     return None
@@ -91,14 +95,14 @@ def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
 def _run_without_record(
     nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
 ) -> NightRun:
-    """Run the same job with a record in memory; what it made is recorded later."""
+    """Run the same job with a record in memory. Its events are recorded in Dagster later."""
     if nightbook.tell is not None:
-        message = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
+        message = f"Dagster's record cannot be reached ({away.why}), so this night is not recorded"
         nightbook.tell(message, event="unrecorded", level=WARNING)
     RunLock.release_all()
     with in_memory() as instance:
         result = _execute(nightbook, day, instance, None, tags)
-        with contextlib.suppress(OSError):  # a full disk is told by the steps
+        with contextlib.suppress(OSError):  # the steps already report a full disk
             records.store_events(nightbook.layout, day.isoformat(), result)
         alert = records.record_away_alert(nightbook, away.why, is_taken=result.success)
         return _night_run(nightbook, result, [alert])
@@ -125,13 +129,16 @@ def _execute(
 
 @contextlib.contextmanager
 def _restoring_sigterm() -> Iterator[None]:
-    """Undo what Dagster leaves: SIGTERM means what SIGINT does, nothing where a shell said `&`."""
+    """Restore the handler of SIGTERM, which Dagster replaces by that of SIGINT.
+
+    In a background job of a shell, SIGINT is ignored, so the process could not be terminated.
+    """
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and handler is not None:  # None: set by no Python, and Python cannot set it
+        if is_main and handler is not None:  # None: not set by Python, which cannot restore it
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -147,7 +154,7 @@ def _night_run(
         is_judged=any(
             e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events
         ),
-        failures=tuple(dict.fromkeys(words for words, _ in failures)),
+        failures=tuple(dict.fromkeys(message for message, _ in failures)),
         trace=next((trace for _, trace in failures if trace), ""),
         run_id=result.run_id,
         alerts=tuple(alerts),
@@ -155,7 +162,7 @@ def _night_run(
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """Yield what a sensor would send of the same run, in the same words: it is sent once."""
+    """Yield the alerts that a sensor would send about this run. Equal alerts are sent once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):
@@ -164,16 +171,16 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
 
 
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
-    """Whether it ended because a person stopped it: Dagster makes a failure of Ctrl-C."""
+    """Return whether a person stopped the run. Dagster records Ctrl-C as a failure."""
     error = event.step_failure_data.error if event.is_step_failure else None
-    if event.is_job_failure:  # it came between two steps
+    if event.is_job_failure:  # interrupted between two steps
         error = event.job_failure_data.error
     kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
     return DagsterExecutionInterruptedError.__name__ in kinds
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
-    """Yield what each failed step said, and the trace where it did not expect to fail."""
+    """Yield the message of each failed step, and the stack trace if the error was unexpected."""
     for event in result.all_events:
         if not event.is_step_failure:
             continue
@@ -183,8 +190,8 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
         elif failure.error is not None:
             error = failure.error.cause or failure.error
             message = (
-                f"The step {event.step_key} stopped at something it did not expect "
-                f"({error.message.strip()}). The last published warehouse stands. The whole "
-                f"trace: nightbook --debug run, or run {result.run_id} in nightbook dev."
+                f"The step {event.step_key} failed with an unexpected error "
+                f"({error.message.strip()}). The last published warehouse is unchanged. For the "
+                f"stack trace, see nightbook --debug run, or run {result.run_id} in nightbook dev."
             )
             yield message, failure.error.to_string()

@@ -1,4 +1,4 @@
-"""The runs in Dagster's database: their records, and how long they are kept."""
+"""Dagster's record of runs: storing events while it is unreachable, and pruning it."""
 
 import contextlib
 import re
@@ -15,7 +15,7 @@ import dagster as dg
 
 from assets.console.errors import is_ours
 from assets.console.invocation import full_command
-from assets.graph.partitions import PARTITION
+from assets.graph.partitions import PARTITION, parse_date
 from assets.home.dagster_internals import forget_checks
 from assets.home.instance import open_instance, quiet
 from assets.monitoring.alerts import Alert
@@ -31,28 +31,28 @@ DATABASES = {"sqlalchemy", "sqlite3", "psycopg2", "dagster_postgres", "pg8000", 
 
 
 class RecordAway(Exception):
-    """Dagster's record cannot be reached."""
+    """The database with Dagster's record cannot be reached."""
 
     def __init__(self, layout: Layout, why: BaseException) -> None:
         self.why = first_line(why)
         super().__init__(
-            f"Dagster's record of {layout.home} cannot be reached ({self.why}), so no schedule "
-            "runs and nothing can be started from its UI until it is back. Nothing was changed. "
-            f"See {layout.dagster / 'dagster.yaml'} for where it is. Meanwhile nightbook run takes "
-            "the night without it, and the record follows."
+            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it is back, "
+            "no schedule runs and nothing can be started in Dagster's UI. Nothing was changed. "
+            f"Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook run takes "
+            "the night without the record and adds it later."
         )
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error: those of databases are pages, with statements in them."""
+    """Return type and first line of an error. Database errors are long and contain statements."""
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line[:LONGEST]}"
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether an error is that of a database, or was raised because of one."""
-    # Dagster wraps the error of a database, and each database has its own module of errors: so the
-    # whole chain of causes is searched for where an error comes from, not for its type.
+    """Return whether a database raised the error or one of its causes."""
+    # Dagster wraps database errors, and each driver has its own error types. So check the module
+    # of each error in the chain of causes instead of its type.
     current: BaseException | None = error
     while current is not None:
         if type(current).__module__.partition(".")[0] in DATABASES:
@@ -63,14 +63,14 @@ def is_away(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def in_memory() -> Iterator[dg.DagsterInstance]:
-    """Yield an instance that keeps its record for as long as the `with` lasts."""
+    """Yield a Dagster instance whose record is in memory, for the duration of the `with` block."""
     with quiet(), dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
 
 @contextlib.contextmanager
 def reaching_record(layout: Layout) -> Iterator[None]:
-    """Raise `RecordAway` for whatever is the matter with the record within the `with`."""
+    """Raise `RecordAway` for errors within the `with` block, except for our own errors."""
     try:
         yield
     except Exception as error:
@@ -80,11 +80,11 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 
 
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
-    """Return the alert that the record cannot be reached; once a day."""
+    """Return the alert that the record cannot be reached. It is sent at most once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
-    outcome = "No schedule runs until it is back: tonight is read by nobody unless by hand."
+    outcome = "No schedule runs until it is back, so start tonight's run yourself."
     if is_taken:
-        outcome = "The night was taken without it, and the record follows when it is back."
+        outcome = "The night was taken without it, and the record is completed when it is back."
     return Alert(
         cause=f"record:{day}:{is_taken}",
         title="Dagster's record cannot be reached",
@@ -95,7 +95,7 @@ def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Aler
 
 
 def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
-    """Keep what a run made that could not be recorded, beside what is kept already."""
+    """Append the events of a run to the file of events that Dagster could not record."""
     events: list[dict[str, Any]] = [
         {"day": day, "asset": list(event.asset_key.path)}
         for event in result.get_asset_materialization_events()
@@ -116,7 +116,10 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
 
 
 def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
-    """Give Dagster what was made without its record; how many events. Done twice is no harm."""
+    """Record the stored events in Dagster. Returns their number.
+
+    If this is interrupted, the next call records all of them again, which does no harm.
+    """
     entries = _stored_events(layout.home / KEPT)
     for entry in entries:
         instance.report_runless_asset_event(_event(entry))
@@ -128,7 +131,7 @@ def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
 def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:
     key = dg.AssetKey(entry["asset"])
     if "check" not in entry:
-        description = "Made while Dagster's record could not be reached."
+        description = "This happened while Dagster's record could not be reached."
         return dg.AssetMaterialization(key, description=description, partition=entry["day"])
     return dg.AssetCheckEvaluation(
         asset_key=key,
@@ -141,7 +144,7 @@ def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEval
 
 
 def _stored_events(path: Path) -> list[dict[str, Any]]:
-    """Return what waits to be recorded; a file that cannot be read holds nothing of worth."""
+    """Return the events that are not recorded yet. An unreadable file counts as empty."""
     with contextlib.suppress(OSError, ValueError):
         return list(read_json(path))
     return []
@@ -154,8 +157,8 @@ FINISHED = [
 ]
 PAGE = 500
 A_DAY = 86_400.0
-PATIENCE = 10.0  # seconds for which a running daemon may hold a database
-WORTH = 0.2  # of a database that is free before it is written anew
+DATABASE_TIMEOUT = 10.0  # seconds to wait for a running daemon to release a database
+VACUUM_SHARE = 0.2  # vacuum a database if at least this share of its pages is free
 _EXPORT = re.compile(
     r"[a-z_]+-(\d{4}-\d\d-\d\d)\.(xlsx|people\.csv|machines\.csv|parquet)(\.rejected\.txt)?"
 )
@@ -164,14 +167,17 @@ _REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What went, or would go: how many things and how many bytes."""
+    """The number and the bytes of removed files or runs, or of those that would be removed."""
 
     count: int
     byte_count: int
 
 
 def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Remove exports and reports of dates that are gone, unless the date was signed or closed."""
+    """Remove exports and reports of pruned dates, unless the date was signed or closed.
+
+    With `dry_run`, only count them.
+    """
     files = list(_files(layout, gone))
     size = sum(path.stat().st_size for path in files)
     for path in files if not dry_run else ():
@@ -183,48 +189,48 @@ def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed
 
 
 def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
-    """Yield files with the names that we give; a person's file of another name stays."""
-    evidence = _signed_days(layout)
-    if evidence is None:
+    """Yield the files to remove. Files whose names are not ours stay."""
+    signed = _signed_days(layout)
+    if signed is None:
         return
     for folder, name in ((layout.exports, _EXPORT), (layout.reports, _REPORT)):
         for path in sorted(folder.glob("*-*-*.*")):
             found = name.fullmatch(path.name)
-            day = _date(found[1]) if found else None
-            if day is not None and day in gone and day not in evidence and path.is_file():
+            day = parse_date(found[1]) if found else None
+            if day is not None and day in gone and day not in signed and path.is_file():
                 yield path
 
 
 def _signed_days(layout: Layout) -> set[date] | None:
-    """Return the days with a signature or a closed month; None if that cannot be read."""
+    """Return the days that are signed or in a closed month. None if that cannot be read."""
     store = Record(layout.home / "reconcile")
     try:
-        closed = {day.day for closing_ in store.closings for day in closing_.days}
+        closed = {day.day for closing in store.closings for day in closing.days}
         return closed | {signature.day for signature in store.signatures}
     except NotReconciled:
         return None
 
 
 def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Delete the runs of dates that are gone from Dagster's record; raises `RecordAway`.
+    """Delete the runs of pruned dates from Dagster's record. Raises `RecordAway`.
 
-    Runs that are not finished stay. A run without a date goes by the day on which it was created.
+    Unfinished runs stay. For a run without a partition, the day of its creation counts.
     """
     if not (layout.dagster / "dagster.yaml").is_file():
         return Removed(0, 0)
     with reaching_record(layout), open_instance(layout) as instance:
         old = [record.dagster_run.run_id for record in _runs(instance) if _is_gone(record, gone)]
-        shards = [path for run_id in old for path in _shards(layout, run_id)]
-        shards += _orphans(layout, instance)
-        size = sum(path.stat().st_size for path in shards)
+        files = [path for run_id in old for path in _event_files(layout, run_id)]
+        files += _orphans(layout, instance)
+        size = sum(path.stat().st_size for path in files)
         for run_id in old if not dry_run else ():
             instance.compute_log_manager.delete_logs(prefix=[run_id])
             instance.delete_run(run_id)
         if old and not dry_run:
             forget_checks(instance, old)
     if not dry_run:
-        # Dagster deletes the events of a run, and leaves the file of each run empty.
-        for path in {*shards, *(path for run_id in old for path in _shards(layout, run_id))}:
+        # Dagster deletes the events of a run, but leaves its empty file.
+        for path in {*files, *(path for run_id in old for path in _event_files(layout, run_id))}:
             path.unlink(missing_ok=True)
         size += sum(map(_compact, _databases(layout)))
     return Removed(len(old), size)
@@ -239,25 +245,18 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.RunRecord]:
 
 
 def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
-    day = _date(record.dagster_run.tags.get(PARTITION, ""))
+    day = parse_date(record.dagster_run.tags.get(PARTITION, ""))
     return record.create_timestamp.date() <= gone.last if day is None else day in gone
 
 
-def _date(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _shards(layout: Layout, run_id: str) -> list[Path]:
-    """Return the files in which SQLite has the events of one run; none with another database."""
+def _event_files(layout: Layout, run_id: str) -> list[Path]:
+    """Return the SQLite files with the events of a run. Empty if the database is not SQLite."""
     folder = layout.dagster / "history" / "runs"
     return [path for path in sorted(folder.glob(f"{run_id}.db*")) if path.is_file()]
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return files of runs that were deleted by a prune which died before it came to the files."""
+    """Return event files without a run, left by a prune that died before it removed them."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY
@@ -274,19 +273,21 @@ def _databases(layout: Layout) -> Iterable[Path]:
 
 
 def _compact(path: Path) -> int:
-    """Give the free pages of a database back to the disk, and return how many bytes it had.
+    """Vacuum a database if enough of it is free. Returns the number of freed bytes.
 
-    A database that is in use stays as it is, and so does one for whose copy the disk has no room:
-    the next prune tries again. SQLite makes the copy in one transaction.
+    If the database is in use, or the disk has no room for the copy that SQLite makes, it stays
+    unchanged, and the next prune retries it. SQLite makes the copy in one transaction.
     """
     before = path.stat().st_size
     try:
-        with closing(sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)) as database:
+        with closing(
+            sqlite3.connect(path, timeout=DATABASE_TIMEOUT, isolation_level=None)
+        ) as database:
             [free], [pages] = (
                 database.execute(f"pragma {name}").fetchone()
                 for name in ("freelist_count", "page_count")
             )
-            if free < WORTH * pages:
+            if free < VACUUM_SHARE * pages:
                 return 0
             database.execute("vacuum")
             database.execute("pragma wal_checkpoint(truncate)")

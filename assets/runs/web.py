@@ -1,6 +1,6 @@
-"""The Dagster UI behind its guard: `python -m assets.runs.web`.
+"""Serve the Dagster UI behind a guard: `python -m assets.runs.web`.
 
-Dagster's own command has no place for a guard, so its application is made here and wrapped.
+Dagster's own command cannot add a guard, so this module creates its application and wraps it.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import click
 import dagster as dg
 import uvicorn
 
-# Private: Dagster's own web command has no place for a guard, so its application is made by hand.
+# Private modules of Dagster, because its own command cannot add a guard.
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._utils.log import configure_loggers
@@ -22,14 +22,13 @@ from assets.runs.web_guard import Guard
 MODULE = "assets.definitions"
 LOOPBACK = "127.0.0.1"
 PORT = 3000
-# What Dagster's own command gives: milliseconds for a statement, seconds, connections.
+# The defaults of Dagster's own command, in milliseconds, seconds and connections.
 STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW = 15_000, 3600, 20
-
-CLOSING = 5
+SHUTDOWN_TIMEOUT = 5  # seconds
 
 
 @click.command(help=__doc__)
-@click.option("--host", default=LOOPBACK, help="the address to listen on")
+@click.option("--host", default=LOOPBACK, help="Address to listen on.")
 @click.option("--port", type=int, default=PORT)
 @click.option("--host-name", "host_names", multiple=True, metavar="NAME")
 @click.option("--log-format", default="colored", type=click.Choice(["colored", "json"]))
@@ -37,11 +36,11 @@ CLOSING = 5
 def main(
     host: str, port: int, host_names: tuple[str, ...], log_format: str, working_directory: str
 ) -> None:
-    """Serve until stopped, by Ctrl-C or SIGTERM, which both end all that was started here."""
+    """Serve until Ctrl-C or SIGTERM, which also end all processes that were started here."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     configure_loggers(formatter=log_format, log_level="INFO")
-    # The name by which the schedule is known, and whether it is on, is that of the module.
+    # Dagster stores the state of the schedule under the module name, so it must not change.
     target = ModuleTarget(MODULE, None, working_directory, MODULE)
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -59,7 +58,7 @@ def main(
                 host=host,
                 port=port,
                 log_level="warning",
-                timeout_graceful_shutdown=CLOSING,
+                timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
             )
 
 

@@ -1,8 +1,8 @@
-"""Before the Dagster UI, which has no login: what a page of somebody else asks of it is refused.
+"""A guard for the Dagster UI, which has no login. It refuses requests from other web pages.
 
-Dagster obeys a mutation whoever sends it and however: by GET, as a form, with a foreign `Host` or
-`Origin`. So any page in the operator's browser could stop the schedule. Here a request must name
-this server, come from a page of this server or from no page, and change things by JSON alone.
+Dagster executes any mutation, even from GET, from a form, or with a foreign `Host` or `Origin`. So
+any page in the operator's browser could stop the schedule. The guard requires that a request names
+this server, does not come from a page of a different server, and sends changes as JSON.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 JSON: Final = "application/json"
 FORBIDDEN, NOT_ALLOWED, NOT_JSON = 403, 405, 415
 POLICY_VIOLATION = 1008
-SHOWN = 80
+LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not passed on, and the status that says so."""
+    """The status and the message with which a request is refused."""
 
     status: int
     message: str
@@ -32,15 +32,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An ASGI application before another; `names` are further names of this server."""
+    """An ASGI application that protects the wrapped application.
 
-    # A name matters where a proxy with a login stands before it.
+    `names` are additional host names of this server, which a proxy with a login may use.
+    """
 
     application: ASGIApp
     names: frozenset[str] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it in words."""
+        """Forward a request to the application, or refuse it with a message."""
         if scope["type"] not in ("http", "websocket"):
             await self.application(scope, receive, send)
             return
@@ -50,29 +51,29 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
-            answer = PlainTextResponse(f"{refusal.message}\n", refusal.status)
-            await answer(scope, receive, _forbid_frames(send))
+            response = PlainTextResponse(f"{refusal.message}\n", refusal.status)
+            await response(scope, receive, _forbid_frames(send))
 
 
 def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
-    """Return why a request is refused; None where it is passed on."""
+    """Check a request. Returns None if it may be forwarded."""
     headers, known_names = Headers(scope=scope), frozenset(name.lower() for name in names)
     host = _server(headers)
     if host is None or host.hostname not in LOOPBACK_NAMES | known_names:
-        name = headers.get("host", "")[:SHOWN]
+        name = headers.get("host", "")[:LONGEST_NAME]
         return Refusal(
             FORBIDDEN,
-            f"This server does not answer as {name!r}, so nothing was done: a page of somebody "
-            "else could ask under such a name. Open it as http://127.0.0.1 with its port; a name "
-            "that a proxy gives it is told by nightbook dev --host-name NAME.",
+            f"This server does not accept the name {name!r}, because a page of a different server "
+            "could send such a request. Nothing was done. Open http://127.0.0.1 with the port of "
+            "this server. If a proxy uses a different name, start nightbook dev --host-name NAME.",
         )
     if _is_foreign(headers, host, known_names):
         return Refusal(
             FORBIDDEN,
-            "This was asked by a page of another server, so nothing was done. Open the page of "
-            "Dagster itself and ask there.",
+            "A page of a different server sent this request, so nothing was done. Send it from the "
+            "page of Dagster itself.",
         )
-    return _unsafe(scope, headers) if scope["type"] == "http" else None
+    return _check_change(scope, headers) if scope["type"] == "http" else None
 
 
 def _server(headers: Headers) -> SplitResult | None:
@@ -81,7 +82,7 @@ def _server(headers: Headers) -> SplitResult | None:
 
 
 def _split(address: str) -> SplitResult | None:
-    """Return an address in its parts; None where it is none."""
+    """Parse an address. Return None if it is invalid."""
     try:
         parts = urlsplit(address)
         _ = parts.port
@@ -91,14 +92,14 @@ def _split(address: str) -> SplitResult | None:
 
 
 def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> bool:
-    """Whether a browser says that another server's page asks."""
-    # A browser that follows a link to a page may come from anywhere: alerts name runs. Programs
-    # that are no browser say neither `Origin` nor `Sec-Fetch-Site`.
+    """Return whether the browser's headers show that a page of a different server asks."""
+    # Allow navigation from any page, because alerts contain links to runs. Programs that are not
+    # browsers send neither `Origin` nor `Sec-Fetch-Site`.
     for address in headers.getlist("origin"):
         origin = _split(address)
         if origin is None or not origin.hostname:
             return True
-        # A proxy may ask by another `Host` than the browser did.
+        # A proxy may send a different `Host` than the browser did.
         if origin.netloc.lower() != host.netloc.lower() and origin.hostname not in names:
             return True
     site = headers.get("sec-fetch-site", "none")
@@ -109,16 +110,16 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
     return site not in ("same-origin", "none") and not is_link
 
 
-def _unsafe(scope: Scope, headers: Headers) -> Refusal | None:
-    """Refuse changes that do not come as JSON: no form and no link of another page can."""
+def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
+    """Refuse changes that are not sent as JSON, because forms and links cannot send JSON."""
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         if not any(_changes(query) for query in _queries(scope)):
             return None
-        return Refusal(NOT_ALLOWED, "A mutation is sent by POST, as JSON; nothing was done.")
+        return Refusal(NOT_ALLOWED, "Nothing was done. Send a mutation by POST, as JSON.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == JSON and len(headers.getlist("content-type")) == 1:
         return None
-    return Refusal(NOT_JSON, f"What changes something is sent as {JSON}; nothing was done.")
+    return Refusal(NOT_JSON, f"Nothing was done. Send changes as {JSON}.")
 
 
 def _queries(scope: Scope) -> list[str]:
@@ -126,7 +127,7 @@ def _queries(scope: Scope) -> list[str]:
 
 
 def _changes(query: str) -> bool:
-    """Whether a GraphQL text is anything but a question; what cannot be read may be."""
+    """Return whether a GraphQL document contains more than queries, or cannot be parsed."""
     try:
         document = parse(query)
     except (GraphQLError, RecursionError):
@@ -139,7 +140,7 @@ def _changes(query: str) -> bool:
 
 
 def _forbid_frames(send: Send) -> Send:
-    """Let no other page show ours in a frame, where a click could be led to a button of ours."""
+    """Forbid other pages to show ours in a frame, because they could redirect clicks to it."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

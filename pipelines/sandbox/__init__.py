@@ -1,1 +1,1 @@
-"""The API as a server, written from the specification alone. Shares no code with the client."""
+"""A server for the API, written only from the specification. It shares no code with the client."""

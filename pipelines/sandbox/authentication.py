@@ -1,4 +1,4 @@
-"""Who is asking, and when did they sign: the three headers, the window and the signature (5)."""
+"""Authentication of requests: the three headers, the time window and the signature (5)."""
 
 import hashlib
 import hmac
@@ -20,11 +20,11 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody with a key: the secret of that key and what it may read.
+    """The owner of an API key, with its secret and its permissions.
 
-    `portfolios` is None for all of them, or the ids this caller may access. `resources` is None
-    for all, or the first path segments (`portfolios`, `venues`) the key is good for: the
-    document shows no scopes (5.3), a service may have them.
+    `portfolios` contains the IDs that the caller may access, or is None for all. `resources`
+    contains the first path segments that the key may use (`portfolios`, `venues`), or is None for
+    all. The document does not mention such scopes (5.3), but a service may have them.
     """
 
     secret: str = field(repr=False)
@@ -34,7 +34,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class SignedParts:
-    """What of a request is signed, as it came on the wire."""
+    """The signed parts of a request, with the bytes that were received."""
 
     method: str
     path: bytes
@@ -43,19 +43,19 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """Join what is signed, without separators: method, path, body and timestamp (5.2)."""
+    """Join method, path, body and timestamp without separators, ready to be signed (5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Return HMAC with SHA-384 as lower-case hex: 96 characters (5.2)."""
+    """Compute HMAC with SHA-384. Returns 96 lower-case hex characters (5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """Return the caller who signed this request; raises RefusalError in every other case (5.3)."""
+    """Return the caller who signed the request. Raises RefusalError if there is none (5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)
@@ -66,13 +66,13 @@ def authenticate(
         else:
             caller = _check_signature(request, keys, (key, timestamp, signature), choices)
     if caller is None:
-        message = "Choices.checks must name 'authentication': nobody is let in without it."
+        message = "Choices.checks must include 'authentication', or every request is refused."
         raise ValueError(message)
     return caller
 
 
 def _header(request: SignedParts, name: str) -> str | None:
-    """Return the one value of a header; None when it is absent or said twice."""
+    """Return the value of a header. None if it is absent or repeated."""
     values = [value for header, value in request.headers if header == name]
     return values[0] if len(values) == 1 else None
 
@@ -106,19 +106,18 @@ def _check_signature(
         message = "The headers SVC-API-KEY and SVC-API-SIGNATURE are required, each once."
         raise RefusalError(status, (code, message))
     caller = keys.get(key)
-    # An unknown key costs the same work as a wrong signature, and is told in the same words.
+    # For an unknown key, do the same work and send the same message as for a wrong signature.
     secret = caller.secret if caller else "no such key"
     sent = _normal_case(signature, choices)
-    # All accepted paths are tried, and compared in constant time: how long a refusal takes tells
-    # nothing.
-    agreed = [
+    # Try all accepted paths and compare in constant time, so that the duration reveals nothing.
+    matches = [
         hmac.compare_digest(
             digest(secret, payload(request.method, path, request.body, timestamp)).encode(),
             sent.encode(),
         )
         for path in _signed_paths(request.path, choices)
     ]
-    if caller is None or not any(agreed):
+    if caller is None or not any(matches):
         message = "The server failed to authenticate the request."
         raise RefusalError(401, ("AUTHENTICATION_FAILED", message))
     return caller

@@ -1,8 +1,8 @@
-"""What the specification does not show: each point one field here, with its section beside it.
+"""Choices for all questions that the specification leaves open, with the section of each.
 
-A field's default is what this server does; another value is another service that the same
-document allows. Nothing that the document does show is a choice, but for the width of the
-window, which tests shorten.
+The default of a field is the behavior of this server. Other values simulate other services that
+the same document allows. Rules that the document does define are not choices. The only exception
+is the length of the time window, because tests shorten it.
 """
 
 import json
@@ -13,11 +13,11 @@ from typing import Literal, get_args, get_origin
 import msgspec
 
 _KINDS = {
-    "<class 'str'>": "text",
+    "<class 'str'>": "string",
     "<class 'int'>": "number",
     "<class 'bool'>": "true | false",
     "int | None": "number | null",
-    "str | None": "text | null",
+    "str | None": "string | null",
     "typing.Tuple[int, str]": "[status, code]",
     "tuple[int, str]": "[status, code]",
 }
@@ -26,59 +26,59 @@ Check = Literal["timestamp", "authentication"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """One answer to every question that the document leaves open."""
+    """One decision for each question that the document leaves open."""
 
     # Authentication, section 5.3:
-    window_ms: int = 30_000  # shown: older than 30 seconds is rejected; tests shorten it
-    window_inclusive: bool = True  # is exactly 30 s still inside the window
-    future_window_ms: int | None = 30_000  # how far ahead a caller's clock may be; None: any
-    checks: tuple[Check, ...] = ("timestamp", "authentication")  # which is told when both fail
-    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # no key, or no signature
+    window_ms: int = 30_000  # the document says 30 seconds, but tests shorten it
+    window_inclusive: bool = True  # whether an age of exactly 30 s is accepted
+    future_window_ms: int | None = 30_000  # how far a caller's clock may be ahead (None: any)
+    checks: tuple[Check, ...] = ("timestamp", "authentication")  # the first failure is reported
+    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # key or signature is missing
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
-    hex_case: Literal["either", "lower", "upper"] = "either"  # case of the signature's digits
-    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # of an encoded path (5.2)
+    hex_case: Literal["either", "lower", "upper"] = "either"  # accepted case of the signature
+    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # if it is encoded (5.2)
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (1)
-    gateway_is_signed: bool = False  # is that prefix part of the signed path (5.2)
-    denied_status: int = 400  # ACCESS_DENIED is shown with 400 and with 401 (7)
+    gateway_is_signed: bool = False  # whether that prefix is part of the signed path (5.2)
+    denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (7)
 
     # Envelopes and encodings, section 2, 2.9, 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # shown responses contain them (2.10)
-    instruments_without_include: bool = False  # the same question for venues (2.6)
-    optional_as_null: bool = False  # an absent optional field is sent as null
-    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # numeric format (2.10)
-    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # form of ISO 8601 (2)
+    integrations_without_include: bool = True  # responses in the document contain them (2.10)
+    instruments_without_include: bool = False  # the same for venues (2.6)
+    optional_as_null: bool = False  # send absent optional fields as null
+    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (2.10)
+    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (2)
 
     # Lists, section 4.1, 4.6, 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
-    page_size: int | None = None  # longer lists end here, and `meta` holds a cursor
-    max_ids: int | None = None  # identifiers in one `id` list; more are an invalid value
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # beside known ones in one list
-    empty_id: Literal["none", "all", "refuse"] = "none"  # what `id=` asks for
+    page_size: int | None = None  # longer lists are cut, and `meta` contains a cursor
+    max_ids: int | None = None  # a longer `id` list is an invalid value
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list has known IDs too
+    empty_id: Literal["none", "all", "refuse"] = "none"  # the meaning of `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
-    uuid_any_case: bool = True  # is an upper-case uuid the same identifier, in a path or a list
+    uuid_any_case: bool = True  # whether a UUID may be in upper case, in a path or a list
 
     # Errors, section 4.6, 7:
-    missing_status: int = 400  # a path id names nothing; every endpoint answers 200, 400 or 401
+    missing_status: int = 400  # for an unknown ID in a path (the document has 200, 400 and 401)
     missing_code: str = "RESOURCE_NOT_FOUND"
-    inaccessible_is_missing: bool = False  # is somebody else's portfolio told as not found
+    inaccessible_is_missing: bool = False  # report portfolios of other callers as not found
     unknown_path_status: int = 404
     method_status: int = 405
     server_error_status: int = 500
     invalid_value_code: Literal["PARAMETER_VALUE_INVALID", "PARAMETER_INVALID"] = (
         "PARAMETER_VALUE_INVALID"
     )
-    all_errors: bool = False  # one error for each wrong parameter, instead of the first
+    all_errors: bool = False  # report an error for each wrong parameter, not only the first
 
     # Limits and versions, section 8, 9:
-    requests_per_second: int | None = None  # more are answered with 429 and Retry-After
-    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # no declared code fits a rate limit
+    requests_per_second: int | None = None  # more requests get 429 and Retry-After
+    rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for this
     deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
 
 
 def describe_choices() -> Iterator[tuple[str, str, str]]:
-    """Yield every choice by its name, with what it may be and what this server does, as JSON."""
+    """Yield name, allowed values and default of each choice. The default is in JSON."""
     default = Choices()
     for choice in fields(Choices):
         options = get_args(choice.type) if get_origin(choice.type) is Literal else ()
@@ -88,16 +88,16 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
-    """Return the choices that texts like `missing_status=404` make, the others as they are.
+    """Parse strings like `missing_status=404`. Other choices keep their defaults.
 
-    A value is JSON or bare text. Raises ValueError with the names, or with what a value may be.
+    A value is JSON or a plain string. Raises ValueError if a name is unknown or a value is invalid.
     """
     values = {}
     names = [choice.name for choice in fields(Choices)]
     for text in texts:
         name, _, value = text.partition("=")
         if name not in names:
-            raise ValueError(f"There is no choice called {name!r}. There are: {', '.join(names)}.")
+            raise ValueError(f"There is no choice {name!r}. The choices are: {', '.join(names)}.")
         try:
             values[name] = json.loads(value)
         except ValueError:
@@ -105,4 +105,4 @@ def parse_choices(texts: Iterable[str]) -> Choices:
     try:
         return msgspec.convert(values, Choices)
     except msgspec.ValidationError as error:
-        raise ValueError(f"A choice cannot have the value it was given: {error}.") from error
+        raise ValueError(f"The value of a choice is invalid: {error}.") from error

@@ -1,4 +1,4 @@
-"""Routes of the sandbox and the responses they give."""
+"""Routing of requests, validation of their parameters, and selection of records."""
 
 import random
 import re
@@ -25,7 +25,7 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A request that is understood: which operation, which id, which parameters."""
+    """A valid request: its operation, the ID in its path, and its parameters."""
 
     operation: Operation
     path_id: str | None
@@ -33,18 +33,18 @@ class Query:
 
     @property
     def has_include(self) -> bool:
-        """Does the caller ask for the expansion of this operation."""
+        """Whether the caller asks for the expansion of this operation."""
         return "include" in self.parameters
 
     @property
     def ids(self) -> list[str] | None:
-        """The identifiers of the `id` list, or None where there is no such list (4.1, 4.3)."""
+        """The identifiers of the `id` list, or None if there is no list (4.1, 4.3)."""
         text = self.parameters.get("id")
         return None if text is None else text.split(",")
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """Find the operation of a raw path, and its encoded id; raises RefusalError."""
+    """Find the operation of a raw path, and the encoded ID. Raises RefusalError."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -64,7 +64,7 @@ def _fits(operation: Operation, segments: list[bytes]) -> bool:
 
 
 def check_method(method: str, choices: Choices) -> None:
-    """Only GET is defined (1, 4)."""
+    """Raise RefusalError unless the method is GET (1, 4)."""
     if method != "GET":
         message = f"The method {shorten(method)} is not supported: every operation is a GET."
         error = ("METHOD_UNSUPPORTED", message)
@@ -72,7 +72,7 @@ def check_method(method: str, choices: Choices) -> None:
 
 
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
-    """Return the request's parameters, each known and with a value it may have (7)."""
+    """Parse and check the parameters of a request (7). Raises RefusalError."""
     pairs = _pairs(query, choices)
     errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":
@@ -88,11 +88,11 @@ def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices
 def _pairs(query: bytes, choices: Choices) -> list[tuple[str, str]]:
     try:
         if _BROKEN_ESCAPE.search(query):
-            raise ValueError("an escape without its two digits")  # noqa: TRY301 - told as the others
+            raise ValueError("an incomplete escape")  # noqa: TRY301 - same message as below
         text = query.decode("ascii")
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError as error:
-        message = "The query is not percent-encoded UTF-8 text of at most 100 parameters."
+        message = "The query is not percent-encoded UTF-8 with at most 100 parameters."
         raise RefusalError(400, (choices.invalid_value_code, message)) from error
 
 
@@ -124,14 +124,14 @@ def _invalid(
     ]
     ids = parameters.get("id", "").split(",")
     if choices.max_ids is not None and len(ids) > choices.max_ids:
-        errors.append((code, f"The list 'id' holds more than {choices.max_ids} identifiers."))
+        errors.append((code, f"The list 'id' has more than {choices.max_ids} identifiers."))
     return errors
 
 
 def _decoded_id(operation: Operation, raw_id: bytes, choices: Choices) -> str:
     path_id = unquote_to_bytes(raw_id).decode(errors="replace")
     if _BROKEN_ESCAPE.search(raw_id) or unquote_to_bytes(raw_id) != path_id.encode():
-        message = "The path parameter 'id' is not percent-encoded UTF-8 text."
+        message = "The path parameter 'id' is not percent-encoded UTF-8."
         raise RefusalError(400, (choices.invalid_value_code, message))
     if operation.resource != "Portfolio":
         return path_id
@@ -146,9 +146,9 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the records that answer a query; one operation on one object gives one record.
+    """Return the requested records. If the path has an ID, there is one record.
 
-    Raises RefusalError where access is refused or a path id names nothing.
+    Raises RefusalError if access is denied or the ID in the path is unknown.
     """
     _check_scope(query, caller, choices)
     if query.operation.resource == "Portfolio":
@@ -217,7 +217,7 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """Return the records that an `id` list names; no list names them all (4.1, rules 1 and 2)."""
+    """Return the records in the `id` list, or all if there is no list (4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
         return records
@@ -227,19 +227,19 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     if is_portfolio and choices.uuid_any_case:
         ids = [wanted.lower() for wanted in ids]
     accessible = {record["id"] for record in records}
-    strangers = [wanted for wanted in ids if wanted not in accessible]
-    if strangers and is_portfolio and len(ids) == 1:
-        return []  # shown: rule 2 of 4.1 leaves no choice
-    if strangers and choices.unknown_ids == "refuse":
-        message = f"The list 'id' holds {shorten(strangers[0])}, which is not accessible."
+    unknown = [wanted for wanted in ids if wanted not in accessible]
+    if unknown and is_portfolio and len(ids) == 1:
+        return []  # required by rule 2 of 4.1
+    if unknown and choices.unknown_ids == "refuse":
+        message = f"The list 'id' contains {shorten(unknown[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))
-    if strangers and choices.unknown_ids == "empty":
+    if unknown and choices.unknown_ids == "empty":
         return []
     return [record for record in records if record["id"] in set(ids)]
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Return the same JSON with every list in another order, so that nobody leans on it (4.6)."""
+    """Return the same JSON with all lists reordered, because clients must not rely on it (4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
@@ -253,7 +253,7 @@ def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
 
 
 def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """Write nulls, amounts and date-times in the form that the choices ask for (2)."""
+    """Format nulls, amounts and date-times according to the choices (2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
     return [_apply_form(record, resource, choices) for record in records]

@@ -1,4 +1,4 @@
-"""The sandbox as a server: an ASGI application on a real socket."""
+"""The server of the sandbox: an ASGI application, and the sockets that serve it."""
 
 import asyncio
 import ipaddress
@@ -27,11 +27,11 @@ from pipelines.sandbox.faults.wire import start_front
 from pipelines.sandbox.faults.worlds import Fault
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.service import Service, answer, apply_faults, server_error
-from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_answer
+from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
 from pipelines.sandbox.world.world import Calendar
 
 DEMO_KEY = "demo-key-of-nobody"
-DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, it guards an invented world
+DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, for an invented world
 DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
 
 _BACKLOG = 512
@@ -39,20 +39,20 @@ _BACKLOG = 512
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that is up: where it listens."""
+    """The address of a running server."""
 
     host: str
     port: int
 
     @property
     def origin(self) -> str:
-        """The address to give to a client, without a path."""
+        """The base URL for clients, without a path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
 
 def unix_ms() -> int:
-    """Return this machine's time in Unix milliseconds: a server's clock outside tests."""
+    """Return this machine's time in Unix milliseconds, the server's clock except in tests."""
     return time.time_ns() // 1_000_000
 
 
@@ -60,11 +60,11 @@ def unix_ms() -> int:
 def serve(
     app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
 ) -> Iterator[RunningServer]:
-    """The application on a loopback socket, from a thread, until the block ends.
+    """Serve an application on a loopback socket, in a thread, until the `with` block ends.
 
-    Port 0 takes a free one. Of the faults, those of the wire are shown here; give the same ones
-    to the application for the others. Raises ValueError for a host that is not loopback, and
-    OSError where the port is taken.
+    Port 0 selects a free port. Only faults of the wire are applied here, so give the same faults
+    to the application too. Raises ValueError if the host is not a loopback address, and OSError
+    if the port is in use.
     """
     broken = of_wire(faults)
     with _bind(host, port) as listener:
@@ -81,7 +81,7 @@ def serve(
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a socket with an address, which does not listen yet."""
+    """Return a bound socket that does not listen yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         loopback = ipaddress.ip_address(address).is_loopback
@@ -89,14 +89,14 @@ def _bind(host: str, port: int) -> socket.socket:
         loopback = False
     if not loopback:
         message = (
-            f"The sandbox was asked to listen on {host!r}, and only listens on this machine "
-            "itself: it speaks plain http with public credentials. Use 127.0.0.1, ::1 or "
+            f"The sandbox cannot listen on {host!r}. It accepts connections only from this "
+            "machine, because it uses plain HTTP and public credentials. Use 127.0.0.1, ::1 or "
             "localhost. No socket was opened."
         )
         raise ValueError(message)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # Named as TCP, or asyncio leaves TCP_NODELAY off and every answer of a kept connection waits
-    # 40 ms for an acknowledgement.
+    # Name the protocol, or asyncio does not set TCP_NODELAY and each response on a persistent
+    # connection waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _front(
     listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
 ) -> Iterator[None]:
-    """The front that breaks bytes, from a thread of its own, until the block ends."""
+    """Run the front that corrupts bytes, in its own thread, until the `with` block ends."""
     up = threading.Event()
     tasks: list[asyncio.Task[None]] = []
 
@@ -122,7 +122,7 @@ def _front(
         try:
             await asyncio.Event().wait()
         finally:
-            # Not awaited: a connection that hangs on purpose would never be through.
+            # Do not wait for it, because a connection that hangs on purpose would never end.
             server.close()
 
     def in_thread() -> None:
@@ -141,10 +141,10 @@ def _front(
 
 
 class _EnvelopeProtocol(H11Protocol):
-    """HTTP that refuses bytes which are no request in the envelope, not in bare text (7)."""
+    """The HTTP protocol, with an error envelope instead of plain text for invalid bytes (7)."""
 
     def send_400_response(self, msg: str) -> None:
-        body = error_answer(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
+        body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
         head = (
             "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -158,13 +158,13 @@ def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=_EnvelopeProtocol,  # h11 keeps the target as it came: the signature is over it (5.2)
+        http=_EnvelopeProtocol,  # h11 keeps the bytes of the target, which are signed (5.2)
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # the application sends its own, from the clock it is given
+        date_header=False,  # the application sends the date of its own clock
         timeout_graceful_shutdown=1,
         backlog=_BACKLOG,
     )
@@ -187,20 +187,20 @@ def application(
     world: Calendar,
     keys: Mapping[str, Caller],
     clock: Callable[[], int],
-    choices: Choices = Choices(),  # noqa: B008 - frozen, so one instance may be everybody's
+    choices: Choices = Choices(),  # noqa: B008 - immutable, so callers can share the instance
     faults: Iterable[Fault] = (),
     *,
     today: Callable[[], date] | None = None,
     rng: random.Random | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
-    """Return the API over a world, for these callers.
+    """Return the API for a world and these callers.
 
-    `clock` is Unix time in milliseconds; `today` the day of the world that is served, by default
-    the UTC date of the clock; `rng` decides the order of lists and nothing else; `sleep` is how
-    a slow answer waits. Faults of the wire are not shown here, but by the server's socket.
+    `clock` returns Unix time in milliseconds. `today` returns the day of the served world, by
+    default the UTC date of the clock. `rng` only decides the order of lists, and `sleep` is used
+    for slow responses. Faults of the wire are not applied here but by `serve`.
     """
-    described = encode(specification.description(choices))
+    openapi = encode(specification.description(choices))
     service = Service(
         world=world,
         keys=keys,
@@ -216,26 +216,26 @@ def application(
             await WebSocketClose()(scope, receive, send)
             return
         if scope["raw_path"] == specification.PATH.encode() and scope["method"] == "GET":
-            await _response(SandboxResponse(200, described), service)(scope, receive, send)
+            await _response(SandboxResponse(200, openapi), service)(scope, receive, send)
             return
         request = Request(scope, receive)
         body = await _body(request)
-        met = apply_faults(service, scope["raw_path"])
-        if met.trouble.delay:
-            await sleep(met.trouble.delay)
-        reply = _response(answer(met, _read_signature(request, body), scope["query_string"]), met)
-        await reply(scope, receive, send)
+        faulty = apply_faults(service, scope["raw_path"])
+        if faulty.trouble.delay:
+            await sleep(faulty.trouble.delay)
+        answered = answer(faulty, _signed_parts(request, body), scope["query_string"])
+        await _response(answered, faulty)(scope, receive, send)
 
-    async def broken(_request: Request, _error: Exception) -> Response:
+    async def handle_error(_request: Request, _error: Exception) -> Response:
         return _response(server_error(choices), service)
 
-    app = Starlette(exception_handlers={Exception: broken})
-    # Starlette routes over decoded paths; ours may hold an encoded slash, so it routes nothing.
+    app = Starlette(exception_handlers={Exception: handle_error})
+    # Do not use Starlette's routes. They match decoded paths, but an ID may have an encoded slash.
     app.router.default = serve
     return app
 
 
-def _read_signature(request: Request, body: bytes) -> SignedParts:
+def _signed_parts(request: Request, body: bytes) -> SignedParts:
     headers = [
         (name.decode("latin-1").lower(), value.decode("latin-1"))
         for name, value in request.headers.raw
@@ -244,7 +244,7 @@ def _read_signature(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """Read the body, which is signed too (5.2), up to where no honest caller goes."""
+    """Read the body, which is also signed (5.2). Stop at a size that no valid request has."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -253,16 +253,16 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _response(reply: SandboxResponse, service: Service) -> Response:
+def _response(response: SandboxResponse, service: Service) -> Response:
     headers = {
         "Content-Type": service.choices.content_type,
-        # The server's own clock, so that a caller can measure how far off its clock is.
+        # The time of the server's clock, so that callers can measure the skew of their own.
         "Date": formatdate(service.clock() / 1000, usegmt=True),
     }
     since = service.choices.deprecated_since
     if since is not None:
         headers |= {"Deprecation": since, "Sunset": since}
-    headers |= dict(reply.headers)
-    # An empty value is how a fault leaves a header out.
+    headers |= dict(response.headers)
+    # A fault removes a header by setting it to the empty string.
     sent = {name: value for name, value in headers.items() if value}
-    return Response(reply.body, reply.status, sent)
+    return Response(response.body, response.status, sent)

@@ -1,7 +1,6 @@
-"""The answer to one request, without a socket: judged, read, arranged, put into its envelope.
+"""The response to one request, without a socket.
 
-The order in which a request is judged: the prefix, the caller, the path, the method, the
-parameters, and only then the resource.
+A request is checked in this order: prefix, authentication, path, method, parameters, resource.
 """
 
 import random
@@ -28,7 +27,7 @@ from pipelines.sandbox.specification import (
     RefusalError,
     SandboxResponse,
     encode,
-    error_answer,
+    error_response,
 )
 from pipelines.sandbox.world.world import Calendar
 
@@ -37,21 +36,21 @@ _SECOND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Everything that an answer depends on, beside the request."""
+    """Everything that a response depends on, except the request."""
 
     world: Calendar
     keys: Mapping[str, Caller]
     clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the day of the world that is served
+    today: Callable[[], date]  # the day of the served world
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
-    trouble: DueFaults = field(default_factory=DueFaults)  # of this request
-    recent: deque[int] = field(default_factory=deque)  # when the last requests came
+    trouble: DueFaults = field(default_factory=DueFaults)  # faults for this request
+    recent: deque[int] = field(default_factory=deque)  # times of the last requests
 
 
 def apply_faults(service: Service, path: bytes) -> Service:
-    """Return the service as one request meets it: with the faults that are due."""
+    """Return the service with the faults that are due for one request. Counts the request."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
     trouble = DueFaults(service.rehearsal.due(below, service.today()))
@@ -61,19 +60,19 @@ def apply_faults(service: Service, path: bytes) -> Service:
 
 
 def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
-    """Return the answer to one request; a refusal is an answer too."""
+    """Return the response to one request, which may be an error envelope."""
     try:
-        reply = SandboxResponse(200, _respond(service, request, query))
+        response = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
-        reply = error_answer(refusal, service.choices.meta)
-    return service.trouble.answer(reply, service.clock())
+        response = error_response(refusal, service.choices.meta)
+    return service.trouble.answer(response, service.clock())
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """Return what is told of an exception inside: nothing but that it was one (7)."""
+    """Return the response for an exception in the server, without details of it (7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
-    return error_answer(refusal, choices.meta)
+    return error_response(refusal, choices.meta)
 
 
 def _respond(service: Service, request: SignedParts, query: bytes) -> bytes:
@@ -85,19 +84,19 @@ def _respond(service: Service, request: SignedParts, query: bytes) -> bytes:
     _check_rate(service)
     operation, raw_id = find(request.path, choices)
     check_method(request.method, choices)
-    asked = understand(operation, raw_id, query, choices)
-    return _envelope(service, asked, service.trouble.caller(caller))
+    parsed = understand(operation, raw_id, query, choices)
+    return _envelope(service, parsed, service.trouble.caller(caller))
 
 
-def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
-    choices, resource, trouble = service.choices, asked.operation.resource, service.trouble
+def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
+    choices, resource, trouble = service.choices, query.operation.resource, service.trouble
     world = trouble.world(service.world.at(trouble.day(service.today())))
     if resource == "Instrument":
-        trouble.check_venue(asked.path_id, world)
-    records = apply_forms(read(asked, world, caller, choices), resource, choices)
+        trouble.check_venue(query.path_id, world)
+    records = apply_forms(read(query, world, caller, choices), resource, choices)
     data = shuffle_lists(trouble.records(records, resource), choices, service.rng)
     meta = dict(choices.meta)
-    if not asked.operation.many:
+    if not query.operation.many:
         return encode({"data": data[0], "meta": meta})
     if choices.page_size is not None and len(data) > choices.page_size:
         meta["next"] = str(choices.page_size)
@@ -106,19 +105,19 @@ def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request as it is signed: a gateway's own prefix is not part of the path (5.2)."""
+    """Return the request with the path that is signed, which has no gateway prefix (5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
 
 
 def _check_rate(service: Service) -> None:
-    """Refuse what is more than the requests of a second, where there is such a limit (8)."""
+    """Raise RefusalError if there were too many requests in the last second (8)."""
     limit, recent = service.choices.requests_per_second, service.recent
     if limit is None:
         return
     now = service.clock()
-    # A sliding second: what came earlier than that counts no more.
+    # Only the requests of the last 1,000 ms count.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:

@@ -1,4 +1,4 @@
-"""The specification of the API: its resources, its error codes, and its OpenAPI document."""
+"""The specification of the API: resources, operations, error codes and the OpenAPI document."""
 
 import json
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ PREFIX = "/edge/v1beta"
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field of a resource; `kind` is a basic type or the name of another resource."""
+    """One field of a resource. `kind` is a basic type or the name of a resource."""
 
     name: str
-    kind: str = "text"  # text, uuid, date-time, amount, boolean, or a key of RESOURCES
+    kind: str = "text"  # text, uuid, date-time, amount, boolean or a key of RESOURCES
     required: bool = True
     many: bool = False
     values: tuple[str, ...] = ()
@@ -23,9 +23,9 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One GET: its path below the prefix, what it returns, and the parameters it takes.
+    """One GET operation: its path below the prefix, its resource and its parameters.
 
-    A parameter with no values takes any text; a parameter that is not named is unsupported (7).
+    A parameter without listed values accepts any string. Other parameters are unsupported (7).
     """
 
     section: str
@@ -117,7 +117,7 @@ OPERATIONS = (
     Operation(
         section="4.1",
         path=("portfolios",),
-        summary="The portfolios the caller may access",
+        summary="The portfolios that the caller may access",
         resource="Portfolio",
         many=True,
         parameters={"id": (), "include": _INTEGRATIONS},
@@ -167,13 +167,13 @@ DECLARED_CODES = (
     "RESOURCE_NOT_FOUND",
     "TIMESTAMP_INVALID",
 )
-# Shown in error bodies, but not in the declared list (7, notes).
+# The document uses this code in error bodies, but does not declare it (7, notes).
 UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxResponse:
-    """One response, whole: status, headers beside content type and date, and the body's bytes."""
+    """One response: status, body, and all headers except content type and date."""
 
     status: int
     body: bytes
@@ -181,7 +181,7 @@ class SandboxResponse:
 
 
 class RefusalError(Exception):
-    """A request that is answered with an error envelope: a status, and one or more errors."""
+    """A refused request. The response is an error envelope with a status and some errors."""
 
     def __init__(
         self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
@@ -193,11 +193,11 @@ class RefusalError(Exception):
 
 
 def encode(document: object) -> bytes:
-    """Return the JSON text of a document, UTF-8, without spaces."""
+    """Encode a document as JSON in UTF-8, without spaces."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
+def error_response(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
     """Return the error envelope of a refusal (2.9)."""
     errors = [{"error": code, "message": message} for code, message in refusal.errors]
     body = encode({"errors": errors, "meta": dict(meta)})
@@ -205,7 +205,7 @@ def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxRe
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Return a caller's text, quoted and cut, so that an error message stays one paragraph."""
+    """Quote and shorten a string of the caller, so that an error message stays one paragraph."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
@@ -230,14 +230,14 @@ _ERROR = {
     },
 }
 _ABOUT = (
-    "A stand-in for the service, with an invented world behind it. Every request is signed: "
+    "A sandbox of the service, which serves an invented world. Every request is signed: "
     "SVC-API-SIGNATURE is the hex of HMAC-SHA-384, keyed with the secret, over method, path as "
     "sent (without query), body and SVC-API-TIMESTAMP, without separators."
 )
 
 
 def description(choices: Choices) -> Schema:
-    """Return the OpenAPI document of the server that makes these choices."""
+    """Return the OpenAPI document of a server with these choices."""
     schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
     return {
         "openapi": "3.1.0",
@@ -281,9 +281,9 @@ def _field(field: FieldSpec, choices: Choices) -> Schema:
 
 
 def _operation(operation: Operation, choices: Choices) -> Schema:
-    answer: Schema = {"$ref": f"#/components/schemas/{operation.resource}"}
+    data: Schema = {"$ref": f"#/components/schemas/{operation.resource}"}
     if operation.many:
-        answer = {"type": "array", "items": answer}
+        data = {"type": "array", "items": data}
     refused = {400, 401, choices.denied_status, choices.missing_status}
     if choices.requests_per_second is not None:
         refused.add(429)
@@ -293,9 +293,9 @@ def _operation(operation: Operation, choices: Choices) -> Schema:
         "summary": f"{operation.summary} ({operation.section})",
         "parameters": [*_headers(), *_path_parameters(operation), *_query_parameters(operation)],
         "responses": {
-            "200": _response("What was asked for.", {"data": answer}, choices),
+            "200": _response("The requested data.", {"data": data}, choices),
             **{
-                str(status): _response("Why not.", {"errors": errors}, choices)
+                str(status): _response("The errors.", {"errors": errors}, choices)
                 for status in sorted(refused)
             },
         },
@@ -325,11 +325,11 @@ def _query_parameters(operation: Operation) -> list[Schema]:
     ]
 
 
-def _parameter(name: str, place: str, schema: Schema, *, required: bool = False) -> Schema:
-    return {"name": name, "in": place, "required": required, "schema": schema}
+def _parameter(name: str, location: str, schema: Schema, *, required: bool = False) -> Schema:
+    return {"name": name, "in": location, "required": required, "schema": schema}
 
 
-def _response(words: str, content: Schema, choices: Choices) -> Schema:
+def _response(description: str, content: Schema, choices: Choices) -> Schema:
     schema = {
         "type": "object",
         "required": [*content, "meta"],
@@ -337,4 +337,4 @@ def _response(words: str, content: Schema, choices: Choices) -> Schema:
         "additionalProperties": False,
     }
     media = choices.content_type.partition(";")[0]
-    return {"description": words, "content": {media: {"schema": schema}}}
+    return {"description": description, "content": {media: {"schema": schema}}}

@@ -19,7 +19,7 @@ from warehouse.database.firm import publish as firm
 from warehouse.storage.layout import Layout
 
 Make = Callable[[Layout, Path, str], DuckDBPyConnection]
-make_empty: Make = load.empty
+make_empty: Make = load.create_empty
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,7 +40,9 @@ def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         return copy
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(load, "empty", copying(make_empty, ddl.schema_version))
-        patched.setattr(firm, "_empty", copying(firm._empty, ddl_of_firm.schema_version))
+        patched.setattr(load, "create_empty", copying(make_empty, ddl.schema_version))
+        patched.setattr(
+            firm, "_create_empty", copying(firm._create_empty, ddl_of_firm.schema_version)
+        )
         patched.setattr(books, "copies", tmp_path_factory.mktemp("books"))
         yield

@@ -172,9 +172,9 @@ def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end
     of_day = [moment for moment in month.tried if moment.date() == begins.date()]
     assert len(of_day) == tries, name
     titles = [one.partition("\n")[0] for one in month.sent]
-    words = {"trying": "is tried again", "failed": "the run of 2026-03-02 failed"}
+    words = {"trying": "will be retried", "failed": "the run of 2026-03-02 failed"}
     assert [next(k for k, v in words.items() if v in title) for title in titles] == told
-    assert "It is tried again at 04:15 (UTC)." in month.sent[0]
+    assert "The next attempt is at 04:15 (UTC)." in month.sent[0]
     assert (month.missing(2) == []) == (told == ["trying"])
 
 

@@ -194,7 +194,7 @@ def _test_a_lost_decision_is_given_back(after: Keeper, snapshot_id: str) -> None
     assert after("verify").code == 1
     said = after.run(LAST, hour=3)
     assert (said.code, said.err) == (0, "")
-    assert f"the decision on snapshot {snapshot_id} was lost" in said.out
+    assert f"the decision on snapshot {snapshot_id} was missing" in said.out
     query = f"select state, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
     assert after.ask(query) == [("rejected", "staking was not reported")]
     now = after.history()

@@ -1,1 +1,1 @@
-"""What every table promises, declared once, as data."""
+"""The contract of all tables, declared once as data."""

@@ -1,4 +1,4 @@
-"""Every table of the book, declared once. The nights' own tables are in `ops`."""
+"""The tables of the book. The tables about nights are in `ops`."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ ordinal = partial(_column, Kind.ORDINAL)
 day = partial(_column, Kind.DAY)
 moment = partial(_column, Kind.MOMENT, nullable=True)
 
-BROKEN = "NULL where what the API sent breaks the contract: see ops.rejects."
+BROKEN = "NULL if the value of the API breaks the contract (see ops.rejects)."
 
 
 def _column_or_null(kind: Kind, name: str, source: str, meaning: str) -> Column:
@@ -37,28 +37,28 @@ def _timestamp_columns(model: str) -> tuple[Column, Column]:
         moment(
             "created_at",
             f"{model}.createdAt",
-            f"When the API says it was created, UTC, cut to microseconds. {BROKEN}",
+            f"Creation time in the API, UTC, truncated to microseconds. {BROKEN}",
         ),
         moment(
             "updated_at",
             f"{model}.updatedAt",
-            f"When the API says it last changed, UTC, cut to microseconds. {BROKEN}",
+            f"Time of the last change in the API, UTC, truncated to microseconds. {BROKEN}",
         ),
     )
 
 
-PORTFOLIO_ID = text("portfolio_id", "Portfolio.id", "Portfolio, as the API names it.")
-ASSET_ID = text("asset_id", "Position.assetId", "Asset the position counts.")
+PORTFOLIO_ID = text("portfolio_id", "Portfolio.id", "The portfolio's id in the API.")
+ASSET_ID = text("asset_id", "Position.assetId", "The asset of the position.")
 IS_CUSTOM = flag(
     "is_custom_asset",
     "Position.isCustomAsset",
-    "Whether the asset is one the organization defined itself.",
+    "Whether the organization defined the asset itself.",
 )
-VENUE_ID = text("venue_id", "Venue.id", "Venue, as the API names it.")
+VENUE_ID = text("venue_id", "Venue.id", "The venue's id in the API.")
 
 PORTFOLIOS = Table(
     "portfolios",
-    "One row per portfolio the key may see, also an empty one.",
+    "One row per portfolio that the API key can see, including empty ones.",
     key=("snapshot_date", "portfolio_id"),
     resource="portfolios",
     is_small=True,
@@ -67,13 +67,13 @@ PORTFOLIOS = Table(
         PORTFOLIO_ID,
         text_or_null("name", "Portfolio.name", "The portfolio's name."),
         ordinal_or_null(
-            "position_count", "Portfolio.positions", "How many positions the API lists."
+            "position_count", "Portfolio.positions", "Number of positions that the API lists."
         ),
         ordinal(
             "integration_count",
             "Portfolio.integrations",
-            "How many integrations the API lists; NULL when it sent no such key (2.10), 0 when "
-            "the list was empty.",
+            "Number of integrations that the API lists. NULL if it did not send the key (2.10), 0 "
+            "if the list was empty.",
             nullable=True,
         ),
         *_timestamp_columns("Portfolio"),
@@ -88,19 +88,19 @@ INTEGRATIONS = Table(
     columns=(
         SNAPSHOT_DATE,
         PORTFOLIO_ID,
-        text("integration_id", "Integration.id", "Integration, as the API names it."),
-        text_or_null("venue_id", "Integration.venueId", "Venue the portfolio is integrated with."),
+        text("integration_id", "Integration.id", "The integration's id in the API."),
+        text_or_null("venue_id", "Integration.venueId", "The venue of the integration."),
         text_or_null(
             "status",
             "Integration.integrationStatus",
-            "requested or verified; a new word is kept as it came.",
+            "requested or verified. A new value is kept unchanged.",
         ),
     ),
 )
 
 POSITIONS = Table(
     "positions",
-    "One row per portfolio and asset, also one without accounts.",
+    "One row per portfolio and asset, including positions without accounts.",
     key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
     resource="portfolios",
     columns=(
@@ -111,8 +111,8 @@ POSITIONS = Table(
         ordinal_or_null(
             "account_count",
             "Position.accounts",
-            "How many accounts the API lists for the asset, over all positions of the same asset "
-            "if it repeats one.",
+            "Number of accounts that the API lists for the asset. If it repeats the asset, the sum "
+            "over all its positions.",
         ),
     ),
 )
@@ -127,15 +127,15 @@ _ACCOUNT_KEY = (
     ordinal(
         "duplicate_no",
         "Account",
-        "0, and counting up only where the API repeats the same account of the same position; "
-        "ordered by content, never by arrival.",
+        "0. If the API repeats an account of a position, the repetitions have 1, 2 and so on, "
+        "ordered by content and never by arrival.",
     ),
 )
 _ACCOUNT_NAMES = tuple(column.name for column in _ACCOUNT_KEY)
 
 ACCOUNTS = Table(
     "accounts",
-    "One row per account of a position, also one with an empty balance.",
+    "One row per account of a position, including accounts with an empty balance.",
     key=_ACCOUNT_NAMES,
     resource="portfolios",
     columns=(
@@ -143,13 +143,13 @@ ACCOUNTS = Table(
         ordinal_or_null(
             "balance_count",
             "Account.balance",
-            "How many amounts the account's balance states; 0 when it is empty.",
+            "Number of amounts in the account's balance. 0 if it is empty.",
         ),
     ),
 )
 
-# The parts of a balance that the document knows (2.5): a bucket with its states. What is not here
-# is money all the same: it has rows, is in every total, and counts as `other`.
+# The documented parts of a balance (2.5): buckets and their states. Other amounts are money too:
+# they have rows, are in all totals, and count as `other`.
 KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
     "trading": ("free", "locked"),
     "margin": ("locked",),
@@ -159,7 +159,7 @@ KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
 
 BALANCES = Table(
     "balances",
-    "One row per amount the API states: one part of the balance of one account.",
+    "One row per amount in the API: one part of the balance of one account.",
     key=(*_ACCOUNT_NAMES, "bucket", "state"),
     resource="portfolios",
     columns=(
@@ -167,23 +167,22 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            f"{', '.join(KNOWN_BALANCES)} (2.5); a kind the document does not know is kept under "
-            "its own name.",
+            f"{', '.join(KNOWN_BALANCES)} (2.5). An undocumented kind keeps its own name.",
         ),
         text(
             "state",
             "Balance.*",
-            "free or locked (2.5); an unknown field keeps its own name, one within another is "
-            "joined to it by a dot (rewards.pending; a name that has a dot itself is in quotes), "
-            "and an amount that stands where a part is expected is stated.",
+            "free or locked (2.5). An unknown field keeps its own name. The names of nested fields "
+            "are joined by a dot (rewards.pending), and a name with a dot is in quotes. An amount "
+            "in place of an object has the state stated.",
         ),
         amount(
             "amount",
             "Balance.*.*",
-            "The amount in the asset's own units; NULL where DECIMAL(38,18) cannot hold it "
-            "exactly: then only amount_text has it, and ops.inexact lists it.",
+            "The amount in the asset's own units. NULL if DECIMAL(38,18) cannot hold it exactly. "
+            "Then only amount_text has it, and ops.inexact lists it.",
         ),
-        text("amount_text", "Balance.*.*", "The amount exactly as the API sent it: the truth."),
+        text("amount_text", "Balance.*.*", "The exact amount, as the API sent it."),
     ),
 )
 
@@ -196,11 +195,11 @@ VENUES = Table(
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text_or_null("display_name", "Venue.displayName", "The venue's name for people."),
+        text_or_null("display_name", "Venue.displayName", "The venue's display name."),
         text_or_null(
             "trading_status",
             "Venue.tradingStatus",
-            "trading, suspended or unsupported; a new word is kept as it came.",
+            "trading, suspended or unsupported. A new value is kept unchanged.",
         ),
         *_timestamp_columns("Venue"),
     ),
@@ -208,14 +207,14 @@ VENUES = Table(
 
 VENUE_TYPES = Table(
     "venue_types",
-    "One row per venue and type it has.",
+    "One row per venue and type.",
     key=("snapshot_date", "venue_id", "type"),
     resource="venues",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text("type", "Venue.type", "exchange, otc or custodian; a new word is kept as it came."),
+        text("type", "Venue.type", "exchange, otc or custodian. A new value is kept unchanged."),
     ),
 )
 
@@ -224,27 +223,27 @@ def _constraint(name: str, field: str, meaning: str) -> Column:
     return amount(
         name,
         f"TradingConstraints.{field}",
-        f"{meaning}; NULL where the API states none, where DECIMAL(38,18) cannot hold it exactly "
-        "(see ops.inexact), or where it breaks the contract (see ops.rejects).",
+        f"{meaning}. NULL if the API states none, if DECIMAL(38,18) cannot hold it exactly (see "
+        "ops.inexact), or if it breaks the contract (see ops.rejects).",
     )
 
 
 INSTRUMENTS = Table(
     "instruments",
-    "One row per instrument that a venue trades; of one that no list has, only the venue itself, "
-    "type and name alone are known (see ops.listings).",
+    "One row per instrument that a venue trades. If no list has it but only the venue, just its "
+    "type and name are known (see ops.listings).",
     key=("snapshot_date", "venue_id", "instrument_id"),
     resource="instruments",
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text("instrument_id", "Instrument.id", "Instrument, as the API names it."),
-        text_or_null("type", "Instrument.type", "spot or future; a new word is kept as it came."),
-        text_or_null("display_name", "Instrument.displayName", "Its name for people."),
+        text("instrument_id", "Instrument.id", "The instrument's id in the API."),
+        text_or_null("type", "Instrument.type", "spot or future. A new value is kept unchanged."),
+        text_or_null("display_name", "Instrument.displayName", "Its display name."),
         text_or_null("feed_id", "Instrument.feedId", "Its price feed."),
         text_or_null("venue_symbol", "Instrument.venueSymbol", "Its symbol at the venue."),
-        text_or_null("base_asset", "Instrument.baseAsset", "Asset traded."),
-        text_or_null("term_asset", "Instrument.termAsset", "Asset paid with."),
+        text_or_null("base_asset", "Instrument.baseAsset", "The asset that is traded."),
+        text_or_null("term_asset", "Instrument.termAsset", "The asset of the price."),
         _constraint("min_base_qty", "minBaseQty", "Smallest order, in base asset"),
         _constraint("max_base_qty", "maxBaseQty", "Largest order, in base asset"),
         _constraint("min_base_increment", "minBaseIncrement", "Step of the order size"),
@@ -255,16 +254,16 @@ INSTRUMENTS = Table(
         moment(
             "expiration",
             "Instrument.expiration",
-            "When a dated future expires, UTC; NULL when the API states none, or where it breaks "
-            "the contract (see ops.rejects).",
+            "When a dated future expires, UTC. NULL if the API states none, or if it breaks the "
+            "contract (see ops.rejects).",
         ),
         *_timestamp_columns("Instrument"),
         day(
             "stale_since",
             "snapshot",
-            "NULL when read tonight; otherwise the date of the last good read of this venue's "
-            "instruments, whose rows were carried over because tonight's request failed, or its "
-            "lists were empty all at once (for a week; then an empty venue is believed).",
+            "NULL if read tonight. Otherwise the date of the last good read of this venue's "
+            "instruments. Its rows were carried over because tonight's request failed, or because "
+            "all its lists were suddenly empty. Empty lists are accepted after a week.",
             nullable=True,
         ),
     ),

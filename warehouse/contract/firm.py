@@ -1,7 +1,7 @@
-"""A firm's book over several organisations: every table with its source in front, and its gate.
+"""A firm's book over several organisations: all tables with a source column, and its gate.
 
-Each organisation keeps a home of its own. What its warehouse publishes is read, never made again:
-the firm's tables are those of the contract with one column more, and two of its own.
+Each organisation has its own home. Its published warehouse is copied and never recomputed. The
+firm's tables are those of the contract with one more column, and three additional tables.
 """
 
 from dataclasses import replace
@@ -15,63 +15,68 @@ SOURCE: Final = Column(
     name="source",
     kind=Kind.TEXT,
     source="firm.toml",
-    meaning="The organisation, as firm.toml names it.",
+    meaning="The name of the organisation in firm.toml.",
 )
 
 
 def of_firm(table: Table) -> Table:
-    """Return a table as the firm has it: the source is its first column, and first of its key."""
+    """Return the firm's version of a table, with the source as first column of rows and key."""
     return replace(table, key=(SOURCE.name, *table.key), columns=(SOURCE, *table.columns))
 
 
 NIGHTS = ops_table(
     "nights",
-    "One row per source and date of the firm's book: whether the source is in it, or why not.",
+    "One row per source and date of the firm's book: whether the source is in it, or the reason.",
     key=(SOURCE.name, SNAPSHOT_DATE.name),
     is_small=True,
     columns=(
         SOURCE,
         SNAPSHOT_DATE,
-        flag("is_in_book", "Whether the firm's book of that date holds the source."),
+        flag("is_in_book", "Whether the source is in the firm's book of that date."),
         text(
             "state",
-            "accepted where it does. Otherwise held, rejected, complete (landed, not judged) or "
-            "pruned; no snapshot where no night was taken; unreadable where its warehouse was.",
+            "accepted if it is. Otherwise held, rejected, complete (landed, not judged), pruned, "
+            "no snapshot (no night was taken) or unreadable (its warehouse could not be read).",
         ),
-        text("snapshot_id", "Its newest snapshot of that date; NULL when none.", nullable=True),
+        text(
+            "snapshot_id", "Its newest snapshot of that date. NULL if there is none.", nullable=True
+        ),
         day(
             "as_of",
-            "Date of its newest book on or before that date: what was last known of it; NULL where "
-            "there is none.",
+            "Date of its newest book on or before that date. NULL if there is none.",
             nullable=True,
         ),
-        text("reason", "Why the book does not hold it; empty where it does."),
+        text("reason", "Why it is not in the book. Empty if it is."),
     ),
 )
 
 SOURCES = ops_table(
     "sources",
-    "One row per source that firm.toml names or ever named.",
+    "One row per source that is or was in firm.toml.",
     key=(SOURCE.name,),
     is_small=True,
     columns=(
         SOURCE,
-        flag("is_listed", "Whether firm.toml names it; what it does not name is in no table."),
-        moment("since", "When it was first seen in firm.toml, UTC."),
+        flag("is_listed", "Whether it is in firm.toml. If not, no table has rows of it."),
+        moment("since", "When it was first found in firm.toml, UTC."),
         moment(
-            "gone_since", "When it was first missed there, UTC; NULL while listed.", nullable=True
+            "gone_since",
+            "When it was first missing in firm.toml, UTC. NULL while it is listed.",
+            nullable=True,
         ),
         text(
-            "version", "Version of its warehouse that was read; NULL when none was.", nullable=True
+            "version",
+            "Version of its warehouse that was read. NULL if none was read.",
+            nullable=True,
         ),
-        text("schema_version", "Schema of that version; NULL when none was read.", nullable=True),
-        text("problem", "Why its warehouse could not be read; NULL where it was.", nullable=True),
+        text("schema_version", "Schema of that version. NULL if none was read.", nullable=True),
+        text("problem", "Why its warehouse could not be read. NULL if it was read.", nullable=True),
     ),
 )
 
 SHARED = ops_table(
     "shared_portfolios",
-    "One row per source, date and portfolio that several sources can see: it counts for one.",
+    "One row per source, date and portfolio that several sources can see. It counts for one.",
     key=(SOURCE.name, SNAPSHOT_DATE.name, PORTFOLIO_ID.name),
     is_small=True,
     columns=(
@@ -80,20 +85,20 @@ SHARED = ops_table(
         PORTFOLIO_ID,
         text(
             "counted_for",
-            "The source for which it counts on that date. Tables and views leave out the rows of "
-            "all other sources. If ops.nights says that the book of the date does not hold this "
-            "source, no figure of the date holds the portfolio.",
+            "The source for which it counts on that date. Tables and views omit the rows of all "
+            "other sources. If this source is not in the book of the date (see ops.nights), no "
+            "figure of the date includes the portfolio.",
         ),
         flag(
             "is_settled",
-            "Whether firm.toml names that source for the portfolio. Otherwise it is the first "
-            "one by name, and a person must decide.",
+            "Whether firm.toml names that source for the portfolio. If not, it is the first "
+            "source by name, and a person must decide.",
         ),
     ),
 )
 
 GATE: tuple[Table, ...] = (NIGHTS, SOURCES, SHARED)
-# What the firm's file says of itself has no source: how it was built, and its own reconciliation.
+# Tables about the firm's file have no source: its build and its own reconciliation.
 OF_SOURCES: tuple[Table, ...] = tuple(
     of_firm(table) for table in (*BOOK, *OPS) if table is not BUILD
 )

@@ -9,34 +9,35 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
 
-_EXACT = (
-    "Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it."
-)
+_EXACT = "Sums are exact. If DECIMAL(38,18) cannot hold a sum, it is NULL and only ..._text has it."
 _sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
-    text("asset_id", "Asset held; assets are never added to each other."),
+    text("asset_id", "The asset. Amounts of different assets are never added to each other."),
     flag("is_custom_asset", "Whether the asset is one the organization defined itself."),
 )
 SUMS = {
-    "free": "Free, of the kinds that the document knows; 0 when none is stated.",
-    "locked": "Locked, of the kinds that the document knows; 0 when none is stated.",
-    "other": "All that the document does not know, such as a new kind; 0 when there is none.",
-    "total": "Free, locked and other together.",
+    "free": "Free amounts of the documented kinds. 0 if none is stated.",
+    "locked": "Locked amounts of the documented kinds. 0 if none is stated.",
+    "other": "All undocumented amounts, such as those of a new kind. 0 if there are none.",
+    "total": "The sum of free, locked and other.",
 }
 _SUMS = tuple(
     column
     for name, meaning in SUMS.items()
-    for column in (_sum(name=name, meaning=meaning), text(f"{name}_text", "The same, exact."))
+    for column in (
+        _sum(name=name, meaning=meaning),
+        text(f"{name}_text", "The same as exact text."),
+    )
 )
-_PORTFOLIOS = count("portfolios", "Portfolios that list the asset.")
-_ACCOUNTS = count("accounts", "Accounts of the asset, also empty ones.")
-_VENUES = count("venues", "Venues that keep one of those accounts.")
+_PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
+_ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty ones.")
+_VENUES = count("venues", "Number of venues that keep one of these accounts.")
 
 HOLDINGS: tuple[Table, ...] = (
     Table(
         "holdings",
-        f"What each portfolio holds of each asset, over all venues and accounts. {_EXACT}",
+        f"Holdings of each portfolio by asset, over all venues and accounts. {_EXACT}",
         key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -47,14 +48,14 @@ HOLDINGS: tuple[Table, ...] = (
             _VENUES,
             text(
                 "portfolio_name",
-                "The portfolio's name for people; NULL where the API states none.",
+                "The portfolio's display name. NULL if the API states none.",
                 nullable=True,
             ),
         ),
     ),
     Table(
         "holdings_by_venue",
-        f"What lies at each venue of each asset, over all portfolios. {_EXACT}",
+        f"Holdings at each venue by asset, over all portfolios. {_EXACT}",
         key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -65,24 +66,24 @@ HOLDINGS: tuple[Table, ...] = (
             _ACCOUNTS,
             text(
                 "venue_name",
-                "The venue's name for people; NULL where the list of venues does not have it.",
+                "The venue's display name. NULL if the venue is not in the list of venues.",
                 nullable=True,
             ),
         ),
     ),
     Table(
         "holdings_by_asset",
-        f"What there is of each asset, over all portfolios, venues and accounts. {_EXACT}",
+        f"Holdings by asset, over all portfolios, venues and accounts. {_EXACT}",
         key=("snapshot_date", "asset_id", "is_custom_asset"),
         columns=(_DATE, *_ASSET, *_SUMS, _PORTFOLIOS, _ACCOUNTS, _VENUES),
     ),
 )
 
 
-# By table, the columns in the order in which they were born: the first has the id 1. A new column
-# comes last, wherever it stands in its table; one that goes stays here, so that no id is used
-# twice; one with a new name takes the place of its old one.
-_BORN = {
+# The columns of each table in the order in which they were added. The first has the id 1. A new
+# column is added at the end, whatever its position in the table. A removed column stays here, so
+# that its id is not reused. A renamed column replaces its old name.
+_COLUMN_ORDER = {
     "portfolios": "snapshot_date snapshot_id portfolio_id name position_count integration_count "
     "created_at updated_at",
     "integrations": "snapshot_date snapshot_id portfolio_id integration_id venue_id status",
@@ -116,7 +117,7 @@ _BORN = {
 
 @cache
 def lake_table(table: Table) -> Table:
-    """Return a table as it lies in the lake: the snapshot's id beside its date."""
+    """Return the lake's version of a table, with snapshot_id next to snapshot_date."""
     if SNAPSHOT_ID in table.columns:
         return table
     first, *others = table.columns
@@ -126,25 +127,25 @@ def lake_table(table: Table) -> Table:
 @cache
 def field_ids(table: str) -> Mapping[str, int]:
     """Return the id of each column that a table of the lake has or had."""
-    return {name: number for number, name in enumerate(_BORN[table].split(), start=1)}
+    return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
-# What of a snapshot lies staged until it is its date's book.
+# These files of a snapshot are staged until it is the book of its date.
 BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
 LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))
 
 
 RULES = 4
-"""Raised whenever the same landed bytes become other rows of the same columns.
+"""The version of the flattening rules. Increase it if the same landed bytes give different rows.
 
-1 was every lake whose manifests have no digest; since 3 an instrument that a venue names twice, and
-not alike, is the same in any order of the list; since 4 every row names its snapshot, and every
-column has its id.
+Version 1 is a lake whose manifests have no digest. Since version 3, the order of a venue's list
+does not matter if it names an instrument twice with differences. Since version 4, all rows have a
+snapshot_id and all columns have an id.
 """
 
 
 def lake_contract() -> str:
-    """Return the digest of the lake: of its columns, and of the rules of their rows."""
+    """Return a digest of the columns of the lake and of `RULES`."""
     lines = [f"rules {RULES}"]
     lines += [
         f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable} "

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The kinds of value the warehouse keeps; each value is its DuckDB type."""
+    """The kinds of values in the warehouse, with their DuckDB types."""
 
     TEXT = "VARCHAR"
     AMOUNT = "DECIMAL(38,18)"
@@ -19,10 +19,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its name, kind, meaning, where its value comes from, and whether it may be NULL.
+    """One column: its name, kind, source and meaning, and whether it may be NULL.
 
-    `source` is the field of the API (section 2) (`Portfolio.name`), or words for what nightbook
-    itself knows (`snapshot`). `nullable` columns say in `meaning` what NULL stands for.
+    `source` is the field of the API in section 2 (`Portfolio.name`), or a word for values of
+    nightbook (`snapshot`). The `meaning` of a nullable column explains NULL.
     """
 
     name: str
@@ -34,12 +34,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: name, what one row is, its columns in order, and the columns that identify a row.
+    """One table: its name, the meaning of a row, the columns in order, and the key.
 
-    `schema` is `main` for the book itself (kept per day in `history`) and `ops` for what nightbook
-    knows about its own nights. `resource` names the landed resource the rows come from.
-    `is_small` tables get a primary key in DuckDB; on large ones it triples the file, so
-    uniqueness is tested before publishing instead.
+    `schema` is `main` for the book, which `history` stores for each day, and `ops` for facts about
+    nights. `resource` is the landed resource of the rows. `is_small` tables have a primary key in
+    DuckDB. It would triple the size of large tables, so their keys are checked before publishing.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Table:
     is_small: bool = False
 
     def column(self, name: str) -> Column:
-        """Return the column of that name; `KeyError` names the table if there is none."""
+        """Return the column with this name. Raises `KeyError` if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -64,17 +63,17 @@ class Table:
 
 
 def quote_identifier(identifier: str) -> str:
-    """Return an SQL identifier, quoted so that no name can end it."""
+    """Return a quoted SQL identifier, in which quotes of the name are escaped."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Return an SQL string literal, quoted so that no text can end it."""
+    """Return a quoted SQL string literal, in which quotes of the text are escaped."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Format a number with its noun.
 
     >>> count_of(1, "night"), count_of(1200, "night")
     ('1 night', '1,200 nights')
@@ -83,7 +82,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
-    """Return the first names of a list, and how many more there are.
+    """Join the first names of a list and the number of others.
 
     >>> and_more(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -92,7 +91,7 @@ def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
 
 
 def left_out(names: Sequence[str], shown: int) -> str:
-    """Return how many more than those shown there are.
+    """Format the number of names that are not shown, or return an empty string.
 
     >>> left_out(["a", "b", "c"], 2), left_out(["a"], 2)
     (' and 1 more', '')
@@ -101,7 +100,7 @@ def left_out(names: Sequence[str], shown: int) -> str:
 
 
 def first_lines(lines: Sequence[str], shown: int, noun: str = "", place: str = "") -> list[str]:
-    """Return the first lines of a list, and below them how many more there are, and where.
+    """Return the first lines, and one more line with the number of others and their location.
 
     >>> first_lines(["a", "b", "c"], 1, "break", "the workbook lists them all")
     ['a', 'and 2 more breaks: the workbook lists them all']

@@ -1,13 +1,13 @@
-"""The states of a snapshot, as `ops.snapshots` and `ops.gaps` name them."""
+"""The states of a snapshot, as stored in `ops.snapshots` and `ops.gaps`."""
 
-COMPLETE = "complete"  # landed whole, not judged yet
+COMPLETE = "complete"  # landed completely, not judged yet
 ACCEPTED = "accepted"
 HELD = "held"  # a person must decide
 REJECTED = "rejected"
-PRUNED = "pruned"  # its manifest and decisions are kept for ever, its bodies and tables are not
-NO_SNAPSHOT = "no snapshot"  # of a date: no night was taken
-REMOVED = "removed"  # of an organisation: firm.toml does not name it any more
+PRUNED = "pruned"  # its bodies and tables were deleted, its manifest and decisions are kept
+NO_SNAPSHOT = "no snapshot"  # for a date on which no night was taken
+REMOVED = "removed"  # for an organisation that is no longer in firm.toml
 
-# A book older than this is stale: a night is a day old when the next one is due, which may be tried
-# for hours.
+# A book older than this is stale. A night is a day old when the next one is due, which may be
+# retried for hours.
 STALE_HOURS = 36

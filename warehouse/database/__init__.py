@@ -1,1 +1,1 @@
-"""The DuckDB file: built aside, verified, swapped in."""
+"""The DuckDB file: built in a temporary folder, verified and then published."""

@@ -1,4 +1,4 @@
-"""Take the control totals of a book again, from the rows that are in the database."""
+"""Control totals of a book, recomputed from the rows in the database."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
@@ -20,14 +20,13 @@ _KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 def count_totals(
     connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
-    """Fill in_warehouse of the shown book's control totals; what differs from the lake comes back.
+    """Fill in_warehouse of the control totals of the book in schema main.
 
-    A difference between JSON and lake is for the guards: a person may have accepted it. Where a
-    total that is the same everywhere is stored once, `ops.control_totals` is a view of what is
-    stored.
+    Return a message for each total that differs from the lake. Differences between the JSON and
+    the lake are not reported here, because the guards check them and a person may have accepted
+    them. If `is_deduplicated`, equal totals are stored once and `ops.control_totals` is a view.
     """
-    # The totals are taken again from the rows that are in the database now, into a table of its
-    # own, so that comparing and noting them are two statements over the same figures.
+    # Measure into a temporary table, so that the comparison and the update use the same figures.
     _measure(connection)
     differences = connection.execute(
         "select table_name, measure, asset_id, bucket, in_json, in_lake, measured.total "
@@ -52,7 +51,7 @@ def count_totals(
 def forget_totals(
     connection: DuckDBPyConnection, snapshot_ids: Iterable[str], *, is_deduplicated: bool
 ) -> None:
-    """Clear in_warehouse of nights whose rows leave the database, as after a rebuild."""
+    """Clear in_warehouse of nights whose rows are removed from the database."""
     name = materialized_as(CONTROL_TOTALS.name) if is_deduplicated else stored_as(CONTROL_TOTALS)
     for snapshot_id in snapshot_ids:
         connection.execute(
@@ -77,8 +76,8 @@ def _measure(connection: DuckDBPyConnection) -> None:
 
 def _difference(row: tuple[Any, ...]) -> str:
     table, measure, asset, bucket, in_json, in_lake, in_warehouse = row
-    of_asset = f", asset {asset!r} in {bucket!r}" if asset else ""
+    details = f", asset {asset!r} in {bucket!r}" if asset else ""
     return (
-        f"{measure} of {table}{of_asset}: {in_json} in the JSON, {in_lake} in the lake, "
+        f"{measure} of {table}{details}: {in_json} in the JSON, {in_lake} in the lake, "
         f"{in_warehouse} in the database"
     )

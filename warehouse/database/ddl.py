@@ -1,7 +1,7 @@
 """The contract as DDL: schemas, tables, views, macros and their comments.
 
-Nothing here opens a database; names are never qualified by a catalog, so that the file can be
-attached under any name.
+This module does not open a database. Names never have a catalog, so that the file can be attached
+under any name.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -28,16 +28,16 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
-    """Return the real table behind a declared one, schema and name, quoted."""
+    """Return the quoted schema and name of the table that stores the rows of a declared table."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
 
 def structure() -> Iterator[str]:
-    """Yield the statements that make an empty warehouse: schemas, tables and their comments."""
+    """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # What only serves other macros and views, so that completion in a client does not offer it.
+    # Helpers of other macros and views have their own schema, so that clients do not suggest them.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
@@ -51,9 +51,9 @@ def structure() -> Iterator[str]:
 
 
 def rows_of_day(source: str, day: date) -> str:
-    """Return a query for the rows that a table or view has of a day."""
-    # The day is a literal and no parameter or subquery: so DuckDB knows when it plans which row
-    # groups to leave out, and a query of the newest book reads no other nights.
+    """Return a query for the rows of one day in a table or view."""
+    # The day is a literal, not a parameter or a subquery. DuckDB can then skip row groups when it
+    # plans, so a query of the newest book does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
 
 
@@ -64,16 +64,16 @@ def _rows_in_history(name: str, day: date) -> str:
 def newest_book(
     newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
 ) -> Iterator[str]:
-    """Yield statements that point the names of schema main at a book and the one before.
+    """Yield statements that create the views of schema main for a book and the book before it.
 
-    `rows` is asked for a query of a table's rows of a day.
+    `rows` returns a query for the rows of a day, given the name of a table.
     """
     for table in BOOK:
-        yield _book(table.name, table.name, newest, rows)
+        yield _view_of_day(table.name, table.name, newest, rows)
         if table.name in BEFORE:
-            yield _book(table.name, f"{table.name}_before", before, rows)
+            yield _view_of_day(table.name, f"{table.name}_before", before, rows)
     for view in materialized_views():
-        yield _book(view.name, view.name, newest, rows)
+        yield _view_of_day(view.name, view.name, newest, rows)
     shown = "false" if newest is None else f"snapshot_date <= date {literal(newest.isoformat())}"
     yield (
         "create or replace view internal.books as "
@@ -83,7 +83,7 @@ def newest_book(
 
 
 def book_comments() -> Iterator[str]:
-    """Yield comments on those names: making a view anew forgets its comments."""
+    """Yield the comments on the views of `newest_book`, because replacing a view drops them."""
     for table in BOOK:
         yield from comments_on(
             "view", f"main.{quote_identifier(table.name)}", table.meaning, meanings_of(table)
@@ -98,15 +98,15 @@ def book_comments() -> Iterator[str]:
         )
 
 
-def _book(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
-    """Return a view of one day, or an empty one where there is no day."""
-    none = f"select * from history.{quote_identifier(table)} where false"
-    chosen = none if day is None else rows(table, day)
-    return f"create or replace view main.{quote_identifier(name)} as {chosen}"
+def _view_of_day(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
+    """Return the statement that creates a view of one day, or an empty view if `day` is None."""
+    no_rows = f"select * from history.{quote_identifier(table)} where false"
+    query = no_rows if day is None else rows(table, day)
+    return f"create or replace view main.{quote_identifier(name)} as {query}"
 
 
 def surface() -> Iterator[str]:
-    """Yield statements that make what has no rows of its own: macros and views."""
+    """Yield the statements that create the macros and views."""
     for macro in macros():
         yield from create_macro(macro)
     for view in views():
@@ -116,9 +116,9 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """Return a digest of all that shapes the file; with another one it is built anew."""
-    # Every statement counts, also comments: people read them in the file, and a file whose words
-    # are of another version would contradict the dictionary.
+    """Return a digest of everything that shapes the file. If it changes, the file is rebuilt."""
+    # The digest includes comments, because people read them in the file. Comments of a different
+    # version would contradict the dictionary.
     shape = "\n".join(
         [
             STORAGE_VERSION,
@@ -128,7 +128,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # only a file with a window has this view, and unions of years
+            control_totals(),  # only a file with a window has this view and unions of years
             union_all(["years"] * 3),
         ]
     )
@@ -137,10 +137,10 @@ def schema_version() -> str:
 
 
 def union_all(queries: Sequence[str]) -> str:
-    """Return a query for the rows of all queries, in a form that each DuckDB since 1.2 can store.
+    """Return a query for the rows of all queries, in a form that DuckDB 1.2 and later can store.
 
-    DuckDB 2.0 stores a plain union of three or more as a union of unions. From such a view, 1.2 to
-    1.4 leave out rows without an error, or never answer, if they use more than one thread.
+    DuckDB 2.0 stores a plain union of three or more queries as a union of unions. DuckDB 1.2 to 1.4
+    silently omit rows of such a view, or never return, if they use more than one thread.
     """
     rows, *others = queries
     for other in others:
@@ -149,12 +149,12 @@ def union_all(queries: Sequence[str]) -> str:
 
 
 def meanings_of(table: Table) -> dict[str, str]:
-    """Return what each column of a table means."""
+    """Return the meaning of each column of a table, by name."""
     return {column.name: column.meaning for column in table.columns}
 
 
 def create_table(table: Table, name: str | None = None) -> str:
-    """Return the statement that makes a table, or one of the same rows under a name, quoted."""
+    """Return the statement that creates a table, under `name` (quoted) if given."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")
@@ -165,15 +165,15 @@ def create_table(table: Table, name: str | None = None) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
-    # A count is never negative. History is declared more strictly than ops, since its rows come
-    # from the API; what may be NULL is not compared.
+    # Counts are never negative. Only schema main checks this, because its rows come from the API.
+    # Nullable counts have no check.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"
 
 
 def create_macro(macro: Macro) -> Iterator[str]:
-    """Yield the statements that make a macro and its comment."""
+    """Yield the statements that create a macro and its comment."""
     yield macro.sql
     kind = "macro table" if macro.is_table else "macro"
     parameters = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
@@ -189,7 +189,7 @@ def _view(schema: str, view: SqlFile) -> Iterator[str]:
 
 
 def comments_on(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yield comments on a table or view, and on its columns."""
+    """Yield the comments on a table or view and on its columns."""
     yield f"comment on {kind} {name} is {literal(meaning)}"
     for column, text in columns.items():
         yield f"comment on column {name}.{quote_identifier(column)} is {literal(text)}"

@@ -1,9 +1,9 @@
-"""Nights that the file does not hold itself: views over their Parquet in the lake.
+"""Nights that the database does not store: views over their Parquet files in the lake.
 
-With a window (`Contents.native_nights`) the newest nights are in `internal.native_NAME`, and
-`history.NAME` is a view of them and of the older ones, which it reads by explicit lists of files,
-one for each table and year: a file that is missing is an error, and never fewer rows. A question
-about one date opens the files of that date alone, by the date in the folder's name.
+With a window (`Contents.native_nights`), the newest nights are stored in `internal.native_NAME`.
+`history.NAME` is a view of these and of the older nights, which it reads through explicit lists of
+files, one list for each table and year. A missing file is therefore an error and never means fewer
+rows. A query for one date opens only the files of that date, because the folder name has the date.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -48,24 +48,27 @@ from warehouse.database.materialized_views import (
 from warehouse.progress import Say, silent
 from warehouse.storage.home import misleading_sign
 
-# The newest book and the one before it are compared every night, so they are always in the file.
+# The newest book and the book before it are compared every night, so they are always stored.
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_ONE = BOOK_FILES[0].name  # whose file stands for those of its night
-_HELD = tuple(table.name for table in HOLDINGS)
+_FIRST_TABLE = BOOK_FILES[0].name  # the path of its file gives the lake of a night
+_HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeWindow:
-    """Which books the file is to hold itself: all, or the newest; the `older` ones stay outside."""
+    """The split between books stored in the database and `older` books read from the lake.
+
+    If `is_set` is false, there is no window and all books are stored.
+    """
 
     is_set: bool
     older: Mapping[date, Book]
 
     @classmethod
     def of(cls, contents: Contents) -> Self:
-        """Return the window of what a warehouse is to hold."""
+        """Return the window that these contents need."""
         if contents.native_nights is None:
             return cls(is_set=False, older={})
         books = sorted(contents.books, key=lambda book: book.snapshot_date)
@@ -73,7 +76,7 @@ class NativeWindow:
         return cls(is_set=True, older={book.snapshot_date: book for book in outside})
 
     def rows(self, name: str, day: date) -> str:
-        """Return a query for the rows that `history.NAME` has of a day, wherever they are."""
+        """Return a query for the rows of a day in `history.NAME`, stored or in the lake."""
         if name not in _TABLES or not self.is_set:
             return rows_of_day(f"history.{quote_identifier(name)}", day)
         table = _TABLES[name]
@@ -83,22 +86,22 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the table or view of the rows that a file with a window holds itself."""
+    """Return the table or view of the rows that a database with a window stores."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
 def is_windowed(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse was made with a window."""
+    """Return whether an open warehouse was created with a window."""
     query = "select 1 from duckdb_tables() where schema_name = 'internal' and table_name = ?"
     return connection.execute(query, [_NIGHTS]).fetchone() is not None
 
 
 def divide(connection: DuckDBPyConnection) -> None:
-    """Make native tables of the empty ones of the book, and views in their place."""
+    """Replace the empty tables of the book by native tables and views over them."""
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
     )
-    # What is written each night is a row for each night, not a path for each file of it.
+    # Each publish stores one row per night here, not one path per file.
     connection.execute(
         f"create view internal.{_FILES} as select snapshot_date, table_name, concat(lake, '/', "
         "table_name, '/snapshot_date=', snapshot_date, '/', snapshot_id, '.parquet') as file "
@@ -108,7 +111,7 @@ def divide(connection: DuckDBPyConnection) -> None:
         connection.execute(f"drop table history.{quote_identifier(table.name)}")
         connection.execute(create_table(table, native(table)))
     for view in materialized_views():
-        if view.name in _HELD:
+        if view.name in _HOLDINGS_NAMES:
             sql = rows_with_texts(view)
             connection.execute(f"create view {native(_TABLES[view.name])} as {sql}")
     connection.execute(f"drop table {stored_as(CONTROL_TOTALS)}")
@@ -126,10 +129,10 @@ def move_window(
     unchanged: AbstractSet[date],
     say: Say = silent,
 ) -> None:
-    """Put the books of the window into the file, and point at the others where they lie.
+    """Store the books of the window in the database, and read the others from the lake.
 
-    `unchanged` are the dates whose book is what it was. A night that leaves the window is read from
-    its files from now on, so these must still be what was written.
+    `unchanged` has the dates whose book did not change. A night that leaves the window is now read
+    from its files, so their digests are checked. Raises `FileChanged`.
     """
     rows = connection.execute(
         "select snapshot_date from ops.snapshots where is_book "
@@ -144,7 +147,7 @@ def move_window(
     books = (*entering, *leaving, *new)
     check_digests(contents, (file for book in books for file in book.files.values()))
     remove_days(connection, sorted(native_days - staying), native)
-    remove_rows(connection, sorted(native_days - staying), _HELD)
+    remove_rows(connection, sorted(native_days - staying), _HOLDINGS_NAMES)
     add_books(connection, entering, say, native)
     materialize_holdings(connection, entering)
     add_books(connection, new, say, lambda _: None)
@@ -155,22 +158,22 @@ def move_window(
 
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
-    """Make schema history show exactly these books from the lake; their files were seen."""
-    # Only the lists of years in which a file is another one now are made again, and of the others
-    # not even a path is made: what a publish does must not grow with the history.
-    lake = str(books[max(books)].files[_ONE].parents[2]) if books else ""
+    """Make schema history show exactly these books from the lake. Their files were checked."""
+    # Rebuild only the lists of years in which a file changed, and build no paths for other years,
+    # because the work of a publish must not grow with the history.
+    lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
     shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())
     wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}
     connection.execute(
         f"delete from internal.{_NIGHTS} where list_contains(?::date[], snapshot_date)",
         [[day for day, _, _ in shown - wanted]],
     )
-    for day, place, snapshot_id in sorted(wanted - shown):
-        _require_places(books[day], place)
-        values = [day, place, snapshot_id]
+    for day, folder, snapshot_id in sorted(wanted - shown):
+        _require_paths(books[day], folder)
+        values = [day, folder, snapshot_id]
         connection.execute(f"insert into internal.{_NIGHTS} values (?, ?, ?)", values)
     years = sorted({day.year for day, _, _ in shown ^ wanted})
-    # All at once: a question for each view costs as much as making it (measured).
+    # One query for all views, because a query for each view takes as long as creating the view.
     lists = connection.execute(
         "select table_name, year(snapshot_date), list(file order by snapshot_date) "
         f"from internal.{_FILES} where list_contains(?, year(snapshot_date)) group by all",
@@ -178,26 +181,26 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
     ).fetchall()
     for name, year, paths in lists:
         sql = _from_lake(_TABLES[name], paths)
-        connection.execute(f"create or replace view {_of_year(_TABLES[name], year)} as {sql}")
+        connection.execute(f"create or replace view {_view_of_year(_TABLES[name], year)} as {sql}")
     before, after = {day.year for day, _, _ in shown}, {day.year for day in books}
     for table in BOOK_FILES:
         if before != after:
             _show(connection, table, sorted(after))
         for year in sorted(before - after):
-            connection.execute(f"drop view {_of_year(table, year)}")
+            connection.execute(f"drop view {_view_of_year(table, year)}")
 
 
-def _require_places(book: Book, lake: str) -> None:
-    """See each file where the lake has it, since only the lake and the night are kept of a path."""
+def _require_paths(book: Book, lake: str) -> None:
+    """Check that each file has its usual path, because the path is rebuilt from lake and night."""
     for name, file in book.files.items():
-        place = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
-        if str(file) != place:
-            raise ValueError(f"{file} is not at its place in the lake, {place}")
+        expected = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
+        if str(file) != expected:
+            raise ValueError(f"{file} is not at its place in the lake, {expected}")
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
-    """Make the view of all nights: the native ones, and those of each year."""
-    sources = (native(table), *(_of_year(table, year) for year in years))
+    """Create the view of all nights: the stored nights and those of each year in the lake."""
+    sources = (native(table), *(_view_of_year(table, year) for year in years))
     names = ", ".join(map(quote_identifier, table.names))
     rows = union_all([f"select {names} from {source}" for source in sources])
     connection.execute(f"create or replace view {stored_as(table)} as {rows}")
@@ -209,19 +212,21 @@ def _comment(connection: DuckDBPyConnection, table: Table) -> None:
         connection.execute(comment)
 
 
-def _of_year(table: Table, year: int) -> str:
+def _view_of_year(table: Table, year: int) -> str:
     return f"internal.{quote_identifier(f'lake_{table.name}_{year}')}"
 
 
 def _from_lake(table: Table, files: Sequence[str]) -> str:
-    """Return a query that reads files of the lake and fails where one of them is not there."""
-    # One text of many lines opens in half the time of a list of texts (measured with ten years).
-    # By the folder's name DuckDB knows the date of a file without opening it, since 1.2 also where
-    # the date comes from another table. Columns are named: a home below a folder named `a=b` would
-    # otherwise have one more.
+    """Return a query that reads files of the lake, and fails if one of them is missing.
+
+    Raises `ValueError` if the path of the lake has characters that DuckDB would interpret.
+    """
+    # One string of many lines opens in half the time of a list of strings (measured with ten
+    # years). DuckDB takes the date of a file from its folder without opening it. The columns are
+    # named, because a home below a folder named `a=b` would add a column.
     for lake in {file.rsplit("/", 3)[0] for file in files}:
         if sign := misleading_sign(Path(lake)):
-            raise ValueError(f"{lake} cannot be read from the lake: its path holds {sign!r}")
+            raise ValueError(f"DuckDB cannot read the lake at {lake}: its path contains {sign!r}")
     names = ", ".join(map(quote_identifier, table.names))
     paths = literal("\n".join(files))
     return (

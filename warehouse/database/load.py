@@ -1,4 +1,6 @@
-"""Load nights into a working copy of the database."""
+"""Loading of nights into a working copy of the database."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import contextlib
 from bisect import bisect
@@ -25,45 +27,50 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
-# What DuckDB may take before it spills to disk; the next only where it cannot go on.
+# Memory limits for DuckDB, which spills to disk above them. The next one is used if it still fails.
 MEMORY = ("512MB", "2GB", "8GB")
-# Rows of a night that get a group of their own; fewer share one, for each takes whole blocks.
+# A night with so many rows gets its own row group. Smaller nights share a group, because each group
+# occupies whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
-_VECTOR = 2048  # a group has a multiple of it
+_VECTOR = 2048  # the rows of a group are a multiple of this
+# Nights in one insert. Nights that are inserted together share row groups. Inserted one by one,
+# they would be compressed again with each following night.
+TOGETHER = 16
+_DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
 def group_for(rows: int) -> int:
-    """Return how large the groups of rows are to be, for nights whose longest table has so many."""
-    # Rows lie in groups, and a checkpoint presses neighbours together that fit into fewer groups.
-    # With groups of the usual size 50,000 rows a night cost the pressing of 150,000, and now and
-    # then of 400,000 (measured). A night that nearly fills a group has one of its own, which stays
-    # as it is.
+    """Return the row group size for nights whose longest table has so many rows."""
+    # A checkpoint merges neighbouring groups that fit into fewer groups. With the usual group size,
+    # a night of 50,000 rows compresses 150,000 rows and sometimes 400,000 (measured). A night that
+    # nearly fills a group gets its own, which later checkpoints leave alone.
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
 
-def last(
+def open_copy(
     layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
 ) -> DuckDBPyConnection | None:
-    """Open the copy of the last version; None where it cannot be built upon.
+    """Open the copy of the last version. Return None if it cannot be opened or has another schema.
 
-    `schema` is the version of today's, `rows` are those of the longest table of the night to come.
+    `schema` is the current schema version. `rows` is the row count of the longest table of the new
+    night.
     """
     with contextlib.suppress(duckdb.Error):
         connection = connect(layout, file, memory, group_for(rows))
-        if _is_of(connection, schema):
+        if _has_schema(connection, schema):
             return connection
         connection.close()
     return None
 
 
 def remove_copy(file: Path) -> None:
-    """Take the file away, and the log that an unclean end left beside it."""
+    """Delete the file, and the log that an unclean end left next to it."""
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
 
 
-def empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-    """Open an empty warehouse in the place of whatever is there."""
+def create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
+    """Create and open an empty warehouse. An existing file is replaced."""
     remove_copy(file)
     connection = connect(layout, file, memory)
     run_all(connection, (*structure(), *newest_book(None, None), *surface()))
@@ -71,27 +78,27 @@ def empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
 
 
 def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
-    """Run statements, one after another."""
+    """Execute statements in order."""
     for statement in statements:
         connection.execute(statement)
 
 
 def save(connection: DuckDBPyConnection) -> None:
-    """Commit what was put in so far: many nights are too much for one transaction."""
+    """Commit the rows so far, because many nights are too much for one transaction."""
     connection.execute("commit")
     connection.execute("begin")
 
 
 def complete(connection: DuckDBPyConnection) -> None:
-    """Commit the rest and see all of it in the file, without writing it to a log first."""
-    # A commit of more than the threshold is written into the file itself, not to the log and then
-    # into the file: everything is larger than a kilobyte.
+    """Commit the rest and write everything into the file, without the log."""
+    # DuckDB writes a commit above this threshold directly into the file, and every build is larger
+    # than a kilobyte.
     connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")
 
 
-def _is_of(connection: DuckDBPyConnection, schema: str) -> bool:
+def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
     with contextlib.suppress(duckdb.Error):
         rows = connection.execute("select schema_version from ops.build").fetchall()
         return bool(rows == [(schema,)])
@@ -99,7 +106,10 @@ def _is_of(connection: DuckDBPyConnection, schema: str) -> bool:
 
 
 def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
-    """Open the file to be built in a transaction, within its home and so much memory."""
+    """Open the file to build, with a memory limit, and begin a transaction.
+
+    DuckDB spills into the work folder of the home.
+    """
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -117,7 +127,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
-        # Always within a transaction: each commit waits for the disk, and a night is one.
+        # Each commit waits for the disk, so a night is one transaction.
         connection.execute("begin")
     except BaseException:
         connection.close()
@@ -125,28 +135,20 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
     return connection
 
 
-# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
-
-
-# Nights in one insert. DuckDB compresses full row groups once and writes them once, so nights
-# that go in together share groups instead of being pressed again with each that follows.
-TOGETHER = 16
-
-
 class FileChanged(Exception):
-    """A file of the lake is not what was written; nothing was published from it."""
+    """A file of the lake changed after it was written, so nothing was published from it."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
             f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
-            "published, the warehouse still shows what it showed before, and the landed bytes are "
-            "not touched. Make the lake again: nightbook rebuild --from-landing"
+            "published, the warehouse still shows what it showed before, and the landed bytes did "
+            "not change. Rebuild the lake: nightbook rebuild --from-landing"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One accepted snapshot: its date, its id, and the Parquet file of every table of the book."""
+    """One accepted snapshot: its date, its id, and the Parquet file of each table of the book."""
 
     snapshot_date: date
     snapshot_id: str
@@ -155,15 +157,19 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a warehouse holds: one book per date, the nights' own tables, and all snapshots.
+    """Contents of a warehouse: one book per date, the tables of each night, and all snapshots.
 
-    `nightly` has, per table of `ops.NIGHTLY`, the file of each snapshot, held ones too;
-    `snapshots` are rows of `ops.SNAPSHOTS`.
-    `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
-    of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
-    `upgraded_from` is by what the lake was made before it was made again, where it was.
-    `decided` has rows of `ops.DECIDED` by table. Of `native_nights` newest books the file holds the
-    rows itself and reads those of older ones from the lake; of all where it is None.
+    - `nightly`: for each table of `ops.NIGHTLY`, the file of each snapshot, including held ones.
+    - `snapshots`: rows of `ops.SNAPSHOTS`.
+    - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
+    - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
+      tables are not changed.
+    - `upgraded_from`: the version that built the lake before it was rebuilt, if it was.
+    - `decided`: rows of `ops.DECIDED` by table.
+    - `native_nights`: how many of the newest books the database stores. It reads older ones from
+      the lake. If it is None, it stores all books.
+
+    Raises `ValueError` if books and snapshots do not agree, or for an unknown nightly table.
     """
 
     books: tuple[Book, ...]
@@ -182,46 +188,45 @@ class Contents:
             self.books
         ):
             raise ValueError(
-                f"the books given ({sorted(book_ids)}) are not one per date, or not those that the "
-                f"snapshots call book ({sorted(snapshot_ids)})"
+                f"the books ({sorted(book_ids)}) are not one per date, or differ from the "
+                f"snapshots with is_book ({sorted(snapshot_ids)})"
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
-            raise ValueError(f"{sorted(self.nightly)} are not all tables of ops.NIGHTLY")
+            raise ValueError(f"not all of {sorted(self.nightly)} are tables of ops.NIGHTLY")
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
-    """Return which snapshot each date of an open warehouse has."""
+    """Return the snapshot id of each date that has a book in an open warehouse."""
     query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
     return dict(connection.execute(query).fetchall())
 
 
 def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
-    """Return the newest date of an open warehouse that has a book; None where none has."""
+    """Return the newest date that has a book, earlier than `before`. Return None without books."""
     query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
     newest: date | None = connection.execute(query, [before]).fetchall()[0][0]
     return newest
 
 
 def remove_days(
-    connection: DuckDBPyConnection, days: Iterable[date], place: Callable[[Table], str] = stored_as
+    connection: DuckDBPyConnection, days: Iterable[date], target: Callable[[Table], str] = stored_as
 ) -> None:
-    """Take these dates out of every table of the book, which is at its `place`."""
+    """Delete the rows of these dates in each table of the book. `target` gives its stored name."""
     for day in days:
         for table in BOOK:
-            connection.execute(f"delete from {place(table)} where snapshot_date = ?", [day])
+            connection.execute(f"delete from {target(table)} where snapshot_date = ?", [day])
 
 
 def add_books(
     connection: DuckDBPyConnection,
     books: Sequence[Book],
     say: Say = silent,
-    place: Callable[[Table], str | None] = stored_as,
+    target: Callable[[Table], str | None] = stored_as,
 ) -> None:
-    """Put books in, in the order of their dates; `ValueError` where a file is not as declared.
+    """Insert books in the order of their dates, `TOGETHER` at a time, with a commit in between.
 
-    The caller is in a transaction. Some go in together: DuckDB compresses full row groups once,
-    and writes them once; what is in is committed between them. Where a table has no `place`, its
-    files are only seen to be as declared.
+    The caller is in a transaction. `target` gives the table to insert into. If it returns None,
+    the files are only checked. Raises `ValueError` if a file does not match the contract.
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     loaded = Tally(say, len(ordered), "nights loaded")
@@ -230,14 +235,14 @@ def add_books(
             save(connection)
         some = ordered[start : start + TOGETHER]
         for table in BOOK:
-            source, into = files_of_days(connection, table, some), place(table)
-            if into is not None:
-                _insert(connection, table, source, into)
+            source, stored = files_of_days(connection, table, some), target(table)
+            if stored is not None:
+                _insert(connection, table, source, stored)
         loaded.add(len(some))
 
 
 def longest(contents: Contents) -> int:
-    """Return rows of the longest table of the newest book; 0 where that cannot be told."""
+    """Return the row count of the longest table of the newest book, or 0 if it is unknown."""
     newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
     files = newest.files.values() if newest else ()
     with contextlib.suppress(OSError, pa.ArrowException):
@@ -246,56 +251,59 @@ def longest(contents: Contents) -> int:
 
 
 def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[Book]) -> str:
-    """Return a table function over a table's files of these books, each of its own day alone."""
+    """Return a table function over the files that these books have for a table.
+
+    Raises `ValueError` if a file has rows of a different day, or other columns than declared.
+    """
     days = {book.files[table.name]: book.snapshot_date for book in books}
     source = _parquet(connection, table, tuple(days))
-    # One scan tells of every file which days its rows are of: a file in the wrong folder, or with
-    # rows of two days, must not go in, since days are replaced as wholes.
+    # Days are replaced as a whole, so a file in the wrong folder or with rows of two days must not
+    # be loaded. One scan finds the days of every file.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
     dated_files = connection.execute(query).fetchall()
     for file, first, last in dated_files:
         if not days[Path(file)] == first == last:
             raise ValueError(
-                f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
+                f"{file} has rows of {first} to {last}, not only of {days[Path(file)]}. Nothing "
                 "was published. Rebuild the lake."
             )
     return source
 
 
-def _insert(connection: DuckDBPyConnection, table: Table, source: str, place: str) -> None:
-    # The book's own tables have no snapshot in their rows: a day has one book (ops.snapshots).
+def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: str) -> None:
+    # The tables of the book have no snapshot_id, because a day has one book (ops.snapshots).
     names = ", ".join(map(quote_identifier, table.names))
-    # What does not fill a group is compressed at the commit. Where it nearly does, two threads do
-    # that before as well: 0.43 CPU s for 120,000 instruments, with one thread 0.29.
+    # Rows that do not fill a group are compressed at the commit. If they nearly fill one, two
+    # threads compress them twice: 120,000 instruments take 0.43 CPU seconds instead of 0.29.
     counting = f"select count(*), current_setting('threads') from {source}"
     [(rows, threads)] = connection.execute(counting).fetchall()
     connection.execute(f"set threads = {1 if rows < ROW_GROUP else threads}")
-    connection.execute(f"insert into {place} by name select {names} from {source}")
+    connection.execute(f"insert into {target} by name select {names} from {source}")
     connection.execute(f"set threads = {threads}")
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return a table function over files, once the columns of each are seen to be as declared."""
+    """Return a table function over files. Raises `ValueError` if their columns are not declared."""
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()
     declared = {column.name: column.kind.value for column in lake_table(table).columns}
-    declared = {name: _TYPES.get(kind, kind) for name, kind in declared.items()}
+    declared = {name: _DUCKDB_TYPES.get(kind, kind) for name, kind in declared.items()}
     mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
-    if mismatched or (len(files) > 1 and not _alike(connection, paths)):
+    if mismatched or (len(files) > 1 and not _have_equal_columns(connection, paths)):
         raise ValueError(
-            f"the Parquet files of {table.name} ({files[0].name}, ...) differ from what "
-            f"warehouse/contract/book.py declares in {mismatched or 'some file'}; nothing was "
-            "published. Rebuild the lake."
+            f"the Parquet files of {table.name} ({files[0].name}, ...) do not have the columns "
+            f"that warehouse/contract/book.py declares: {mismatched or 'some files differ'}. "
+            "Nothing was published. Rebuild the lake."
         )
     return source
 
 
-def _alike(connection: DuckDBPyConnection, paths: str) -> bool:
-    """Return whether all files have the columns of the first."""
-    # Reading several files, DuckDB takes the types of the first and casts the others to them,
-    # and a cast of decimals may round: so the footers are compared before.
+def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
+    """Return whether all files have the same columns with the same types."""
+    # If DuckDB reads several files, it casts them to the types of the first, and a cast of decimals
+    # may round. The footers are therefore compared first.
     return connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
         "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
@@ -303,11 +311,8 @@ def _alike(connection: DuckDBPyConnection, paths: str) -> bool:
     ).fetchone() == (1,)
 
 
-_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
-
-
 def check_digests(contents: Contents, files: Iterable[Path]) -> None:
-    """See that files are what was written, where that is known; raises `FileChanged`."""
+    """Check that files exist and have their recorded digests. Raises `FileChanged`."""
     for file in files:
         expected = contents.digests.get(file)
         if not file.is_file():
@@ -319,7 +324,7 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
 def _nights_in(
     connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
 ) -> set[str]:
-    """Return the snapshots that a table has rows of; with `among`, those of these that it has."""
+    """Return the snapshots that have rows in a table, limited to `among` if it is given."""
     query = f"select distinct snapshot_id from {stored_as(table)}"
     if among is not None:
         query += " where snapshot_id in (select unnest(?::varchar[]))"
@@ -328,19 +333,22 @@ def _nights_in(
 
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
+    """Insert new nights into the tables of `ops.NIGHTLY`, and delete nights that are gone.
+
+    Rows of a snapshot that is already loaded never change.
+    """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night is here if its requests are: to look through the control totals of years takes long,
-    # so only those of nights without a request here are looked for. Not in ops.snapshots, which
-    # tells also of a night that was landed and could not be made yet.
+    # A night is loaded if its requests are. The control totals of years take long to scan, so they
+    # are searched only for nights without requests. ops.snapshots does not answer this, because it
+    # also has nights that landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)
     new, gone = sorted(missing - present), [*((present | known) - wanted)]
     for table in NIGHTLY:
         is_deduplicated = table is CONTROL_TOTALS and contents.native_nights is not None
-        place = materialized_as(table.name) if is_deduplicated else stored_as(table)
-        query = f"delete from {place} where snapshot_id in (select unnest(?::varchar[]))"
+        target = materialized_as(table.name) if is_deduplicated else stored_as(table)
+        query = f"delete from {target} where snapshot_id in (select unnest(?::varchar[]))"
         connection.execute(query, [gone])
         nights = contents.nightly.get(table.name, {})
         files = tuple(nights[night] for night in new if night in nights)
@@ -349,7 +357,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
             source = _parquet(connection, table, files)
             if is_deduplicated:
                 source = f"(select * replace ({STORED_LAKE_TOTAL}) from {source})"
-            _insert(connection, table, source, place)
+            _insert(connection, table, source, target)
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -363,7 +371,7 @@ def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[st
 
 
 def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write what is known of every snapshot, and the nights that have no book."""
+    """Write the tables of snapshots, of nights without a book, and of decisions."""
     rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
     fill(connection, SNAPSHOTS, rows)
     fill(connection, GAPS, _gaps(rows))
@@ -372,7 +380,7 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 
 def fill_reconciliation(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write what the reconciliation found, what people said of it, and who signed."""
+    """Write the tables of the reconciliation: results, comments and signatures."""
     for table in RECONCILED if contents.reconciled is not None else ():
         fill(connection, table, (contents.reconciled or {}).get(table.name, ()))
 
@@ -384,13 +392,13 @@ def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return []
     first, newest = min(state_by_day), max(state_by_day)
     days = {first + timedelta(days=n) for n in range((newest - first).days + 1)}
-    places = {day: bisect(books, day) for day in sorted(days - set(books))}
+    books_earlier = {day: bisect(books, day) for day in sorted(days - set(books))}
     return [
         {
             "snapshot_date": day,
             "reason": state_by_day.get(day, NO_SNAPSHOT),
-            "book_before": books[place - 1] if place else None,
-            "book_after": books[place] if place < len(books) else None,
+            "book_before": books[earlier - 1] if earlier else None,
+            "book_after": books[earlier] if earlier < len(books) else None,
         }
-        for day, place in places.items()
+        for day, earlier in books_earlier.items()
     ]

@@ -1,4 +1,4 @@
-"""Put the rows of materialized views into a warehouse that is being built, night by night."""
+"""Rows of materialized views, stored night by night in a warehouse that is being built."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
@@ -14,16 +14,17 @@ from warehouse.database.materialized_views import amounts_of, materialized_as, m
 from warehouse.sql.catalog import MATERIALIZED
 from warehouse.sql.header import SqlFile
 
-# What compares a book with the one before it: a night that is put in changes it for the next.
+# This view compares a book with the book before it, so a loaded night changes the next night's.
 COMPARED = "findings"
-# A year of it is asked whole, and small: in DuckDB before 2.0 its texts cost 180 ms (measured).
+# This view is small and often read for a whole year, so it stores all its texts. In DuckDB before
+# 2.0, computing them takes 180 ms (measured).
 WITH_TEXTS = "holdings_by_asset"
 
 
 def remove_rows(
     connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = MATERIALIZED
 ) -> None:
-    """Take the rows of these dates out."""
+    """Delete the rows of these dates."""
     for day in days:
         for name in names:
             connection.execute(
@@ -32,7 +33,7 @@ def remove_rows(
 
 
 def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
-    """Store what these books hold, as their files of the lake have it: nothing is added up."""
+    """Store the holdings of these books. They are copied from the lake, which has the sums."""
     views = {view.name: view for view in materialized_views()}
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     for start in range(0, len(ordered), TOGETHER):
@@ -44,7 +45,7 @@ def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) 
 
 
 def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
-    """Store what a book says against the one before: both are shown under the plain names."""
+    """Store the comparison of a book with the book before it; schema main must show both."""
     for view in materialized_views():
         if view.name == COMPARED:
             connection.execute(
@@ -65,7 +66,7 @@ def _insert(view: SqlFile, source: str) -> str:
 
 
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:
-    """Yield the dates, not changed themselves, whose book before is another one now."""
+    """Yield the unchanged dates whose previous book changed."""
     ordered, others = sorted(days), set(changed)
     after = {next((day for day in ordered if day > other), None) for other in others}
     yield from sorted(day for day in after if day is not None and day not in others)

@@ -1,9 +1,9 @@
-"""Materialized views: their rows are stored night by night, so that a year of them is only read.
+"""Materialized views: their rows are stored night by night, so a query of a year only reads.
 
-A night's rows are taken from the view itself, which is in schema `internal`, when the night is put
-in, and shown as `history.NAME`; `main.NAME` is those of the newest book. Where there are many, the
-exact text of an amount is stored only where DECIMAL(38,18) cannot hold it; else it is made from the
-number. Of a control total that is the same in JSON, lake and database, the text is stored once.
+When a night is loaded, its rows are taken from the view in schema `internal`. `history.NAME` shows
+them for all nights, and `main.NAME` for the newest book. In views with many rows, the exact text of
+an amount is stored only if DECIMAL(38,18) cannot hold the amount; otherwise it is computed from the
+number. If a control total is the same in the JSON, the lake and the database, it is stored once.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -14,13 +14,14 @@ from warehouse.contract.model import Kind, quote_identifier
 from warehouse.sql.catalog import MATERIALIZED, views
 from warehouse.sql.header import SqlFile
 
-# What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
+# Compression of columns with many rows. If it is set, DuckDB does not try the others, which would
+# double the time.
 _COMPRESSIONS = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# In the place of a total that is the one to the left of it: two thirds of their bytes (measured).
+# Replaces a total that equals the total to its left. This saves two thirds of the bytes (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"
@@ -28,7 +29,7 @@ _INTEGERS = ("accounts", "venues", "portfolios", "severity_rank")
 
 
 def compression(column: str) -> str:
-    """Return how a column is compressed, where that is known to suit it."""
+    """Return the compression clause of a column, or an empty string to let DuckDB choose."""
     return f" using compression {_COMPRESSIONS[column]}" if column in _COMPRESSIONS else ""
 
 
@@ -38,12 +39,12 @@ def materialized_views() -> tuple[SqlFile, ...]:
 
 
 def materialized_as(name: str) -> str:
-    """Return the table of a view's rows, schema and name, quoted."""
+    """Return the quoted schema and name of the table that stores the rows of a view."""
     return f"internal.{quote_identifier(f'materialized_{name}')}"
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return the sums of a view, which have a twin with their exact text."""
+    """Return the amount columns of a view: those with a second column for the exact text."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 
@@ -58,7 +59,7 @@ def _kind(name: str, amounts: Sequence[str]) -> Kind:
 
 
 def create_rows_of(view: SqlFile) -> str:
-    """Return the statement that makes the table of a view's rows."""
+    """Return the statement that creates the table for the rows of a view."""
     columns = ",\n    ".join(
         f"{quote_identifier(name)} {_kind(name, amounts_of(view)).value}{compression(name)}"
         for name in view.entries
@@ -67,13 +68,13 @@ def create_rows_of(view: SqlFile) -> str:
 
 
 def history_of(view: SqlFile) -> str:
-    """Return the statement that makes the view of all nights."""
+    """Return the statement that creates the view of all nights."""
     name = quote_identifier(view.name)
     return f"create or replace view history.{name} as {rows_with_texts(view)}"
 
 
 def rows_with_texts(view: SqlFile) -> str:
-    """Return a query for the stored rows, each amount with its text."""
+    """Return a query for the stored rows, in which each amount has its text."""
     texts = ", ".join(
         f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
         for name in amounts_of(view)
@@ -83,12 +84,12 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return how a total of the rows here is stored, beside that of the lake."""
+    """Return the SQL of a stored total: a sign if it equals the total of the lake, or itself."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 
 def control_totals() -> str:
-    """Return a query for the stored control totals, each with all of its texts."""
+    """Return a query for the control totals, with the stored signs replaced by totals."""
     here = f"case in_warehouse when {_SAME} then {_IN_LAKE} else in_warehouse end"
     return (
         f"select * replace ({_IN_LAKE} as in_lake, {here} as in_warehouse) "

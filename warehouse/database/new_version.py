@@ -1,17 +1,17 @@
-"""A new version of the database: build it, then verify it."""
+"""A new version of the database: how it is built, verified and published."""
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from datetime import date
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import and_more
-from warehouse.contract.ops import CHECKS
+from warehouse.contract.ops import BUILD, CHECKS
 from warehouse.database import load
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
@@ -22,23 +22,30 @@ from warehouse.database.versions import (
     GB,
     clear,
     copy_current,
+    flushing_in_background,
     is_as_published,
     is_base_intact,
     prune,
-    reaching_disk,
     swap,
 )
 from warehouse.progress import Say, Tally
 from warehouse.sql.checks import CheckResult, run_checks
-from warehouse.storage.layout import DATABASE, Layout, block_digests, make_directory, sync_directory
+from warehouse.storage.layout import (
+    DATABASE,
+    STORAGE_VERSION,
+    Layout,
+    block_digests,
+    make_directory,
+    sync_directory,
+)
 
 SHOWN_PROBLEMS = 5
 
 
 class NotPublished(Exception):
-    """A book must not be shown; what people see has not changed.
+    """A book failed verification, so the published version has not changed.
 
-    `snapshots` are the ids it is about, `problems` one sentence each with its numbers.
+    `snapshots` has the snapshot ids, and `problems` one message with figures for each problem.
     """
 
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
@@ -47,26 +54,27 @@ class NotPublished(Exception):
         super().__init__(
             f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
             f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
-            "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
-            "rebuild the lake from landing."
+            "showed before. Look at that snapshot's folder in the landing zone. Then reject the "
+            "snapshot, or rebuild the lake from landing."
         )
 
 
 def verify(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: Say
 ) -> tuple[CheckResult, ...]:
-    """Run totals and checks of every book that was put in, and last of the newest one.
+    """Verify the totals and checks of each loaded book, and the checks of the newest book.
 
-    `loaded` stands in the order of its dates.
+    `loaded` is in the order of dates. Return the check results of the newest book. Raises
+    `NotPublished` if a total differs or a check of severity error fails.
     """
     newest = newest_date(connection)
     problems: list[str] = []
-    wrong: list[str] = []
+    failed: list[str] = []
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
-        # Each book is shown under the plain names while it is checked, so that checks and views are
-        # the same queries for the newest night and for one that was loaded again.
+        # Schema main shows each book while it is checked, so that checks and views are the same
+        # queries for the newest night and for a reloaded night.
         if book is not loaded[0]:
             load.save(connection)
         show_book(connection, book.snapshot_date, window)
@@ -75,35 +83,35 @@ def verify(
         materialize_comparison(connection, book.snapshot_date)
         failures += [result.failure for result in results if result.stops]
         if failures:
-            wrong.append(book.snapshot_id)
+            failed.append(book.snapshot_id)
             problems += failures
         checked.add(1)
     if problems:
-        raise NotPublished(tuple(wrong), tuple(problems))
+        raise NotPublished(tuple(failed), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
         show_book(connection, newest, window)
         results = run_checks(connection)
     load.run_all(connection, book_comments())
-    fill(connection, CHECKS, [_row_of(newest, result) for result in results if newest])
+    fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
     return results
 
 
 def compare_again(
     connection: DuckDBPyConnection, days: Iterable[date], window: NativeWindow
 ) -> None:
-    """Compare books anew whose book before is another one now."""
+    """Recompute the comparisons of books whose previous book changed."""
     for day in days:
         show_book(connection, day, window)
         materialize_comparison(connection, day)
 
 
 def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:
-    """Point the plain names of schema main at one day's book, and at the one before it."""
+    """Make the views of schema main show the book of one day and the book before it."""
     before = newest_date(connection, day) if day else None
     load.run_all(connection, newest_book(day, before, window.rows))
 
 
-def _row_of(day: date, result: CheckResult) -> dict[str, object]:
+def _check_row(day: date, result: CheckResult) -> dict[str, object]:
     return {
         "snapshot_date": day,
         "check_name": result.name,
@@ -116,74 +124,104 @@ def _row_of(day: date, result: CheckResult) -> dict[str, object]:
 
 
 Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class DatabaseBuild(Protocol[Result_co]):
+    """The steps that build one kind of database: a warehouse or a firm's book."""
+
+    def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
+        """Open a copy of the last version. Return None if the build cannot start from it."""
+
+    def create_empty(self, file: Path, memory: str) -> DuckDBPyConnection:
+        """Create an empty database, replacing the file, and open it."""
+
+    def run(self, connection: DuckDBPyConnection) -> Result_co:
+        """Update the open database, verify it and close it."""
 
 
 @contextlib.contextmanager
 def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path]:
-    """Yield the file to be built and sealed; it is what people see at the end, whole, or nothing.
+    """Yield the path of the file to build and seal, and publish it if the block succeeds.
 
-    Older versions are kept as long as all of them take no more than `versions_gb`.
+    The newest versions are kept within `versions_gb` gigabytes.
     """
-    # 1. Build in a dot folder, which no reader looks into; what a dead run left there goes first.
+    # 1. Build in a dot folder, which no reader opens. Remove what an interrupted run left there.
     versions = layout.warehouse / "versions"
     clear(layout, versions, version)
-    aside = versions / f".tmp-{version}"
-    make_directory(aside)
+    draft = versions / f".tmp-{version}"
+    make_directory(draft)
     try:
-        # 2. The caller sees the file on disk, alone (no log beside it), unwritable, with digests.
-        yield aside / DATABASE
+        # 2. The caller builds the file and seals it.
+        yield draft / DATABASE
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         raise
-    # 3. Give it its name, and only then point readers at it. A crash between the two leaves a
-    # version that nobody sees, and the next publish clears it.
-    aside.rename(versions / version)
+    # 3. Rename the folder first and then switch the readers to it. A crash in between leaves a
+    # version that nobody reads, and the next publish removes it.
+    draft.rename(versions / version)
     sync_directory(versions)
     swap(layout, version)
-    # 4. Older versions go last: a reader that has one open keeps its file.
+    # 4. Remove older versions last. A reader that has one of them open keeps its file.
     prune(versions, version, versions_gb * GB)
 
 
-def build_upon_last(
-    layout: Layout,
-    file: Path,
-    *,
-    fresh: bool,
-    last: Callable[[str], DuckDBPyConnection | None],
-    empty: Callable[[str], DuckDBPyConnection],
-    build: Callable[[DuckDBPyConnection], Result],
+def build_database(
+    layout: Layout, file: Path, build: DatabaseBuild[Result], *, fresh: bool
 ) -> tuple[Result, tuple[str, ...]]:
-    """Build the file in little memory, spilling to disk; again in more where that is not enough.
+    """Build the file, and return the result of `build.run` and the digests of the file's blocks.
 
-    `last` opens the copy of the last version, or says that it cannot be built upon; `empty` opens
-    an empty one in its place; both are given the memory. Returns what `build` does, and the digests
-    of the file.
+    The build starts from a copy of the last version if it can, or from nothing if `fresh`.
     """
-
-    # A night that fits into little memory is built beside whatever else the machine does. DuckDB
-    # spills most operators to disk, but not all: then it starts again with more.
-    def attempt(memory: str) -> tuple[Result, tuple[str, ...]]:
-        # The file that people see is copied and only the days that differ are replaced: a long
-        # history is not read again. It was written once and its digests are known, so a byte that
-        # rotted in it since is found among the blocks that the new file did not change, and all is
-        # built anew.
-        expected = () if fresh else copy_current(layout, file)
-        if expected and (upon := last(memory)) is not None:
-            try:
-                with reaching_disk(file):
-                    result = build(upon)
-                digests = block_digests(file)
-                if is_base_intact(layout, expected, digests):
-                    return result, digests
-            except (duckdb.Error, NotPublished):
-                # The new night is at fault only where the base is sound; else it is built anew.
-                if is_as_published(layout, layout.database):
-                    raise
-        result = build(empty(memory))
-        return result, block_digests(file)
-
+    # Little memory suffices for most nights and leaves room for other programs. DuckDB spills most
+    # operators to disk but not all, so a build that runs out of memory is repeated with more.
     for memory in load.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
-            return attempt(memory)
+            return _build_within(layout, file, build, memory, fresh=fresh)
         load.remove_copy(file)
-    return attempt(load.MEMORY[-1])
+    return _build_within(layout, file, build, load.MEMORY[-1], fresh=fresh)
+
+
+def _build_within(
+    layout: Layout, file: Path, build: DatabaseBuild[Result], memory: str, *, fresh: bool
+) -> tuple[Result, tuple[str, ...]]:
+    # A copy saves reading a long history, because only changed days are replaced. The published
+    # digests show whether a block of the last version was damaged since. If one was, the copy is
+    # useless and the file is built from nothing.
+    published = () if fresh else copy_current(layout, file)
+    if published and (connection := build.open_copy(file, memory)) is not None:
+        try:
+            with flushing_in_background(file):
+                result = build.run(connection)
+            digests = block_digests(file)
+            if is_base_intact(layout, published, digests):
+                return result, digests
+        except (duckdb.Error, NotPublished):
+            if is_as_published(layout, layout.database):
+                raise
+    result = build.run(build.create_empty(file, memory))
+    return result, block_digests(file)
+
+
+def record_build(
+    connection: DuckDBPyConnection,
+    *,
+    version: str,
+    built_at: datetime,
+    newest: date | None,
+    program_version: str,
+    schema: str,
+    upgraded_from: str | None = None,
+) -> None:
+    """Write the row of `ops.build`."""
+    row = {
+        "version": version,
+        "built_at": built_at,
+        "newest_date": newest,
+        "program_version": program_version,
+        "schema_version": schema,
+        "upgraded_from": upgraded_from,
+        "duckdb_version": duckdb.__version__,
+        "storage_version": STORAGE_VERSION,
+    }
+    fill(connection, BUILD, [row])

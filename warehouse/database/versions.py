@@ -1,9 +1,9 @@
-"""Versions of the warehouse file on disk: cleared, sealed, swapped in, pruned.
+"""Versions of the warehouse file on disk: how they are cleared, sealed, swapped in and pruned.
 
-Every version is a folder of its own that never changes once it can be seen; `current` is a link to
-one of them, replaced by rename. Each step can be killed at any instant: `clear` takes away what
-is left. Beside the database lies `digests.json`: the SHA-256 of its blocks, and which decision on
-each snapshot it tells of, so that `nightbook verify` finds a changed byte and a lost decision.
+Each version has its own folder, which never changes once it is published. `current` is a link to
+one of them and is replaced by a rename. The process may be killed at any time, because `clear`
+removes the remains. `digests.json`, next to the database, has the SHA-256 of its blocks and the
+last decision on each snapshot, so that `nightbook verify` finds changed bytes and lost decisions.
 """
 
 import contextlib
@@ -28,11 +28,12 @@ from warehouse.storage.layout import (
 )
 
 KEPT_VERSIONS = 5
-# Whoever opened the version before still finds it, whatever the budget: the shown one and this.
+# The published version and the version before it are kept in spite of the budget, so that readers
+# of the version before still find it.
 FEWEST_VERSIONS = 2
 GB = 1000**3
-# How DuckDB lays out its file: three headers, then blocks, which begin with a checksum. A block of
-# metadata is divided into pages, which begin with a pointer to the next page.
+# Layout of a DuckDB file: three headers, then blocks, which begin with a checksum. A block of
+# metadata is divided into pages, which begin with a pointer to the next page. Sizes are in bytes.
 _HEADERS, _CHECKSUM, _PAGES, _POINTER = 3 * 4096, 8, 64, 8
 _NO_PAGE = -1
 VERSIONS_GB = 20
@@ -40,15 +41,20 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove what dead runs left; refuse a version that is shown, for it may be open."""
+    """Remove the remains of interrupted runs and of a version with the same name.
+
+    Raises `ValueError` for an invalid name, or for the published version, because readers use it.
+    """
     if not _VERSION.fullmatch(version):
-        raise ValueError(f"{version!r} cannot name a version: letters, digits, dot, dash only")
+        raise ValueError(
+            f"{version!r} is not a valid version: use letters, digits, dots, dashes and underscores"
+        )
     make_directory(versions)
     make_directory(layout.work)
     if _current_version(layout) == version:
-        raise ValueError(f"version {version} is what people see; give the new one another name")
-    for left in versions.glob(".tmp-*"):
-        shutil.rmtree(left, ignore_errors=True)
+        raise ValueError(f"version {version} is published: choose another name for the new one")
+    for remains in versions.glob(".tmp-*"):
+        shutil.rmtree(remains, ignore_errors=True)
     remove(versions / version)
     (layout.warehouse / ".current").unlink(missing_ok=True)
 
@@ -59,36 +65,38 @@ def _current_version(layout: Layout) -> str | None:
 
 
 def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
-    """Copy the file that people see; returns the digests it was published with, none without one.
+    """Copy the published file. Return its block digests, or nothing if there are none.
 
-    Where the file system can, the copy shares its blocks with the original.
+    The copy shares its blocks with the original if the file system supports this.
     """
     digests = _block_digests(layout)
     if digests:
         with layout.database.open("rb") as source, file.open("wb") as target:
-            # In the kernel: no byte passes through Python, and a file system that
-            # can shares the blocks until one of them is written.
-            left = os.fstat(source.fileno()).st_size
-            while left > 0 and (step := _step(source.fileno(), target.fileno(), left)):
-                left -= step
-        if left:  # a system without it, or a copy across file systems
+            # The kernel copies the bytes. Some file systems share the blocks until they are
+            # written.
+            remaining = os.fstat(source.fileno()).st_size
+            while remaining > 0 and (
+                copied := _copy_range(source.fileno(), target.fileno(), remaining)
+            ):
+                remaining -= copied
+        if remaining:  # the system does not support it, or not across these file systems
             shutil.copyfile(layout.database, file)
     return digests
 
 
-def _step(source: int, target: int, left: int) -> int:
-    """Copy bytes within the kernel and return how many; 0 where this system cannot."""
+def _copy_range(source: int, target: int, size: int) -> int:
+    """Copy up to `size` bytes in the kernel and return how many, or 0 if it is not supported."""
     try:
-        return os.copy_file_range(source, target, left)
+        return os.copy_file_range(source, target, size)
     except (AttributeError, OSError):
         return 0
 
 
 @contextlib.contextmanager
-def reaching_disk(file: Path) -> Iterator[None]:
-    """Let a copy go to disk while it is built upon: the end then waits for the night alone.
+def flushing_in_background(file: Path) -> Iterator[None]:
+    """Write a copy to disk while the block changes it, so that the last flush has less to write.
 
-    Raises `OSError` at the end where the disk refused it.
+    Raises `OSError` after the block if the flush failed.
     """
     descriptor = os.open(file, os.O_RDONLY)
     try:
@@ -106,14 +114,17 @@ def seal(
     decided: Mapping[str, str | None],
     decisions: Mapping[str, int],
 ) -> None:
-    """See the file alone, unwritable and on disk, and the SHA-256 of its blocks beside it.
+    """Make the file read-only, flush it to disk and write `digests.json` next to it.
 
-    `decided` has, for each snapshot that the file tells of, when it was last decided on, and
-    `decisions` how often.
+    `decided` has the time of the last decision on each snapshot in the file (ISO 8601, UTC), and
+    `decisions` the number of decisions. Raises `RuntimeError` if its folder has other files.
     """
-    left = sorted(path.name for path in file.parent.iterdir())
-    if left != [DATABASE]:
-        raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
+    names = sorted(path.name for path in file.parent.iterdir())
+    if names != [DATABASE]:
+        raise RuntimeError(
+            f"the folder of the new warehouse has {names}, not only {DATABASE}; nothing was "
+            "published"
+        )
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fchmod(descriptor, PUBLISHED_MODE)
@@ -124,41 +135,40 @@ def seal(
 
 
 def _block_digests(layout: Layout) -> tuple[str, ...]:
-    """Return the digests of the blocks of what people see; none where they cannot be believed."""
+    """Return the block digests of the published file, or nothing if they are not valid."""
     digests = read_digests(layout.database.parent)
     return digests.blocks if digests else ()
 
 
 def is_as_published(layout: Layout, file: Path) -> bool:
-    """Return whether what people see, or a copy of it, is what was published, block by block."""
+    """Return whether each block of the published file, or of a copy of it, is unchanged."""
     digests = _block_digests(layout)
     return bool(digests) and block_digests(file) == digests
 
 
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
-    """Return whether the file that a new one was built upon was as published.
+    """Return whether the published file was undamaged when a new file was built from a copy of it.
 
-    `expected` are its digests and `built` those of the new file. Only what differs is read again:
-    a block that is still what was published was so in the old file too.
+    `expected` has the digests of the published file, and `built` has those of the new file.
     """
-    # Where the new file has the same block, the copy had it too, and so had the original. Of the
-    # blocks that the build changed, the original is read, which people still see.
+    # If the new file has the published block, the copy had it too. Only the blocks that the build
+    # changed are read from the published file.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
-    # The last block may be short: a file that was cut or grew is no longer so many blocks.
-    is_length = size - BLOCK < layout.database.stat().st_size <= size
-    return is_length and base_digests == tuple(expected[n] for n in blocks)
+    # The last block may be short. A file that was cut or grew has another number of blocks.
+    has_size = size - BLOCK < layout.database.stat().st_size <= size
+    return has_size and base_digests == tuple(expected[n] for n in blocks)
 
 
 def opens_in_older_clients(database: Path) -> bool:
     """Return whether DuckDB 1.2 and 1.3 can follow every pointer between pages of metadata.
 
-    A file that was written with metadata reuse may fail this. Raises as `open_database`.
+    A file that was written with metadata reuse may not pass. Raises the errors of `open_database`.
     """
-    # A pointer has the block in its lower 56 bits and the page in the others. If the next page is
-    # not needed, DuckDB 1.4 ignores the pointer. Older versions always load it, and fail if that
-    # block is no longer one of metadata.
+    # The lower 56 bits of a pointer are the block and the others are the page. DuckDB 1.4 ignores
+    # the pointer if it does not need the next page. Older versions always load that page, and fail
+    # if its block no longer has metadata.
     query = (
         "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
     )
@@ -178,18 +188,18 @@ def opens_in_older_clients(database: Path) -> bool:
 
 def swap(layout: Layout, version: str) -> None:
     """Point `current` at a version, in one rename."""
-    # A link cannot be changed in place, but renaming one over another is one step for every reader:
-    # it opens the version before or the one after, never none.
-    aside = layout.warehouse / ".current"
-    aside.symlink_to(Path("versions") / version)
-    aside.replace(layout.warehouse / "current")
+    # A rename replaces the link in one step, so a reader opens either the old version or the new
+    # one.
+    link = layout.warehouse / ".current"
+    link.symlink_to(Path("versions") / version)
+    link.replace(layout.warehouse / "current")
     sync_directory(layout.warehouse)
 
 
 def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
-    """Keep the newest versions by the time they were written, so many and within so many bytes.
+    """Delete the oldest versions until at most `KEPT_VERSIONS` remain, within `budget` bytes.
 
-    The shown one and the one before it stay always.
+    The published version and the version before it are always kept.
     """
     kept = [path for path in versions.iterdir() if path.name != current]
     kept.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -201,15 +211,15 @@ def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
 
 
 def older(layout: Layout) -> list[Path]:
-    """Return the versions that people do not see: all but one, of which nothing else is made."""
+    """Return the folders of all versions except the published one, sorted by name."""
     current = _current_version(layout)
     versions = (layout.warehouse / "versions").glob("[!.]*")
     return sorted(path for path in versions if current is not None and path.name != current)
 
 
 def newest_whole(layout: Layout) -> Path | None:
-    """Return the newest database that is as it was published, the one that people see first."""
-    # Its blocks are hashed, so this is only for what is about to be built from nothing.
+    """Return the newest undamaged database, beginning with the published one."""
+    # This hashes all blocks, so it is only for a build that starts from nothing.
     versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for folder in (layout.database.resolve().parent, *versions):
         digests = read_digests(folder)
@@ -219,15 +229,15 @@ def newest_whole(layout: Layout) -> Path | None:
 
 
 def size_of(version: Path) -> int:
-    """Return the bytes of a version."""
+    """Return the size of a version in bytes."""
     return sum(path.stat().st_size for path in version.glob("*"))
 
 
 def remove(version: Path) -> None:
-    """Take a version away in one step: half of one is never seen."""
+    """Delete a version. Readers never see a part of it."""
     if version.is_dir():
-        # Renamed first, in one step: what is left of a dead removal is a dot folder, which `clear`
-        # takes away, and never a version without its database.
-        gone = version.with_name(f".tmp-gone-{version.name}")
-        version.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        # Rename it first. If the deletion is interrupted, `clear` removes the dot folder later, and
+        # no version is without its database.
+        removed = version.with_name(f".tmp-gone-{version.name}")
+        version.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)

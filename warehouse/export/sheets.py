@@ -19,8 +19,13 @@ from warehouse.spreadsheet.writing.layout import (
     fitting,
     title,
 )
-from warehouse.spreadsheet.writing.rows import Rows, RowsXml, Styles
-from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
+from warehouse.spreadsheet.writing.rows import (
+    RowsQuery,
+    RowsXml,
+    Styles,
+    render_rows,
+    stream_rows,
+)
 
 LOOKUP_KEY = "lookup_key"
 
@@ -186,11 +191,10 @@ def _value_sql(exhibit: Exhibit, name: str) -> str:
 def fill_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of a text table."""
-    rows = Rows(sheet.columns, styles, shortened)
+    """Yield the rows of one sheet of texts."""
     part = slice(sheet.start, sheet.start + sheet.rows)
-    if sheet.rows:
-        yield rows.render({name: values[part] for name, values in table.values.items()}, 2)
+    values = {name: column[part] for name, column in table.values.items()}
+    yield from render_rows(sheet.columns, [values], styles, shortened)
 
 
 def yes(flag: object) -> str:

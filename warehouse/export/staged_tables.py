@@ -10,7 +10,7 @@ from warehouse.contract.model import quote_identifier
 from warehouse.query.book import NAMES, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 from warehouse.spreadsheet.writing.layout import title
-from warehouse.spreadsheet.writing.sql_rows import is_rounded
+from warehouse.spreadsheet.writing.rows import is_rounded
 from warehouse.sql.catalog import views
 from warehouse.storage.layout import written_aside
 

@@ -29,9 +29,8 @@ from warehouse.query.book import EXHIBITS, NotExported, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts, string
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumnKind, TableSheet, parts
-from warehouse.spreadsheet.writing.readback import SumColumns, add_up
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
-from warehouse.spreadsheet.writing.splice import splice
+from warehouse.spreadsheet.writing.splice import SumColumns, add_up, splice
 from warehouse.storage.layout import written_aside
 
 

@@ -1,1 +1,1 @@
-"""Questions to a published warehouse."""
+"""Queries of a published warehouse."""

@@ -1,7 +1,7 @@
-"""What an export reads: one book of the published warehouse, its tables, and what is known of it.
+"""The book that an export reads: its tables, its row counts and its notices.
 
-The tables are copied into the connection's own memory in a fixed order, so that every file of one
-export shows the same rows, and counting comes before writing.
+The tables are copied into temporary tables in a fixed order. All files of an export therefore show
+the same rows, and the rows can be counted before they are written.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -23,21 +23,21 @@ from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.firm_state import has_sources, shared_portfolios
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
-_MORE = (1, 1.25, 1.6, 2, 4, 16)  # small steps first: what is allowed is taken (measured)
+_MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)  # small steps first, because DuckDB uses its whole limit
 
 
 class NotExported(ValueError):
-    """The export could not be made; no file was written or replaced."""
+    """The export failed, so no file was written or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One table that people are shown: its title, its view, and the columns of its key."""
+    """One table of an export: its title, its view, and the columns of its key."""
 
     title: str
     view: str
@@ -45,14 +45,14 @@ class Exhibit:
 
     @property
     def staged_name(self) -> str:
-        """The name of its copy for the time of the export."""
+        """The name of its temporary copy."""
         return f"export_{self.view}"
 
 
-_PLACE = ("venue_id", "account_name", "duplicate_no")
+_ACCOUNT = ("venue_id", "account_name", "duplicate_no")
 _ASSET = ("asset_id", "is_custom_asset")
 EXHIBITS = (
-    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_PLACE)),
+    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_ACCOUNT)),
     Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET)),
     Exhibit("Assets", "holdings_by_asset", _ASSET),
     Exhibit("Venues", "holdings_by_venue", ("venue_id", *_ASSET)),
@@ -63,9 +63,10 @@ EXHIBITS = (
 class OpenBook:
     """One book, open for an export.
 
-    `snapshot` and `build` are its rows of `ops.snapshots` and `ops.build`; `rows` counts the rows
-    of each exhibit by title; `notices` are sentences that a reader of the figures must know.
-    `on_rows` is told how many rows were read for a file, whenever some were.
+    - `snapshot` and `build`: its rows of `ops.snapshots` and `ops.build`.
+    - `rows`: the row count of each exhibit, by title.
+    - `notices`: messages that readers of the figures must know.
+    - `on_rows`: called with the number of rows after each read for a file.
     """
 
     connection: DuckDBPyConnection
@@ -80,12 +81,12 @@ class OpenBook:
 
     @property
     def snapshot_id(self) -> str:
-        """The snapshot that is the book."""
+        """The id of the snapshot of this book."""
         return str(self.snapshot["snapshot_id"])
 
     @property
     def of_snapshots(self) -> str:
-        """The SQL of a row of `ops` that is of the book: of its snapshot, or of each source's."""
+        """The SQL condition for the rows in `ops` of this book's snapshot, or of all sources'."""
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())
@@ -103,29 +104,29 @@ def book(
     *,
     texts_alone: bool = False,
 ) -> Iterator[OpenBook]:
-    """Open the newest book, or the newest one on or before `as_of`, with these tables of it.
+    """Open the newest book, or the newest one on or before `as_of`, and copy these tables.
 
-    With `texts_alone` amounts are there as exact texts and not as decimals beside them, which is a
-    quarter quicker (measured).
+    With `texts_alone`, the copies have only the exact text of each amount and not the decimal. This
+    is a quarter faster (measured).
 
-    Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
-    that time or the file is no warehouse of ours.
+    Raises `FileNotFoundError` if nothing is published, and `NotExported` if there is no such book
+    or the file is not a nightbook warehouse.
     """
     with tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch:
         try:
-            # One thread, for an export runs beside other work and is bound by its writing; what
-            # memory does not hold is spilled.
+            # One thread is enough, because writing limits an export and other programs may run.
             with connect(database, threads="1", temp_directory=scratch) as connection:
                 connection.execute("set TimeZone = 'UTC'")
-                yield _source(connection, as_of, exhibits, texts_alone=texts_alone)
+                yield _open_book(connection, as_of, exhibits, texts_alone=texts_alone)
         except (duckdb.Error, QueryFailed) as error:
             raise NotExported(
-                f"{database.name} could not be read as a warehouse of nightbook: {error}. No file "
-                "was written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
+                f"{database.name} could not be read as a nightbook warehouse: {error}. No file "
+                "was written. Check it with `nightbook doctor`, or rebuild it with "
+                "`nightbook rebuild`."
             ) from error
 
 
-def _source(
+def _open_book(
     connection: DuckDBPyConnection,
     as_of: date | None,
     exhibits: Sequence[Exhibit],
@@ -135,7 +136,7 @@ def _source(
     is_firm = has_sources(connection)
     if is_firm:
         exhibits = [replace(exhibit, key=(SOURCE.name, *exhibit.key)) for exhibit in exhibits]
-    snapshot = _book(connection, as_of, "firm_nights" if is_firm else "ops.snapshots")
+    snapshot = _find_book(connection, as_of, "firm_nights" if is_firm else "ops.snapshots")
     day: date = snapshot["snapshot_date"]
     in_little_memory(
         connection,
@@ -158,18 +159,18 @@ def _source(
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """Return how many accounts a book has: what the memory that it takes goes by."""
+    """Count the accounts of a book, which determine the memory that it needs."""
     return int(
         scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
     )
 
 
 def in_little_memory(
-    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Made]
-) -> Made:
-    """Do work in so much memory, spilling to disk; again in more where that is too little."""
-    for more in _MORE:
-        connection.execute(f"set memory_limit = '{int(more * megabytes)}MB'")
+    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Result]
+) -> Result:
+    """Call `work` with a small memory limit for DuckDB, and with more if that is not enough."""
+    for factor in _MEMORY_STEPS:
+        connection.execute(f"set memory_limit = '{int(factor * megabytes)}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
             return work()
     connection.execute("reset memory_limit")
@@ -183,41 +184,42 @@ def _stage_each(
         _stage(connection, exhibit, day, texts_alone=texts_alone)
 
 
-def _book(connection: DuckDBPyConnection, as_of: date | None, snapshots: str) -> dict[str, Any]:
+def _find_book(
+    connection: DuckDBPyConnection, as_of: date | None, snapshots: str
+) -> dict[str, Any]:
     books = records(connection, f"select * from {snapshots} where is_book order by snapshot_id")
     wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
     if wanted:
         return max(wanted, key=lambda row: row["snapshot_date"])
     if not books:
         held = records(connection, "select * from ops.snapshots where state = ?", HELD)
-        why = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
+        reason = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
         raise NotExported(
-            f"The warehouse has no book yet{why}. No file was written. List the nights with "
+            f"The warehouse has no book yet{reason}. No file was written. List the nights with "
             "`nightbook snapshots`, and take one with `nightbook run` or accept a held one with "
             "`nightbook accept ID`."
         )
     days = sorted({row["snapshot_date"].isoformat() for row in books})
     more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
     raise NotExported(
-        f"There is no book of {as_of} or before it; the dates that have one are "
-        f"{', '.join(days[:SHOWN_DATES])}{more}, the newest is {days[-1]}. No file was written. "
-        "Ask for one of these with --as-of, or leave it out for the newest."
+        f"There is no book of {as_of} or before it. The dates with a book are "
+        f"{', '.join(days[:SHOWN_DATES])}{more}, and the newest is {days[-1]}. No file was "
+        "written. Choose one of these dates with --as-of, or omit it for the newest book."
     )
 
 
 def _stage(
     connection: DuckDBPyConnection, exhibit: Exhibit, day: date, *, texts_alone: bool
 ) -> None:
-    """Copy an exhibit, with the names of portfolio and venue, or their ids where they have none."""
+    """Copy an exhibit, with portfolio and venue names, or their ids if they have no name."""
     on_day = f"date {literal(day.isoformat())}"
-    # The names that a view has stand at its end; here the portfolio's comes first, as people read,
-    # and a venue without a name is called by its id.
-    named = f"select column_name from (describe select * from {exhibit.view})"
-    has = {name for (name,) in connection.execute(named).fetchall()}
-    names = has & set(NAMES)
-    decimals = {name for name in has if texts_alone and f"{name}_text" in has}
-    without = ", ".join(map(quote_identifier, sorted(names | decimals)))
-    columns = f"given.* exclude ({without})" if without else "given.*"
+    # A view has its names at the end. In an export the name of the portfolio is first.
+    query = f"select column_name from (describe select * from {exhibit.view})"
+    available = {name for (name,) in connection.execute(query).fetchall()}
+    names = available & set(NAMES)
+    decimals = {name for name in available if texts_alone and f"{name}_text" in available}
+    excluded = ", ".join(map(quote_identifier, sorted(names | decimals)))
+    columns = f"given.* exclude ({excluded})" if excluded else "given.*"
     if PORTFOLIO_NAME in names:
         columns = (
             f"coalesce(given.portfolio_name, given.portfolio_id) as {PORTFOLIO_NAME}, {columns}"
@@ -240,9 +242,9 @@ def _notices(
 ) -> Iterator[str]:
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
-        yield f"{as_of} has no book: this is the one of {day}, the newest on or before it."
+        yield f"{as_of} has no book. This is the book of {day}, the newest before it."
     yield from (
-        _missing(connection, day) if is_firm else _waiting_nights(connection, snapshot, as_of)
+        _firm_notices(connection, day) if is_firm else _held_nights(connection, snapshot, as_of)
     )
     if snapshot["reject_count"]:
         yield (
@@ -253,10 +255,10 @@ def _notices(
         yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."
 
 
-def _waiting_nights(
+def _held_nights(
     connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
 ) -> Iterator[str]:
-    """Yield the nights that are held since the book was taken."""
+    """Yield a notice for each held night that is newer than the book, at most three."""
     later = records(
         connection,
         "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "
@@ -272,8 +274,8 @@ def _waiting_nights(
         )
 
 
-def _missing(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
-    """Yield what a firm's book of a day lacks, and portfolios that several organisations see."""
+def _firm_notices(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
+    """Yield notices about sources missing in a firm's book, and about shared portfolios."""
     nights = records(
         connection,
         "select * from ops.nights where not is_in_book and snapshot_date = ? order by source",
@@ -285,16 +287,16 @@ def _missing(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
             f"{row['source']} is not in these figures: {row['state']}, because "
             f"{row['reason'] or 'the guards stopped it'}; {last}."
         )
-    away = {row["source"] for row in nights}
-    told = [
+    missing = {row["source"] for row in nights}
+    uncertain = [
         f"{portfolio.portfolio_id} (seen by {', '.join(portfolio.sources)}; counted for "
         f"{portfolio.counted_for})"
         for portfolio in shared_portfolios(connection, day)
-        if not portfolio.is_settled or portfolio.counted_for in away
+        if not portfolio.is_settled or portfolio.counted_for in missing
     ]
-    if told:
+    if uncertain:
         yield (
-            "Portfolios that several organisations see count once. Nobody said for which these "
-            f"count, or theirs is not in these figures: {and_more(told, SHOWN_DATES)}. See "
-            "firm_shared_portfolios."
+            "Portfolios that several organisations see count once. For these, firm.toml names no "
+            "organisation, or theirs is not in these figures: "
+            f"{and_more(uncertain, SHOWN_DATES)}. See firm_shared_portfolios."
         )

@@ -1,7 +1,7 @@
-"""Ask a stranger's question in a child process (see `warehouse.isolation`).
+"""Queries in a child process (see `warehouse.isolation`).
 
-DuckDB is hardened by `warehouse.query.connect`, but SQL is code: only a process that can be killed
-bounds its memory and its time.
+`warehouse.query.connect` hardens DuckDB, but SQL is code. Only a process that can be killed limits
+its memory and time.
 """
 
 import importlib
@@ -21,18 +21,18 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import Answer, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# As many threads as DuckDB is given: each may use CPU all the time.
-# A question about all nights keeps hundreds of files of the lake open at once.
+# The threads are those of DuckDB, and each may use CPU all the time. A query over all nights keeps
+# hundreds of files of the lake open.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
-# Arrow gives these as something else: numbers wrapped, times without their zone, bits as bytes.
-_CHANGED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")
-_AS_TEXT = "No file was written. Write that column as text: column::varchar."
+# Arrow changes values of these types: numbers overflow, times lose their zone, bits become bytes.
+_UNSUPPORTED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME WITH TIME ZONE)\b")
+_CAST_ADVICE = "No file was written. Cast that column to text: column::varchar."
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetAnswer:
-    """An answer as a Parquet file; `is_cut` says that there were more rows than asked."""
+    """An answer as a Parquet file. `is_cut` is true if there were more rows than the limit."""
 
     content: bytes
     rows: int
@@ -40,11 +40,10 @@ class ParquetAnswer:
 
 
 def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits = LIMITS) -> Answer:
-    """Ask one question within bounds of time and memory.
+    """Run one query with limits on time and memory, and return at most `limit` rows.
 
-    At most `limit` rows come back. Decimals, times and nested values come back as they were;
-    values of other types as their text. Raises `QueryFailed` where there is no answer, also when
-    it took too long or too much, and `FileNotFoundError` where nothing has been published.
+    Decimals, times and nested values keep their types. Values of other types become strings. Raises
+    `QueryFailed` if it fails or exceeds a limit, and `FileNotFoundError` if nothing is published.
     """
     result = json.loads(_run("answer", database, sql, limit, limits))
     _raise_error(result)
@@ -53,9 +52,9 @@ def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits 
 
 
 def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetAnswer:
-    """Ask one question as `ask` does, for a file whose types are those of the answer.
+    """Run one query like `ask`, and return a Parquet file with the types of the answer.
 
-    Raises `NotAQuestion` where Parquet has no type that holds a value as it is.
+    Raises `NotAQuestion` if Parquet has no type for a value.
     """
     result = _run("parquet_answer", database, sql, limit, LIMITS)
     header, _, content = result.partition(b"\n")
@@ -70,19 +69,18 @@ def _run(function: str, database: Path, sql: str, limit: int | None, limits: Chi
         return run_in_child(f"warehouse.query.child:{function}", question, limits)
     except ChildTimedOut:
         raise QueryFailed(
-            f"The question took longer than {limits.seconds:g} seconds and was stopped. Nothing "
-            "was changed. Ask for less, or open the file itself in DuckDB."
+            f"The query took longer than {limits.seconds:g} seconds and was stopped. Nothing "
+            "was changed. Select less, or open the file in DuckDB."
         ) from None
     except ChildStopped:
         raise QueryFailed(
-            f"The question needed more than {limits.memory_bytes // 1024**2} MiB, or brought "
-            "DuckDB down; it ran in a process of its own, and nothing was changed. Ask for less at "
-            "once."
+            f"The query needed more than {limits.memory_bytes // 1024**2} MiB, or DuckDB crashed. "
+            "It ran in its own process, and nothing was changed. Select less at once."
         ) from None
 
 
 def _raise_error(result: dict[str, Any]) -> None:
-    """Raise what the child could not raise here."""
+    """Raise the error that the child reported, if there is one."""
     if "missing" in result:
         raise FileNotFoundError(result["missing"])
     if "failed" in result:
@@ -92,7 +90,7 @@ def _raise_error(result: dict[str, Any]) -> None:
 
 
 def _from_json(value: Any) -> Any:
-    """Return a value as DuckDB gave it: JSON keeps some kinds, the others say which they are."""
+    """Restore a value of DuckDB from the JSON of `_to_json`."""
     if isinstance(value, list):
         return [_from_json(item) for item in value]
     if not isinstance(value, dict):
@@ -108,8 +106,8 @@ def _from_json(value: Any) -> Any:
 def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    # JSON keeps text, booleans, NULL and numbers; every other kind says what it is, so that the
-    # formats show the same as when asked without a child.
+    # JSON keeps strings, booleans, NULL and numbers. Other values are stored with their kind, so
+    # that the formats show the same text as without a child process.
     if isinstance(value, Decimal):
         return {_KIND: "decimal", "value": str(value)}
     if isinstance(value, datetime):
@@ -122,19 +120,19 @@ def _to_json(value: Any) -> Any:
 
 
 def answer(request: bytes) -> bytes:
-    """Answer a question in the child process."""
+    """Run a query in the child process."""
     return json.dumps(_attempt(_answer, json.loads(request))).encode()
 
 
 def parquet_answer(request: bytes) -> bytes:
-    """Answer a question in the child process: a line of JSON, then the Parquet file."""
+    """Run a query in the child process. Return a line of JSON, followed by the Parquet file."""
     content = io.BytesIO()
     facts = _attempt(lambda **question: _write_parquet(content, **question), json.loads(request))
     return json.dumps(facts).encode() + b"\n" + content.getvalue()
 
 
 def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
-    """Return what an answer says, or what hindered it."""
+    """Return the result of `work`, or its error in a form that JSON can hold."""
     try:
         return work(**question)
     except FileNotFoundError as error:
@@ -152,23 +150,23 @@ def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
 
 
 def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    """Write an answer as Parquet; raises `NotAQuestion` where a value would not be what it is."""
-    # Only here: a question on the command line starts without Arrow.
+    """Write an answer as Parquet. Raises `NotAQuestion` if a value would change."""
+    # Imported here, because queries on the command line start faster without Arrow.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     with read.asking(Path(database), sql) as connection:
         kinds = " ".join(str(column[1]) for column in connection.description or ())
-        if kind := _CHANGED.search(kinds):
-            raise NotAQuestion(f"Parquet cannot hold {kind[0]} as it is. {_AS_TEXT}")
+        if kind := _UNSUPPORTED.search(kinds):
+            raise NotAQuestion(f"Parquet cannot store {kind[0]} unchanged. {_CAST_ADVICE}")
         table: Any = connection.to_arrow_table()
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
     try:
-        # Whole numbers of 128 bits become decimals of 38 digits, which not all of them fit.
+        # Integers of 128 bits become decimals of 38 digits, and some do not fit.
         first_rows.validate(full=True)
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:
         raise NotAQuestion(
-            f"Parquet cannot hold the answer as it is: {error} {_AS_TEXT}"
+            f"Parquet cannot store the answer unchanged: {error} {_CAST_ADVICE}"
         ) from error
     return {"rows": len(first_rows), "is_cut": len(first_rows) < len(table)}

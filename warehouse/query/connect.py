@@ -1,9 +1,9 @@
-"""Open a published warehouse: read-only, with no way to files, network or extensions.
+"""Connections to a published warehouse: read-only, without access to files, network or extensions.
 
-Light to import: only DuckDB.
+This module imports only DuckDB.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,21 @@ HARDENED = {
 
 
 class QueryFailed(ValueError):
-    """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
+    """A query failed, and nothing was changed. The message includes the message of DuckDB."""
 
 
 def connect(
     database: Path, *, with_lake: bool = True, is_apart: bool = False, **settings: str
 ) -> DuckDBPyConnection:
-    """Open the warehouse with further settings of DuckDB.
+    """Open the warehouse with additional DuckDB settings.
 
-    `with_lake` lets it reach the files of nights that it does not hold itself, and no others. With
-    `is_apart` it is attached to a DuckDB of its own, so that the same program can open the file by
-    other means too: DuckDB shares a file within a process, and then refuses different settings.
+    `with_lake` allows reading the files of nights that are in the lake, and no other files. With
+    `is_apart`, the file is attached to a separate DuckDB instance, so that the same program can
+    also open it in other ways. DuckDB shares a file within a process and then refuses different
+    settings.
 
-    Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
-    not be read, `QueryFailed` where it is damaged.
+    Raises `FileNotFoundError` if nothing is published, `PermissionError` if the file is not
+    readable, and `QueryFailed` if it is damaged.
     """
     if not database.exists():
         raise FileNotFoundError(
@@ -42,7 +43,7 @@ def connect(
             "try `nightbook demo`."
         )
     with database.open("rb"):
-        """What may not be read says so itself, and is not taken for damaged."""
+        """Raise PermissionError here, because DuckDB would report the file as damaged."""
     try:
         config: dict[str, Any] = {**HARDENED, **settings}
         if is_apart:
@@ -53,17 +54,17 @@ def connect(
             connection = duckdb.connect(str(database), read_only=True, config=config)
         _lock_files(connection, with_lake=with_lake)
     except duckdb.Error as error:
-        why = str(error).partition("\n")[0].rstrip(".!")
+        reason = str(error).partition("\n")[0].rstrip(".!")
         raise QueryFailed(
-            f"The warehouse {database} cannot be read: {why}. Nothing was changed. `nightbook "
-            "verify` tells what is damaged, and `nightbook rebuild` makes it anew from the lake."
+            f"The warehouse {database} cannot be read: {reason}. Nothing was changed. `nightbook "
+            "verify` finds the damage, and `nightbook rebuild` rebuilds it from the lake."
         ) from error
     return connection
 
 
 def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
-    """Take away every way to files, but for those of nights that are read from the lake."""
-    # Within one process DuckDB shares what is open: a second reader finds it locked already.
+    """Forbid access to files, except to the files of nights in the lake."""
+    # DuckDB shares open files within a process, so another reader may have locked it already.
     if not scalar(connection, "select current_setting('enable_external_access')"):
         return
     if with_lake and lake_files(connection):
@@ -74,7 +75,7 @@ def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
 
 
 def lake_files(connection: DuckDBPyConnection) -> list[str]:
-    """Return the files of nights that an open warehouse reads from the lake."""
+    """Return the files that an open warehouse reads from the lake."""
     query = "select count(*) from information_schema.tables where table_name = 'lake_files'"
     if not scalar(connection, query):
         return []
@@ -84,7 +85,7 @@ def lake_files(connection: DuckDBPyConnection) -> list[str]:
 
 
 def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
-    """Open the warehouse for questions of strangers, bounded for good. Raises as `connect`."""
+    """Open the warehouse for untrusted queries, with locked limits. Raises like `connect`."""
     connection = connect(
         database,
         with_lake=with_lake,
@@ -93,22 +94,30 @@ def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnecti
         max_temp_directory_size="0B",
         threads="2",
     )
-    # Within one process DuckDB shares what is open: the second reader finds it locked already.
+    # DuckDB shares open files within a process, so another reader may have locked it already.
     if not scalar(connection, "select current_setting('lock_configuration')"):
         connection.execute("set global TimeZone = 'UTC'")
         connection.execute("set global lock_configuration = true")
     return connection
 
 
+def tables_read(queries: Sequence[str]) -> list[frozenset[str]]:
+    """Parse queries and return the names that each reads: tables, views and its own CTEs."""
+    # Serializing parses the SQL but does not bind it, so the tables need not exist.
+    sql = "select json_extract_string(json_serialize_sql(unnest($1)), '$..table_name')"
+    with duckdb.connect(config={**HARDENED, "threads": 1}) as connection:
+        return [frozenset(names) for (names,) in connection.execute(sql, [queries]).fetchall()]
+
+
 def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:
-    """Return the rows of a small query, each by column name."""
+    """Return the rows of a small query as dictionaries by column name."""
     return list(stream_records(connection, query, list(values)))
 
 
 def stream_records(
     connection: DuckDBPyConnection, query: str, values: object
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query by column name; those of a large book one chunk at a time."""
+    """Yield the rows of a query as dictionaries by column name, fetched in chunks."""
     result = connection.execute(query, values)
     names = [column[0] for column in result.description or ()]
     while chunk := result.fetchmany(_CHUNK):
@@ -116,7 +125,7 @@ def stream_records(
 
 
 def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:
-    """Return the one value of a query."""
-    # All rows: a result that is not read to its end keeps a connection from answering `sql`.
+    """Return the single value of a query, or None if it has no rows."""
+    # Fetch all rows, because an unfinished result blocks later calls of `sql` on the connection.
     rows = connection.execute(query, list(values)).fetchall()
     return rows[0][0] if rows else None

@@ -1,7 +1,6 @@
-"""`from warehouse import open_book`: the published book in Python, read-only and exact.
+"""The Python API, `from warehouse import open_book`: the published book, read-only and exact.
 
-A book that is open shows the night on which it was opened, complete, whatever is published
-meanwhile; open it again for the new one.
+An open book always shows the version that it was opened with. Reopen it to read a newer one.
 """
 
 import os
@@ -23,21 +22,21 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
-from warehouse.query.frames import TWIN, TypedAnswer, to_pandas, to_polars, to_texts
+from warehouse.query.frames import TEXT_SUFFIX, TypedAnswer, to_pandas, to_polars, to_texts
 from warehouse.query.origins import Origin, Origins
-from warehouse.query.read import NotAQuestion
+from warehouse.query.read import NotAQuestion, query_error
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
-_TRIES = 5  # a version may be swapped out, and its folder removed, between two steps
+_ATTEMPTS = 5  # a publish may replace and remove a version between two steps
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_MACRO = re.compile(r"_(as_of|between)$")  # what a macro returns is what its view has
+_MACRO = re.compile(r"_(as_of|between)$")  # a macro returns the columns of its view
 
 
 class NoBookThatDay(LookupError):
-    """No book is of the date that was asked for; the message says which dates have one."""
+    """The requested date has no book. The message lists the nearest dates with a book."""
 
 
 def open_book(
@@ -45,24 +44,24 @@ def open_book(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> "ReadOnlyBook":
-    """Open the published book: of the home given, or of the settings' as for every command.
+    """Open the published book of `home`, or of the home in the settings if it is not given.
 
-    `home` may also be the DuckDB file itself, in its home or copied elsewhere. `clock` says what
-    time it is, for `attrs["night"]["is_tonights"]`. Raises `FileNotFoundError` where nothing is
-    published there, `QueryFailed` where the file cannot be read or is not a book.
+    `home` may also be the DuckDB file, in its home or copied. `clock` returns the current time,
+    which `attrs["night"]["is_tonights"]` needs. Raises `FileNotFoundError` if nothing is published
+    there, and `QueryFailed` if the file cannot be read or is not a book.
     """
     settings = DEFAULTS | {
         name: value
         for name, value in merged_environment(Path(), os.environ).items()
         if value.strip()
     }
-    given = home_path(os.fspath(home) if home is not None else settings[HOME])
-    places = (Layout(given).database, given, given / DATABASE, given / "current" / DATABASE)
-    database = next((place for place in places if place.is_file()), None)
+    path = home_path(os.fspath(home) if home is not None else settings[HOME])
+    candidates = (Layout(path).database, path, path / DATABASE, path / "current" / DATABASE)
+    database = next((candidate for candidate in candidates if candidate.is_file()), None)
     if database is None:
         origin = "the path given" if home is not None else f"{HOME}, or its default"
         raise FileNotFoundError(
-            f"There is no book at {places[0]}: {given} is {origin}. Give the home or the file, "
+            f"There is no book at {candidates[0]} ({path} is {origin}). Pass the home or the file, "
             "open_book('/path/to/data'), or take a first night with `nightbook run`, or try "
             "`nightbook demo`."
         )
@@ -70,23 +69,23 @@ def open_book(
 
 
 def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that a path leads to, by its own name: it stays what it is."""
-    # Between looking and opening a new version may be swapped in, and the old one removed.
-    for turn in range(_TRIES):
+    """Open the version that a path links to. Return its own path, which does not change."""
+    # A publish may replace and remove the version before it is opened.
+    for attempt in range(_ATTEMPTS):
         file = database.resolve()
         try:
             return file, connect(file, is_apart=True, max_temp_directory_size="0B")
         except (FileNotFoundError, QueryFailed):
-            if turn == _TRIES - 1:
+            if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError
 
 
 class ReadOnlyBook:
-    """One version of the book, open for questions; also a context manager.
+    """One version of the book, open for queries. It is also a context manager.
 
-    Frames have in `attrs["columns"]` what each column means, and in `attrs["night"]` which night
-    they are of and what is known of it.
+    Frames have the meaning of each column in `attrs["columns"]`, and the facts of their night in
+    `attrs["night"]`.
     """
 
     def __init__(
@@ -99,12 +98,12 @@ class ReadOnlyBook:
         if not any(row["table_name"] == "build" for row in self._descriptions):
             self.close()
             raise QueryFailed(
-                f"{self.file} is a DuckDB file, but not a book of nightbook: it has no ops.build. "
-                "Give the home, open_book('/path/to/data'), or the file in it."
+                f"{self.file} is a DuckDB file, but not a nightbook book: it has no ops.build. "
+                "Pass the home, open_book('/path/to/data'), or the file in it."
             )
 
     def __repr__(self) -> str:
-        """Say which book it is, and what to ask it."""
+        """Describe the book and its methods."""
         try:
             about = self._summary()
         except duckdb.Error:
@@ -120,7 +119,7 @@ class ReadOnlyBook:
         notes = {
             f"{count_of(len(night['waiting']), 'newer night')} held": night["waiting"],
             f"without {', '.join(night.get('missing_sources', ()))}": night.get("missing_sources"),
-            "a newer version is published, open it again": night["is_replaced"],
+            "a newer version is published, reopen the book": night["is_replaced"],
         }
         tonights = "tonight's" if night["is_tonights"] else "not tonight's"
         return "; ".join(
@@ -128,8 +127,8 @@ class ReadOnlyBook:
                 f"book of {self.days[-1]} ({tonights})",
                 f"{count_of(holdings, 'holding')} in {count_of(portfolios, 'portfolio')}",
                 f"{count_of(len(self.days), 'night')} since {self.days[0]}",
-                *(note for note, is_so in notes.items() if is_so),
-                "ask .query(sql), .holdings(), .balances(), .history(table)",
+                *(note for note, applies in notes.items() if applies),
+                "use .query(sql), .holdings(), .balances(), .history(table)",
             ]
         )
 
@@ -145,7 +144,7 @@ class ReadOnlyBook:
         self.close()
 
     def close(self) -> None:
-        """Close the file; frames that were taken stay."""
+        """Close the file. Existing frames remain usable."""
         self._connection.close()
 
     @cached_property
@@ -157,25 +156,31 @@ class ReadOnlyBook:
         return tuple(day for (day,) in rows.fetchall())
 
     def query(self, sql: str, params: Parameters = ()) -> pd.DataFrame:
-        """Answer one question of SQL as a pandas frame.
+        """Run one SQL query and return a pandas frame.
 
-        `params` fill `?` or `$name`. Raises `NotAQuestion` with DuckDB's words, and `NotExact`
-        where a number of the answer may be missing for its size.
+        `params` are the values of `?` or `$name`. Raises `NotAQuestion` with the message of DuckDB,
+        and `NotExact` if amounts may be rounded, or missing because they are too large.
         """
         return self._frame(sql, params, None)
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
-        """Answer one question as an Arrow table; amounts are text, for Arrow's own sums wrap."""
+        """Run one query and return an Arrow table. Amounts are text, because Arrow sums overflow.
+
+        Raises like `query`.
+        """
         return to_texts(self._answer(sql, params))
 
     def polars(self, sql: str, params: Parameters = ()) -> Any:
-        """Answer one question as a polars frame, if polars is there; amounts are text."""
+        """Run one query and return a polars frame, if polars is installed. Amounts are text.
+
+        Raises like `query`, and `ModuleNotFoundError` without polars.
+        """
         return to_polars(self.arrow(sql, params))
 
     def holdings(self, as_of: date | str | None = None, by: str = "portfolio") -> pd.DataFrame:
-        """Return what is held by portfolio, `venue` or `asset`: of the newest book, or of a date.
+        """Return the holdings of the newest book, or of a date, by portfolio, `venue` or `asset`.
 
-        Raises `NoBookThatDay` where that date has none.
+        Raises `NoBookThatDay` if the date has no book.
         """
         views = {
             "portfolio": "holdings",
@@ -183,20 +188,21 @@ class ReadOnlyBook:
             "asset": "holdings_by_asset",
         }
         if by not in views:
-            raise ValueError(f"by={by!r}: holdings are by {', '.join(views)}.")
+            raise ValueError(f"by={by!r} is not valid. Choose from {', '.join(views)}.")
         return self._of_day(views[by], as_of)
 
     def balances(self, as_of: date | str | None = None) -> pd.DataFrame:
-        """Return every amount that the API stated, by account. Raises as `holdings`."""
+        """Return all amounts that the API stated, by account. Raises like `holdings`."""
         return self._of_day("balances", as_of)
 
     def history(
         self, table: str, since: date | str | None = None, until: date | str | None = None
     ) -> pd.DataFrame:
-        """Return a table or view of schema `history` over all nights, or from and until a date."""
+        """Return the rows of a table or view of schema `history`, in a range of dates or all."""
         if table not in self._histories:
             raise NotAQuestion(
-                f"There is no history of {table!r}; there is of {', '.join(self._histories)}."
+                f"There is no history of {table!r}. There is a history of "
+                f"{', '.join(self._histories)}."
             )
         sql = (
             f"from history.{table} where snapshot_date between "
@@ -223,15 +229,15 @@ class ReadOnlyBook:
 
     def _no_book(self, day: date) -> str:
         if not self.days:
-            return "The file has no book yet; see `nightbook snapshots`."
+            return "The file has no book yet. See `nightbook snapshots`."
         gaps = records(self._connection, "select reason from ops.gaps where snapshot_date = ?", day)
-        why = f" ({gaps[0]['reason']})" if gaps else ""
-        near = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
+        reason = f" ({gaps[0]['reason']})" if gaps else ""
+        nearest = sorted(sorted(self.days, key=lambda book: abs(book - day))[:_SHOWN_DAYS])
         return (
-            f"{day} has no book{why}. {len(self.days)} dates have one, from {self.days[0]} to "
+            f"{day} has no book{reason}. {len(self.days)} dates have one, from {self.days[0]} to "
             f"{self.days[-1]}; the nearest are "
-            f"{and_more([book.isoformat() for book in near], _SHOWN_DAYS)}. Ask for one of them, "
-            "or leave as_of out for the newest."
+            f"{and_more([book.isoformat() for book in nearest], _SHOWN_DAYS)}. Choose one of them, "
+            "or omit as_of for the newest."
         )
 
     def _frame(self, sql: str, params: Parameters, day: date | None) -> pd.DataFrame:
@@ -249,29 +255,27 @@ class ReadOnlyBook:
                 sql, params=dict(params) if isinstance(params, Mapping) else list(params)
             )
             if answer is None:
-                raise NotAQuestion(
-                    "What was asked has no rows to show: ask one `select` or `from`."
-                )
+                raise NotAQuestion("This statement returns no rows: use one `select` or `from`.")
             types = [str(kind) for kind in answer.types]
             table = answer.to_arrow_table()
             origins = Origins(self._connection, sql, self._amounts)
         except duckdb.Error as error:
-            raise _query_error(error) from error
+            raise query_error(error, str(error)) from error
         return TypedAnswer(
             table=table,
             types=types,
             origins=[
-                origins.column(place, name, kind)
-                for place, (name, kind) in enumerate(zip(table.column_names, types, strict=True))
+                origins.column(index, name, kind)
+                for index, (name, kind) in enumerate(zip(table.column_names, types, strict=True))
             ],
             has_gaps=lambda: self._has_gaps,
         )
 
     @cached_property
     def _has_gaps(self) -> bool:
-        """Whether an amount, or a sum of amounts or a difference of sums, can be too large.
+        """Whether an amount, a sum of amounts or a difference of sums may not fit a DECIMAL.
 
-        The largest sum of a night is taken without the signs, with room for a difference.
+        The limit compares sums of absolute amounts and leaves room for a difference.
         """
         sql = (
             "select count(*) > 0 from (from history.balances select 1 "
@@ -281,7 +285,7 @@ class ReadOnlyBook:
         try:
             return bool(scalar(self._connection, sql)) or self._has_gaps_in_breaks()
         except duckdb.Error as error:
-            raise _query_error(error) from error
+            raise query_error(error, str(error)) from error
 
     def _has_gaps_in_breaks(self) -> bool:
         sql = (
@@ -291,11 +295,11 @@ class ReadOnlyBook:
         return has_breaks and bool(scalar(self._connection, sql))
 
     def night(self, day: date | None = None) -> dict[str, Any]:
-        """Return what is known of a night, by default the newest: values that JSON can hold.
+        """Return the facts of a night as JSON values, by default of the newest night.
 
-        See `night_facts`. `is_newest` says whether it is the newest book of this file,
-        `is_tonights` whether it is of today's business date, and `is_replaced` whether a newer
-        version was published since the book was opened. Empty where there is no book.
+        They are those of `night_facts` and three more. `is_newest` is true if it is the newest book
+        of this file, `is_tonights` if it has today's business date, and `is_replaced` if a newer
+        version was published since the book was opened. Return {} if there is no book.
         """
         if not self.days:
             return {}
@@ -319,31 +323,26 @@ class ReadOnlyBook:
 
     @cached_property
     def _amounts(self) -> dict[str, Origin]:
-        """The columns of the book that are amounts, or texts of amounts."""
+        """The columns of the book that are amounts or texts of amounts."""
         kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
-        texts = {name: Origin.TEXT for name in kinds if name.endswith(TWIN)}
+        texts = {name: Origin.TEXT for name in kinds if name.endswith(TEXT_SUFFIX)}
         numbers = {
-            name: Origin.NUMBER | (Origin.GAPPED if f"{name}{TWIN}" in kinds else Origin.NOTHING)
+            name: Origin.NUMBER
+            | (Origin.GAPPED if f"{name}{TEXT_SUFFIX}" in kinds else Origin.NOTHING)
             for name, kind in kinds.items()
             if kind.startswith("DECIMAL")
         }
         return texts | numbers
 
     def _comments(self, sql: str) -> dict[str, str]:
-        """Return what the columns mean of the tables and views that a question names."""
+        """Return the meanings of the columns of the tables and views that a query names."""
         words = {_MACRO.sub("", word) for word in _NAME.findall(sql)}
         comments: dict[str, set[str]] = defaultdict(set)
         for row in self._descriptions:
             if row["table_name"] in words and row["comment"]:
                 comments[row["column_name"]].add(row["comment"])
-        # What two tables mean differently is said by neither.
+        # Omit a column that has different meanings in two of the tables.
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
-
-
-def _query_error(error: duckdb.Error) -> QueryFailed:
-    by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
-    kind = QueryFailed if by_machine else NotAQuestion
-    return kind(f"DuckDB could not answer: {error}")
 
 
 def _day(day: date | str | None) -> date | None:

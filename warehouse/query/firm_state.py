@@ -1,6 +1,6 @@
-"""What a firm's book says about its sources: who is missing, who waits, who left, who shares.
+"""The state of the sources in a firm's book: missing, held and removed sources, shared portfolios.
 
-Light to import, because `nightbook query` says it with every answer.
+This module is light to import, because `nightbook query` shows the state with every answer.
 """
 
 # ruff: noqa: S608 - names are ours; values are parameters
@@ -23,7 +23,7 @@ _LAST_NIGHT = (
     "select * from ops.nights where snapshot_date = (select max(snapshot_date) from ops.nights) "
     "order by source"
 )
-_LACKING = (
+_MISSING_NIGHTS = (
     "select * from ops.nights where not is_in_book "
     "and snapshot_date = (select newest_date from ops.build) order by source"
 )
@@ -51,7 +51,7 @@ from ops.snapshots where state = ? group by source order by source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmNight:
-    """One source in the newest night of the firm: whether the book holds it, or why not."""
+    """One source in the newest night of the firm: whether it is in the book, or the reason."""
 
     source: str
     snapshot_date: date
@@ -66,8 +66,8 @@ class FirmNight:
 class SharedPortfolio:
     """A portfolio that several sources can see.
 
-    `counted_for` is the source for which it counts, because firm.toml says so if it `is_settled`.
-    `differs` says whether the sources state different amounts.
+    `counted_for` is the source that it counts for. If `is_settled`, firm.toml names this source.
+    `differs` is true if the sources state different amounts.
     """
 
     portfolio_id: str
@@ -88,12 +88,15 @@ class SharedPortfolio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmState:
-    """What a firm's book says about its sources.
+    """The state of the sources in a firm's book. The mappings have the source as their key.
 
-    `nights` is the newest night that was to be taken, source by source. `book` is the date of the
-    newest book and `lacking` the sources that it does not hold. `problems` has the reason why a
-    source could not be read, `waiting` its newest held snapshot and how many are held, and
-    `removed` since when firm.toml does not name it.
+    - `nights`: the newest requested night, with a row for each source.
+    - `book`: the date of the newest book.
+    - `lacking`: the sources that are not in the newest book.
+    - `problems`: the reason if a source could not be read.
+    - `waiting`: the id of the newest held snapshot, and the number of held snapshots.
+    - `removed`: the time since when firm.toml does not list the source.
+    - `shared`: the portfolios that several sources can see.
     """
 
     nights: tuple[FirmNight, ...]
@@ -106,53 +109,53 @@ class FirmState:
 
     @property
     def unsettled_portfolios(self) -> tuple[SharedPortfolio, ...]:
-        """The shared portfolios for which firm.toml names no source that can see them."""
+        """The shared portfolios for which firm.toml does not name a source that can see them."""
         return tuple(portfolio for portfolio in self.shared if not portfolio.is_settled)
 
     @property
     def waits(self) -> bool:
-        """Whether a person must decide: a night is held, or a portfolio is seen by several."""
+        """Whether a person must decide about a held night or a shared portfolio."""
         return bool(self.waiting or self.unsettled_portfolios)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the newest night holds every source, and every source could be read."""
+        """Whether all sources are in the newest night and all could be read."""
         is_in_book = all(firm_night.is_in_book for firm_night in self.nights)
         return bool(self.nights) and is_in_book and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """The snapshots that a firm's book has of each source, and what it notes of each source."""
+    """The snapshots of each source in a firm's book, and its rows of `ops.sources`."""
 
     nights: Mapping[str, Collection[Night]]
     rows: Mapping[str, Mapping[str, Any]]
 
     def left_since(self, name: str, names: Collection[str]) -> list[str]:
-        """Return the sources that left firm.toml when this one came, or later.
+        """Return the sources that were removed from firm.toml when `name` was added, or later.
 
-        `names` are the sources that firm.toml names now.
+        `names` has the sources that are in firm.toml now.
         """
         since = self.rows[name]["since"] if name in self.rows else None
         gone = {other: row["gone_since"] for other, row in self.rows.items() if other not in names}
         return sorted(
-            other for other, moment in gone.items() if not moment or (since and moment >= since)
+            other for other, time in gone.items() if not time or (since and time >= since)
         )
 
 
 def has_sources(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse is a firm's, in which every table has its source."""
+    """Return whether an open warehouse is a firm's book, in which tables have a source column."""
     query = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
     return bool(scalar(connection, f"{query} and database_name = current_database()", "sources"))
 
 
 def state_of(connection: DuckDBPyConnection) -> FirmState:
-    """Return what an open firm's book says about its sources."""
+    """Return the state of the sources in an open firm's book."""
     sources = known_sources(connection)
     return FirmState(
         nights=_nights(connection, _LAST_NIGHT),
         book=scalar(connection, "select newest_date from ops.build"),
-        lacking=_nights(connection, _LACKING),
+        lacking=_nights(connection, _MISSING_NIGHTS),
         problems={name: row["problem"] for name, row in sources.items() if row["problem"]},
         waiting={
             row["source"]: (row["snapshot_id"], row["nights"])
@@ -170,8 +173,8 @@ def _nights(connection: DuckDBPyConnection, query: str) -> tuple[FirmNight, ...]
 def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
-    """Return the portfolios that several sources can see, in the book of a day or in any."""
-    # A file of an older nightbook does not know them; the next publish finds them.
+    """Return the portfolios that several sources can see, in the book of a day or in all."""
+    # A file of an older nightbook does not have this view. The next publish creates it.
     if not scalar(
         connection,
         "select count(*) from duckdb_views() where view_name = 'firm_shared_portfolios' "
@@ -186,13 +189,13 @@ def shared_portfolios(
 
 
 def read_state(database: Path) -> FirmState:
-    """Return the same of a published firm's book; raises as `connect` does."""
+    """Return the state of the sources in a published firm's book. Raises like `connect`."""
     with connect(database) as connection:
         return state_of(connection)
 
 
 def read_known_sources(database: Path) -> KnownSources:
-    """Return the sources that a published firm's book knows; raises as `connect` does."""
+    """Return the sources that a published firm's book knows. Raises like `connect`."""
     nights: dict[str, set[Night]] = defaultdict(set)
     query = "select source, snapshot_date, snapshot_id from ops.snapshots"
     with connect(database) as connection:
@@ -202,6 +205,6 @@ def read_known_sources(database: Path) -> KnownSources:
 
 
 def known_sources(connection: DuckDBPyConnection, catalog: str = "") -> dict[str, dict[str, Any]]:
-    """Return the row of each source by its name, of the open book or of an attached one."""
+    """Return the rows of `ops.sources` by source, in the open database or an attached `catalog`."""
     query = f"select * from {catalog}ops.sources order by source"
     return {row["source"]: row for row in records(connection, query)}

@@ -1,6 +1,6 @@
-"""Rows as people and programs read them: a table, CSV, JSON; every digit, and light to import.
+"""Output formats for rows: a table, CSV, JSON and JSON lines, with all digits.
 
-No number on its way out passes through a float that was not one in the database.
+Numbers that are not floats in the database never become floats here. The module is light to import.
 """
 
 import csv
@@ -16,19 +16,19 @@ from warehouse.exact import plain
 from warehouse.query.printable import printable, printable_json
 
 LARGEST_JSON_INTEGER = 2**53
-_ENDING = "\r\n"
+_LINE_END = "\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    """What the writer of CSV writes to: it writes a line at a time."""
+class _LineSink:
+    """A file-like object for the CSV writer, which writes one line at a time."""
 
     write: Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Columns and rows as DuckDB gave them; `is_cut` says that there were more rows than asked."""
+    """Columns and rows from DuckDB. `is_cut` is true if there were more rows than the limit."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -36,7 +36,7 @@ class Answer:
 
 
 def text(value: object) -> str:
-    """Return one value as text: every digit of a number, times in UTC, nothing for NULL."""
+    """Format one value as text: all digits of a number, times in UTC, and "" for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -44,24 +44,24 @@ def text(value: object) -> str:
     if isinstance(value, Decimal):
         return plain(value)
     if isinstance(value, datetime):
-        return _moment(value)
+        return _format_time(value)
     if isinstance(value, list | tuple | dict):
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return json.dumps(_json_value(value), ensure_ascii=False)
     return str(value)
 
 
-def _moment(value: datetime) -> str:
+def _format_time(value: datetime) -> str:
     if value.tzinfo is None:
         return value.isoformat(sep=" ")
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ") + "Z"
 
 
-def _plain(value: object) -> Any:
-    """Return a value as JSON may hold it: what a reader would make a float of is text."""
+def _json_value(value: object) -> Any:
+    """Return a value for JSON. Numbers that a reader would turn into a float become strings."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, float):
@@ -72,45 +72,45 @@ def _plain(value: object) -> Any:
 
 
 def as_csv(answer: Answer) -> str:
-    """Return the answer as CSV with every digit, a line feed after each row; NULL is empty."""
-    # The writer is left its own ending, so that any line break within a field puts that in quotes.
+    """Return the answer as CSV with all digits and a line feed after each row. NULL is empty."""
+    # The writer keeps its own line end, so that it quotes fields with any kind of line break.
     lines: list[str] = []
-    writer = csv.writer(_Lines(lines.append))
+    writer = csv.writer(_LineSink(lines.append))
     writer.writerow(answer.columns)
     writer.writerows([text(value) for value in row] for row in answer.rows)
-    return "".join(f"{line.removesuffix(_ENDING)}\n" for line in lines)
+    return "".join(f"{line.removesuffix(_LINE_END)}\n" for line in lines)
 
 
 def as_json(answer: Answer) -> str:
-    """Return the answer as a JSON array of objects; decimals are text."""
+    """Return the answer as a JSON array of objects. Decimals are strings."""
     return printable_json(json.dumps(_objects(answer), ensure_ascii=False, indent=1)) + "\n"
 
 
 def as_jsonl(answer: Answer) -> str:
-    """Return the answer as one JSON object a line."""
+    """Return the answer as JSON lines, one object for each row."""
     lines = (json.dumps(row, ensure_ascii=False) for row in _objects(answer))
     return "".join(f"{printable_json(line)}\n" for line in lines)
 
 
 def _objects(answer: Answer) -> list[dict[str, Any]]:
     names = distinct_names(answer.columns)
-    return [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows]
+    return [dict(zip(names, map(_json_value, row), strict=True)) for row in answer.rows]
 
 
 def distinct_names(names: tuple[str, ...]) -> list[str]:
-    """Return column names, numbered where one repeats: an object keeps one value a name."""
+    """Return column names in which repeated names are numbered, because an object needs keys."""
     distinct: list[str] = []
     for index, name in enumerate(names):
-        free, number = name, 1
-        while free in distinct or (number > 1 and free in names[index:]):
+        unused, number = name, 1
+        while unused in distinct or (number > 1 and unused in names[index:]):
             number += 1
-            free = f"{name}_{number}"
-        distinct.append(free)
+            unused = f"{name}_{number}"
+        distinct.append(unused)
     return distinct
 
 
 def as_table(answer: Answer) -> str:
-    """Return the answer as a table for a terminal: numbers to the right, controls made visible."""
+    """Return the answer as a table for a terminal: numbers right-aligned, controls escaped."""
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]

@@ -1,9 +1,9 @@
-"""Rows of the book as data frames: every amount exact, whatever a tool does with decimals.
+"""Rows of the book as data frames with exact amounts.
 
-What has a twin `..._text` is taken from it, since a number is NULL where DECIMAL(38,18) cannot hold
-it. In pandas an amount is an `ExactAmount`, and its text an `AmountText`, which refuses to be added
-up. Polars and Arrow get the texts in the form of categories, which neither adds up: their own
-decimals wrap beyond 38 digits, and their texts would be written one after the other.
+If an amount has a column `..._text` next to it, its value is taken from the text, because the
+number is NULL if DECIMAL(38,18) cannot hold it. In pandas, an amount is an `ExactAmount` and its
+text is an `AmountText`, which cannot be added. Polars and Arrow get the texts as categories, which
+they cannot add: their decimals overflow after 38 digits, and their strings would be concatenated.
 """
 
 import importlib
@@ -30,15 +30,15 @@ from warehouse.query.exact_amount import (
 )
 from warehouse.query.origins import Origin
 
-TWIN = "_text"
-# Amounts of two assets or of two nights are never one figure.
-APART = ("snapshot_date", "asset_id", "is_custom_asset")
-# What names things is no amount, even where a name is written in digits.
-_NAMES = frozenset(name for table in BOOK for name in table.key)
+TEXT_SUFFIX = "_text"
+# Amounts of different assets or nights are never added to each other.
+SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
+# These columns identify things, so their values are not amounts even if they are digits.
+_KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
 _NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
-_CELL = 15  # digits that a cell of Excel or LibreOffice keeps
+_CELL_DIGITS = 15  # a cell of Excel or LibreOffice keeps so many
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -51,9 +51,9 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedAnswer:
-    """The answer to a question, with DuckDB's type and the origin of each column.
+    """The answer to a query, with the DuckDB type and the origin of each column.
 
-    `has_gaps` tells whether the book has amounts, or sums of them, that no number holds.
+    `has_gaps` returns whether the book has amounts, or sums of them, that do not fit a DECIMAL.
     """
 
     table: pa.Table
@@ -63,7 +63,7 @@ class TypedAnswer:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series whose amounts have an order: pandas ranks no objects, so it is told their ranks."""
+    """A series that can sort its amounts: pandas cannot rank objects, so they are ranked here."""
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -74,20 +74,20 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
         return AmountFrame
 
     def nlargest(self, n: int = 5, keep: Any = "first") -> Any:
-        """Return the `n` largest, as of a series of numbers."""
+        """Return the `n` largest values, like a series of numbers."""
         return self.iloc[_positions(self).nlargest(n, keep).index]
 
     def nsmallest(self, n: int = 5, keep: Any = "first") -> Any:
-        """Return the `n` smallest, as of a series of numbers."""
+        """Return the `n` smallest values, like a series of numbers."""
         return self.iloc[_positions(self).nsmallest(n, keep).index]
 
     def to_excel(self, *given: Any, **options: Any) -> None:
-        """Write a sheet, with a warning where a cell cannot hold an amount."""
+        """Write a sheet, with a warning if a cell cannot hold an amount."""
         self.to_frame().to_excel(*given, **options)
 
 
 class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame whose amounts have an order, and which says when a spreadsheet rounds them."""
+    """A frame that can sort its amounts, and that warns if a spreadsheet rounds them."""
 
     @property
     def _constructor(self) -> type["AmountFrame"]:
@@ -98,11 +98,11 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return AmountSeries
 
     def nlargest(self, n: int, columns: Any, keep: Any = "first") -> Any:
-        """Return the rows with the `n` largest values, as of a frame of numbers."""
+        """Return the rows with the `n` largest values, like a frame of numbers."""
         return self.iloc[self._positions(columns).nlargest(n, columns, keep).index]
 
     def nsmallest(self, n: int, columns: Any, keep: Any = "first") -> Any:
-        """Return the rows with the `n` smallest values, as of a frame of numbers."""
+        """Return the rows with the `n` smallest values, like a frame of numbers."""
         return self.iloc[self._positions(columns).nsmallest(n, columns, keep).index]
 
     def _positions(self, columns: Any) -> pd.DataFrame:
@@ -110,19 +110,20 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return pd.DataFrame({name: _positions(self[name]) for name in names})
 
     def to_excel(self, *given: Any, **options: Any) -> None:
-        """Write a sheet, with a warning where a cell cannot hold an amount."""
+        """Write a sheet, with a warning if a cell cannot hold an amount."""
         rounded = {
             str(name): value
             for name, column in self.items()
             for value in column
-            if isinstance(value, Decimal) and len(value.normalize(EXACT).as_tuple().digits) > _CELL
+            if isinstance(value, Decimal)
+            and len(value.normalize(EXACT).as_tuple().digits) > _CELL_DIGITS
         }
         if rounded:
             warnings.warn(
-                f"A cell of a spreadsheet keeps {_CELL} digits, so amounts are rounded in "
+                f"A cell of a spreadsheet keeps {_CELL_DIGITS} digits, so amounts are rounded in "
                 f"{and_more(list(rounded), 3)}, such as {next(iter(rounded.values()))}. Write "
-                f"their texts too (total{TWIN}, or frame['total'].map(str)); `nightbook export "
-                "--format xlsx` writes both.",
+                f"their texts too (total{TEXT_SUFFIX}, or frame['total'].map(str)); `nightbook "
+                "export --format xlsx` writes both.",
                 RoundedCellsWarning,
                 stacklevel=2,
             )
@@ -130,11 +131,11 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
 
 class RoundedCellsWarning(UserWarning):
-    """A spreadsheet was written in which amounts are rounded."""
+    """A spreadsheet was written with rounded amounts."""
 
 
 def _positions(column: Any) -> Any:
-    """Return a column by position, with ranks in place of amounts, which compare exactly."""
+    """Return a column by position, in which amounts are replaced by their ranks."""
     if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
         column = amounts(column)
     is_exact = pd.api.types.infer_dtype(column) == "decimal"
@@ -143,13 +144,13 @@ def _positions(column: Any) -> Any:
 
 
 def to_pandas(answer: TypedAnswer) -> AmountFrame:
-    """Return a frame: amounts exact, days as datetimes, whole numbers that may be missing.
+    """Return a frame with exact amounts, days as datetimes, and nullable integers.
 
-    Raises `NotExact` where SQL rounded an amount on the way, or may have left one out.
+    Raises `NotExact` if SQL rounded an amount, or may have omitted one.
     """
     frame = AmountFrame(answer.table.to_pandas(types_mapper=_NULLABLE.get, date_as_object=False))
-    for name, values in _amounts(answer):
-        # An array of objects, for pandas makes strings of its own of a list of texts.
+    for name, values in _amount_columns(answer):
+        # pandas would convert a list of strings to its own type, but not an array of objects.
         column = np.empty(len(values), dtype=object)
         column[:] = values
         frame[name] = pd.Series(column, dtype=object)
@@ -157,9 +158,9 @@ def to_pandas(answer: TypedAnswer) -> AmountFrame:
 
 
 def to_texts(answer: TypedAnswer) -> pa.Table:
-    """Return a table whose amounts are texts, as categories. Raises as `to_pandas`."""
+    """Return a table whose amounts are categories of texts. Raises like `to_pandas`."""
     table = answer.table
-    for name, values in _amounts(answer):
+    for name, values in _amount_columns(answer):
         texts = [None if value is None else str(value) for value in values]
         column = pa.array(texts, type=pa.string()).dictionary_encode()
         table = table.set_column(table.column_names.index(name), name, column)
@@ -167,127 +168,134 @@ def to_texts(answer: TypedAnswer) -> pa.Table:
 
 
 def to_polars(table: pa.Table) -> Any:
-    """Return a polars frame; raises `ModuleNotFoundError` with what to type where there is none."""
+    """Return a polars frame. Raises `ModuleNotFoundError` with advice if polars is missing."""
     try:
         polars = importlib.import_module("polars")
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "polars is not installed here, and nightbook does not need it: `pip install polars`, "
-            "or take .query() for pandas and .arrow() for Arrow.",
+            "polars is not installed, because nightbook does not need it. Run `pip install "
+            "polars`, or use .query() for pandas or .arrow() for Arrow.",
             name="polars",
         ) from None
     return polars.from_arrow(table)
 
 
 def floats(amounts: "pd.Series[Any]") -> "pd.Series[float]":
-    """Return amounts as floats of 15 digits, on purpose: for charts and statistics."""
+    """Convert amounts to floats of 15 digits, for charts and statistics."""
     return amounts.map(lambda value: float(str(value)), na_action="ignore").astype(float)
 
 
 def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return texts of amounts as exact amounts, which can be added up; None stays None.
+    """Convert texts of amounts to exact amounts, which can be added. None stays None.
 
-    Raises `NotExact` where a text is no amount, or a value is a float.
+    Raises `NotExact` if a text is not an amount, or if a value is a float.
     """
-    made = _addends(_values(texts), str(texts.name))
-    return AmountSeries(made.to_numpy(), index=texts.index, name=texts.name, dtype=object)
+    exact_amounts = _exact_amounts(_values(texts), str(texts.name))
+    return AmountSeries(exact_amounts.to_numpy(), index=texts.index, name=texts.name, dtype=object)
 
 
 Values = list[ExactAmount | None] | list[str | None]
 
 
-def _amounts(answer: TypedAnswer) -> Iterator[tuple[str, Values]]:
-    """Yield each column of amounts with its exact values, or with texts that are not added up."""
+def _amount_columns(answer: TypedAnswer) -> Iterator[tuple[str, Values]]:
+    """Yield each column of amounts with its exact values, or with texts that cannot be added."""
     table = answer.table
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
-            f"Two columns of the answer have one name: {', '.join(table.column_names)}. Give each "
-            "its own with `as`."
+            f"Two columns of the answer have the same name: {', '.join(table.column_names)}. Give "
+            "each its own name with `as`."
         )
     for field, kind, origin in zip(table.schema, answer.types, answer.origins, strict=True):
         name, column = field.name, table[field.name]
         _require_no_rounding(name, kind, origin)
-        twin = f"{name}{TWIN}" in table.column_names and pa.types.is_decimal(field.type)
-        if not twin and Origin.GAPPED in origin and _NUMERIC.match(kind):
+        has_text = f"{name}{TEXT_SUFFIX}" in table.column_names and pa.types.is_decimal(field.type)
+        if not has_text and Origin.GAPPED in origin and _NUMERIC.match(kind):
             _require_no_gaps(name, origin, column.null_count, answer.has_gaps)
         if pa.types.is_decimal(field.type):
             values = column.to_pylist()
-            if twin:
-                texts = table[f"{name}{TWIN}"].to_pylist()
-                values = [_twin(name, *pair) for pair in zip(values, texts, strict=True)]
+            if has_text:
+                texts = table[f"{name}{TEXT_SUFFIX}"].to_pylist()
+                values = [_value_of_text(name, *pair) for pair in zip(values, texts, strict=True)]
             yield name, [None if value is None else ExactAmount(value) for value in values]
-        elif pa.types.is_string(field.type) and (made := _of_texts(name, column, origin)):
-            yield name, made
+        elif pa.types.is_string(field.type) and (texts := _text_values(name, column, origin)):
+            yield name, texts
 
 
 def _require_no_rounding(name: str, kind: str, origin: Origin) -> None:
-    """Raise `NotExact` where a column was made of amounts by what may have rounded."""
+    """Raise `NotExact` if a column was calculated from amounts in a way that may round."""
     is_float = _FLOAT.search(kind) is not None
     is_nested = "DECIMAL" in kind and not _DECIMAL.fullmatch(kind)
     if is_nested and Origin.NUMBER in origin:
         raise NotExact(
-            f"{name} has amounts inside a {kind[:60]}, which tools add up inexactly; nothing is "
+            f"{name} has amounts inside a {kind[:60]}, which tools do not add exactly; nothing is "
             "returned. Select one amount per row: unnest it, or group in Python."
         )
     if (is_float and origin & (Origin.NUMBER | Origin.ROUNDED)) or (
         _DECIMAL.fullmatch(kind) and Origin.ROUNDED in origin
     ):
         raise NotExact(
-            f"{name} was calculated from amounts with floats of 15 digits, as avg, median and / "
-            f"do in SQL; nothing is returned. Select the amounts, or exact_sum(...{TWIN}) and "
-            "count(*), and divide in Python, which is exact. If a float is meant, cast it and give "
-            f"it a name of its own: `(...)::double as {name}_float`."
+            f"{name} was calculated from amounts with floats of 15 digits, like avg, median and / "
+            f"in SQL; nothing is returned. Select the amounts, or exact_sum(...{TEXT_SUFFIX}) and "
+            "count(*), and divide in Python, which is exact. If you want a float, cast it and give "
+            f"it its own name: `(...)::double as {name}_float`."
         )
 
 
 def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable[[], bool]) -> None:
-    """Raise `NotExact` where amounts that no number holds can be missing from a column."""
+    """Raise `NotExact` if a column may lack amounts that do not fit a DECIMAL."""
     if not (missing or Origin.SKIPPED in origin) or not has_gaps():
         return
     if Origin.SKIPPED in origin:
         raise NotExact(
-            f"{name} may leave amounts out: this book has amounts that DECIMAL(38,18) cannot hold, "
-            "which are NULL as numbers, and sum, max, coalesce and their like pass over NULL. "
-            f"Calculate with the texts, `exact_sum(...{TWIN}) as {name}`, or select each amount "
-            f"with its text beside it (amount, amount{TWIN}) and calculate in Python."
+            f"{name} may omit amounts: this book has amounts that DECIMAL(38,18) cannot hold. They "
+            "are NULL as numbers, and functions like sum, max and coalesce skip NULL. "
+            f"Calculate with the texts, `exact_sum(...{TEXT_SUFFIX}) as {name}`, or select each "
+            f"amount with its text (amount, amount{TEXT_SUFFIX}) and calculate in Python."
         )
+    text_name = f"{name}{TEXT_SUFFIX}"
     raise NotExact(
-        f"{name} is NULL in {count_of(missing, 'row')}, which can mean that DECIMAL(38,18) cannot "
-        f"hold the amount: this book has such amounts. Select {name}{TWIN} beside it, made of the "
-        f"text in the same way (`lag(total{TWIN}) over (...) as {name}{TWIN}`); select what {name} "
-        "is calculated from, each amount with its text, and calculate in Python; or add up with "
-        f"exact_sum(...{TWIN})."
+        f"{name} is NULL in {count_of(missing, 'row')}. This can mean that DECIMAL(38,18) cannot "
+        f"hold the amount, because this book has such amounts. You can also read {text_name}, "
+        f"calculated from the text (`lag(total{TEXT_SUFFIX}) over (...) as {text_name}`); or read "
+        f"the amounts that {name} is calculated from, each with its text, and calculate in Python; "
+        f"or add up with exact_sum(...{TEXT_SUFFIX})."
     )
 
 
-def _of_texts(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
-    """Return a column of texts as exact amounts, or as texts of amounts; None if it has none."""
+def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
+    """Return a text column as exact amounts or texts of amounts, or None if it has no amounts."""
     is_known = bool(origin & (Origin.TEXT | Origin.NUMBER))
-    if name in _NAMES and not is_known:
+    if name in _KEY_COLUMNS and not is_known:
         return None
-    found = pc.match_substring_regex(column, f"^({AMOUNT_PATTERN})$")
-    if not pc.any(found).as_py():
+    matches = pc.match_substring_regex(column, f"^({AMOUNT_PATTERN})$")
+    if not pc.any(matches).as_py():
         return None
     texts = column.to_pylist()
-    is_pure = pc.all(found).as_py()
-    if is_known and is_pure and Origin.ROUNDED not in origin and not name.endswith(TWIN):
+    has_only_amounts = pc.all(matches).as_py()
+    if (
+        is_known
+        and has_only_amounts
+        and Origin.ROUNDED not in origin
+        and not name.endswith(TEXT_SUFFIX)
+    ):
         return [None if text is None else ExactAmount(exact(text)) for text in texts]
-    pairs = zip(texts, found.to_pylist(), strict=True)
+    pairs = zip(texts, matches.to_pylist(), strict=True)
     return [AmountText(text) if is_amount else text for text, is_amount in pairs]
 
 
-def _twin(name: str, number: Decimal | None, text: str | None) -> Decimal | None:
+def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decimal | None:
+    """Return the value of the text. Raises `NotExact` if the number next to it differs."""
     try:
         value = None if text is None else exact(text)
     except InvalidOperation as error:
         raise NotExact(
-            f"{name}{TWIN} is {text!r}, which is not the text of an amount. Name columns so that "
-            "only an amount and its own text go together."
+            f"{name}{TEXT_SUFFIX} is {text!r}, which is not the text of an amount. Use the name "
+            f"{name}{TEXT_SUFFIX} only for the text of {name}."
         ) from error
     if number is not None and number != value:
         raise NotExact(
-            f"{name} is {plain(number)} where {name}{TWIN} beside it is {text}: they are not the "
-            "same amount. Name columns so that only an amount and its own text go together."
+            f"{name} is {plain(number)} but {name}{TEXT_SUFFIX} in the same row is {text}: they "
+            f"differ. Use the name {name}{TEXT_SUFFIX} only for the text of {name}."
         )
     return value
 
@@ -295,37 +303,37 @@ def _twin(name: str, number: Decimal | None, text: str | None) -> Decimal | None
 def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
     """Add up the amounts of a pandas, polars or Arrow frame for each value of the columns `by`.
 
-    Returns `by`, the sums in `of` (by default `total`, or else `amount`) and their text in
-    `..._text`. Raises `NotExact` where the amounts are floats or a group has several assets or
-    nights, `KeyError` where there is no such column.
+    Return a frame with the columns `by`, the sums in `of` (by default `total`, or else `amount`)
+    and their text in `..._text`. Raises `NotExact` if the amounts are floats or a group has several
+    assets or nights, and `KeyError` if a column is missing.
     """
     names = frame.column_names if isinstance(frame, pa.Table) else list(map(str, frame.columns))
-    name = of or next((usual for usual in ("total", "amount") if usual in names), "")
-    source = name if name in names else f"{name}{TWIN}"
+    name = of or next((default for default in ("total", "amount") if default in names), "")
+    source = name if name in names else f"{name}{TEXT_SUFFIX}"
     if missing := [column for column in (source, *by) if column not in names]:
         raise KeyError(
-            f"the frame has no column {missing[0]!r}; it has {', '.join(names)}. Say which to "
-            "add up with of=..., and what to group by with by=[...]."
+            f"the frame has no column {missing[0]!r}; it has {', '.join(names)}. Choose the "
+            "column to add up with of=..., and the columns to group by with by=[...]."
         )
-    given = pd.DataFrame(
-        {column: _column(frame, column) for column in names if column in {*by, *APART}}
+    addends = pd.DataFrame(
+        {column: _column(frame, column) for column in names if column in {*by, *SEPARATE_COLUMNS}}
     )
-    given[name] = _addends_of(frame, name, names)
-    _require_alike(given, list(by))
+    addends[name] = _addends(frame, name, names)
+    _require_one_asset_and_night(addends, list(by))
     if not by:
-        sums = [given[name].sum()] if len(given) else []
+        sums = [addends[name].sum()] if len(addends) else []
         totals = pd.DataFrame({name: pd.Series(sums, dtype=object)})
     else:
-        grouped = given.groupby(list(by), sort=False, dropna=False, observed=True)
+        grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
         totals = grouped[name].sum().reset_index()
-    # pandas makes a whole 0 of a group without amounts.
+    # The sum of a group without amounts is the integer 0 in pandas.
     totals[name] = totals[name].map(ExactAmount).astype(object)
-    totals[f"{name}{TWIN}"] = [str(total) for total in totals[name]]
+    totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
     return AmountFrame(totals)
 
 
 def _column(frame: Any, name: str) -> "pd.Series[Any]":
-    """Return a column of a frame of any of the three kinds, by position."""
+    """Return a column of a pandas, polars or Arrow frame, by position."""
     if isinstance(frame, pd.DataFrame):
         return frame[name].reset_index(drop=True)
     column = frame[name]
@@ -333,20 +341,22 @@ def _column(frame: Any, name: str) -> "pd.Series[Any]":
     return pd.Series(values, dtype=object)
 
 
-def _addends_of(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
-    # Of a frame of ours the amounts count, as they may have been calculated with since; any other
-    # number can be NULL for its size.
-    text = f"{name}{TWIN}"
-    column = _column(frame, name if name in names else text)
-    twin = _column(frame, text) if text in names else None
-    if _is_exact(column, twin):
+def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
+    # Prefer the exact amounts of our own frames, because the user may have changed them. Other
+    # numbers may be NULL because they are too large, so prefer their text.
+    text_name = f"{name}{TEXT_SUFFIX}"
+    column = _column(frame, name if name in names else text_name)
+    texts = _column(frame, text_name) if text_name in names else None
+    if _is_exact(column, texts):
         return column
-    return _addends(_values(column), name) if twin is None else _addends(_values(twin), text)
+    if texts is None:
+        return _exact_amounts(_values(column), name)
+    return _exact_amounts(_values(texts), text_name)
 
 
-def _is_exact(column: "pd.Series[Any]", twin: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has exact amounts alone, and one wherever its text has one."""
-    if twin is not None and (column.isna() & twin.notna()).any():
+def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
+    """Return whether a column has only exact amounts, and lacks no amount that has a text."""
+    if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(
         value is None or isinstance(value, ExactAmount) for value in column
@@ -354,21 +364,23 @@ def _is_exact(column: "pd.Series[Any]", twin: "pd.Series[Any] | None") -> bool:
 
 
 def _values(column: "pd.Series[Any]") -> list[Any]:
-    """Return the values of a column, None for what is missing: to pandas that is a float."""
-    if not pd.api.types.is_float_dtype(column):  # in which it may be what a calculation came to
+    """Return the values of a column, with None for missing values, which pandas has as floats."""
+    if not pd.api.types.is_float_dtype(column):  # a NaN in a float column may be a result
         column = column.astype(object).where(column.notna(), None)
     return list(column)
 
 
-def _addends(values: Iterable[Any], source: str) -> "pd.Series[Any]":
-    """Return the amounts of a column as objects that pandas adds up exactly."""
-    made = [value if type(value) is ExactAmount else _addend(value, source) for value in values]
-    column = np.empty(len(made), dtype=object)
-    column[:] = made
+def _exact_amounts(values: Iterable[Any], source: str) -> "pd.Series[Any]":
+    """Convert values to a series of exact amounts. Raises `NotExact`."""
+    converted = [
+        value if type(value) is ExactAmount else _exact_amount(value, source) for value in values
+    ]
+    column = np.empty(len(converted), dtype=object)
+    column[:] = converted
     return pd.Series(column, dtype=object)
 
 
-def _addend(value: Any, source: str) -> ExactAmount | None:
+def _exact_amount(value: Any, source: str) -> ExactAmount | None:
     if value is None:
         return None
     try:
@@ -377,26 +389,29 @@ def _addend(value: Any, source: str) -> ExactAmount | None:
     except InvalidOperation:
         pass
     raise NotExact(
-        f"{source} has {value!r}, of {type(value).__name__}, which is no exact amount; nothing "
-        f"was added up. Take amounts from open_book(), or their text, "
-        f"{source.removesuffix(TWIN)}{TWIN}."
+        f"{source} has {value!r} of type {type(value).__name__}, which is not an exact amount; "
+        "nothing was added up. Use amounts from open_book(), or their text, "
+        f"{source.removesuffix(TEXT_SUFFIX)}{TEXT_SUFFIX}."
     )
 
 
-def _require_alike(given: pd.DataFrame, by: list[str]) -> None:
-    apart = [
+def _require_one_asset_and_night(addends: pd.DataFrame, by: list[str]) -> None:
+    """Raise `NotExact` if a group has amounts of several assets or nights."""
+    mixed = [
         column
-        for column in APART
-        if column in given.columns and column not in by and (~given[column].duplicated()).sum() > 1
+        for column in SEPARATE_COLUMNS
+        if column in addends.columns
+        and column not in by
+        and (~addends[column].duplicated()).sum() > 1
     ]
-    if not apart:
+    if not mixed:
         return
-    kinds = given[[*by, *apart]].drop_duplicates()
+    kinds = addends[[*by, *mixed]].drop_duplicates()
     repeated = kinds[kinds.duplicated(by)] if by else kinds[1:]
     if len(repeated):
-        group = tuple(repeated[by].iloc[0]) if by else ()
-        which = f"The group {', '.join(map(str, group))}" if group else "The frame"
+        values = tuple(repeated[by].iloc[0]) if by else ()
+        group = f"The group {', '.join(map(str, values))}" if values else "The frame"
         raise NotExact(
-            f"{which} has amounts of different {', '.join(apart)}, which are never added to each "
-            f"other; nothing was added up. Group by them too: by={[*by, *apart]}."
+            f"{group} has amounts of different {', '.join(mixed)}, which are never added to each "
+            f"other; nothing was added up. Group by them too: by={[*by, *mixed]}."
         )

@@ -1,4 +1,4 @@
-"""The origin of a figure: the rows and responses behind a key."""
+"""The origin of the columns of a query, and the lookup keys that lead from a figure to its rows."""
 
 import functools
 import hashlib
@@ -18,20 +18,20 @@ Node = Mapping[str, Any]
 
 
 class Origin(Flag):
-    """What a column is made of; no flag at all: of nothing that is an amount."""
+    """The amounts that a column is calculated from, and how. NOTHING means no amounts."""
 
     NOTHING = 0
     NUMBER = auto()  # a decimal of the book
-    GAPPED = auto()  # a decimal that is NULL where DECIMAL(38,18) cannot hold the amount
+    GAPPED = auto()  # a decimal that is NULL if DECIMAL(38,18) cannot hold the amount
     TEXT = auto()  # the text of an amount
-    SKIPPED = auto()  # the NULLs of an amount were left out or replaced
+    SKIPPED = auto()  # NULLs of an amount were skipped or replaced
     ROUNDED = auto()  # calculated by a function that may round
 
 
 UNKNOWN = Origin.NUMBER | Origin.GAPPED | Origin.SKIPPED
-_FLOATS = {"DOUBLE", "FLOAT", "REAL", "FLOAT4", "FLOAT8"}
-_WORDS = {"VARCHAR", "TEXT", "STRING", "CHAR"}
-# Functions whose result is exact. NULL stays NULL in the strict ones; the others leave it out.
+_FLOAT_TYPES = {"DOUBLE", "FLOAT", "REAL", "FLOAT4", "FLOAT8"}
+_STRING_TYPES = {"VARCHAR", "TEXT", "STRING", "CHAR"}
+# Functions with an exact result. Strict functions return NULL for NULL, and the others skip NULL.
 _STRICT = {"+", "-", "*", "%", "@", "add", "subtract", "multiply", "mod", "abs", "negate"} | {
     *("round", "round_even", "trunc", "floor", "ceil", "ceiling", "lag", "lead", "first", "last"),
     *("arbitrary", "first_value", "last_value", "nth_value", "unnest", "row", "struct_pack"),
@@ -54,10 +54,10 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of the columns of one question, by place where the tree tells, or else by name.
+    """The origins of the columns of one query, by index if the syntax tree has it, or by name.
 
-    `known` are the columns of the book that are amounts. A name that the question gives twice has
-    the origins of both.
+    `known` has the amount columns of the book. If the query gives a name twice, the origins of both
+    are combined.
     """
 
     def __init__(
@@ -66,21 +66,21 @@ class Origins:
         [(text,)] = connection.execute("select json_serialize_sql(?)", [sql]).fetchall()
         tree = json.loads(text)
         self._names, self._unnamed = dict(known), Origin.NOTHING
-        self._places: list[Origin] | None = None
+        self._by_index: list[Origin] | None = None
         self._unknown = UNKNOWN
         if tree["error"]:  # a PIVOT has no tree
             self._names, self._unknown = {}, _without_tree(sql.casefold())
             return
         node = tree["statements"][-1]["node"]
         if (node.get("from_table") or {}).get("type") == "SHOW_REF":
-            self._unknown = Origin.NOTHING  # it shows columns and no amounts
+            self._unknown = Origin.NOTHING  # it shows names of columns and no amounts
             return
         items = list(_items(node))
         before = None
         while before != (before := (dict(self._names), self._unnamed)):
             for alias, item in items:
                 self._add(alias, self._of(item))
-        self._places = self._of_places(node)
+        self._by_index = self._column_origins(node)
 
     def _add(self, alias: str, origin: Origin) -> None:
         if alias:
@@ -88,18 +88,18 @@ class Origins:
         else:
             self._unnamed |= origin
 
-    def column(self, place: int, name: str, kind: str) -> Origin:
-        """Return the origin of a column of the answer, of which `kind` is the type."""
-        if self._places is not None:
-            return self._places[place]
-        # A text of which nothing is known is as good as a name.
+    def column(self, index: int, name: str, kind: str) -> Origin:
+        """Return the origin of a column of the answer. `kind` is its type."""
+        if self._by_index is not None:
+            return self._by_index[index]
+        # Text of unknown origin is treated like a name.
         unknown = Origin.NOTHING if kind == "VARCHAR" else self._unknown | self._unnamed
         return self._names.get(name.casefold(), unknown)
 
-    def _of_places(self, node: Node) -> list[Origin] | None:
+    def _column_origins(self, node: Node) -> list[Origin] | None:
         """Return the origins of the columns in order, or None if a star hides their number."""
         if parts := _set_operands(node):
-            sides = [self._of_places(part) for part in parts]
+            sides = [self._column_origins(part) for part in parts]
             known = [side for side in sides if side is not None]
             if len(known) < len(sides) or "BY_NAME" in node["setop_type"]:
                 return None
@@ -140,8 +140,8 @@ class Origins:
     def _subquery(self, node: Node) -> Origin:
         if node["subquery_type"] != "SCALAR":
             return Origin.NOTHING
-        places = self._of_places(node["subquery"]["node"])
-        return UNKNOWN | self._unnamed if places is None else _union(places)
+        origins = self._column_origins(node["subquery"]["node"])
+        return UNKNOWN | self._unnamed if origins is None else _union(origins)
 
     def _operator(self, node: Node) -> Origin:
         if node["type"] in _SKIPPING:
@@ -153,32 +153,32 @@ class Origins:
 
     def _cast(self, node: Node) -> Origin:
         target = (node.get("type_expr") or {}).get("type_name") or node["cast_type"]["id"]
-        if target.upper() in _FLOATS:  # that is how somebody says that a float is meant
+        if target.upper() in _FLOAT_TYPES:  # the user asks for a float
             return Origin.NOTHING
         origin = self._of(node["child"])
-        if Origin.TEXT in origin and target.upper() not in _WORDS:
+        if Origin.TEXT in origin and target.upper() not in _STRING_TYPES:
             origin = (origin & ~Origin.TEXT) | UNKNOWN
         return origin
 
     def _call(self, node: Node) -> Origin:
         name = node["function_name"]
-        # In `total.abs()` the argument looks like the schema of the function.
-        given = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
-        given += [self._of(argument) for argument in _arguments(node)]
-        origin = _union(given)
+        # In `total.abs()`, the tree has the argument as the schema of the function.
+        arguments = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
+        arguments += [self._of(argument) for argument in _arguments(node)]
+        origin = _union(arguments)
         if name == "exact_sum":
             return _skipping(origin) | Origin.TEXT
-        if name == "/" and Origin.NUMBER in given[-1]:
-            return Origin.NOTHING  # a share of an amount is not an amount
+        if name == "/" and Origin.NUMBER in arguments[-1]:
+            return Origin.NOTHING  # a ratio of two amounts is not an amount
         if name not in _EXACT and Origin.NUMBER in origin:
             origin |= Origin.ROUNDED
-        if name not in _EXACT - _COMPARING:  # texts are not compared as amounts are
+        if name not in _EXACT - _COMPARING:  # texts have another order than amounts
             origin &= ~Origin.TEXT
         return origin if name in _STRICT else _skipping(origin)
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return the origin of every column of a question that has no tree, by its words."""
+    """Return the origin of all columns of a query without a tree, based on its words."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
@@ -194,10 +194,10 @@ def _union(origins: Iterable[Origin]) -> Origin:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call; the tree of DuckDB 1 has them in another place than 2."""
-    given = [argument["expression"] for argument in node.get("arguments") or []]
-    more = [node["default_expr"]] if node.get("default_expr") else []
-    return [*(given or node.get("children") or []), *more]
+    """Return the arguments of a call, from the tree of DuckDB 1 or DuckDB 2."""
+    arguments = [argument["expression"] for argument in node.get("arguments") or []]
+    default = [node["default_expr"]] if node.get("default_expr") else []
+    return [*(arguments or node.get("children") or []), *default]
 
 
 def _set_operands(node: Node) -> list[Node]:
@@ -216,14 +216,14 @@ def _children(value: Any) -> Iterator[Node]:
 
 
 def _has_star(node: Node) -> bool:
-    """Return whether an expression becomes several columns."""
+    """Return whether an expression expands to several columns."""
     if node["class"] == "SUBQUERY":
         return False
     return node["class"] == "STAR" or any(map(_has_star, _children(node)))
 
 
 def _items(value: Any) -> Iterator[tuple[str, Node]]:
-    """Yield each column that a question makes anywhere, with the name that it gets."""
+    """Yield each column that a query creates at any level, with its name."""
     if isinstance(value, Mapping):
         yield from _own_items(value)
         value = list(value.values())
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that names are given to: those of VALUES, a CTE, a subquery, or any."""
+    """Return the columns that get new names: of VALUES, a CTE, a subquery, or unknown ones."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
@@ -258,7 +258,7 @@ def _rows(node: Node) -> list[Iterable[Node]]:
     return [items if items and not any(map(_has_star, items)) else itertools.repeat(_ANY)]
 
 
-LETTERS = 16
+_KEY_LENGTH = 16
 CUSTOM_MARK = "\x1f"
 _ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM_MARK)} else '' end"
 _PARTS = {
@@ -271,24 +271,24 @@ _PARTS = {
 
 
 def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the SQL of the key of fields, each given with its SQL, in the order of dimensions."""
-    # Each part has its length before it, so that no two keys give the same text.
+    """Return the SQL expression of a lookup key. `parts` has the name and SQL of each field."""
+    # Each part is preceded by its length, so that different keys give different strings.
     cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
-    return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {LETTERS}))"
+    return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {_KEY_LENGTH}))"
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the key of fields, each given with its text: the same as the SQL makes."""
+    """Return a lookup key, equal to that of `lookup_key`. `parts` has each field and its value."""
     cells = [
         cell
         for field, text in parts
         for cell in (field, str(len(text.encode("utf-8", "surrogatepass"))), text)
     ]
     digest = hashlib.sha256("\x1e".join(cells).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"K-{digest[:LETTERS].upper()}"
+    return f"K-{digest[:_KEY_LENGTH].upper()}"
 
 
 def key_of_columns(key: Iterable[str]) -> str:
-    """Return the SQL of the key of a published table by the columns of its own key."""
+    """Return the SQL expression of the lookup key of a published table with these key columns."""
     names = set(key)
     return lookup_key(part for column, part in _PARTS.items() if column in names)

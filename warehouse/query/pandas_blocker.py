@@ -1,7 +1,7 @@
-"""A process without pandas: a night needs none, and importing it costs as much as a small night.
+"""Prevention of the pandas import, which takes as long as a small night and is not needed for one.
 
-pyarrow imports pandas at the first array that it makes from Python values, to know one when it
-sees one. It looks once: where it finds none it asks again only when a person wants a data frame.
+pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
+objects. It tries once. If pandas is missing, it tries again only for a data frame.
 """
 
 import sys
@@ -10,8 +10,8 @@ from importlib.machinery import ModuleSpec
 import pyarrow as pa
 
 
-class _Nowhere:
-    """Finds no pandas, for as long as it is asked first."""
+class _PandasBlocker:
+    """An import finder that reports pandas as missing while it is first in `sys.meta_path`."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:
@@ -21,15 +21,14 @@ class _Nowhere:
 
 
 def leave_pandas_out() -> None:
-    """Let pyarrow look for pandas now, and find none; `to_pandas` still works afterwards.
+    """Make pyarrow search for pandas now and not find it. `to_pandas` still works afterwards.
 
-    For processes of ours that make no data frame; where pandas is imported already, this is
-    nothing.
+    Call it in processes that make no data frames. It does nothing if pandas is already imported.
     """
     if "pandas" in sys.modules:
         return
-    sys.meta_path.insert(0, _Nowhere)
+    sys.meta_path.insert(0, _PandasBlocker)
     try:
         pa.scalar(0)
     finally:
-        sys.meta_path.remove(_Nowhere)
+        sys.meta_path.remove(_PandasBlocker)

@@ -1,21 +1,21 @@
-"""Text for a terminal: names come from the wire, and none of them may move a cursor or clear it."""
+"""Safe text for a terminal: names come from the API and must not move the cursor or clear it."""
 
 import json
 from collections.abc import Callable
 
 
 def printable(text: str) -> str:
-    """Return one line, with whatever is not printable written as Python escapes it."""
+    """Return one line in which unprintable characters are escaped as in Python."""
     return _escape(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def printable_lines(text: str) -> str:
-    """Return the same for a text of several lines, which stay lines."""
+    """Return several lines in which unprintable characters are escaped as in Python."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """Return JSON of the same meaning, with such letters as JSON's own escapes."""
+    """Return equivalent JSON in which unprintable characters are escaped as in JSON."""
     lines = text.split("\n")
     return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
 
@@ -23,4 +23,6 @@ def printable_json(text: str) -> str:
 def _escape(line: str, escape: Callable[[str], str]) -> str:
     if line.isprintable():
         return line
-    return "".join(letter if letter.isprintable() else escape(letter) for letter in line)
+    return "".join(
+        character if character.isprintable() else escape(character) for character in line
+    )

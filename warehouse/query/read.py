@@ -1,6 +1,6 @@
-"""Questions to the published warehouse: read-only, hardened, exact to the last digit.
+"""Queries of the published warehouse: read-only, hardened and exact.
 
-Light to import: only DuckDB.
+This module imports only DuckDB.
 """
 
 import contextlib
@@ -15,21 +15,22 @@ from duckdb import DuckDBPyConnection
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import Answer
 
-# Python's intervals have no months, its times no nanoseconds, and its bytes another form.
-_CHANGED = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
+# Python values would differ: intervals have no months, times no nanoseconds, bytes another format.
+_READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
 
 class NotAQuestion(QueryFailed):
-    """What was asked is no question of this warehouse: bad SQL, an unknown name, or several."""
+    """The query is not valid: bad SQL, an unknown name, or several statements."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A table, view or macro: where it is, what it is, its comment, and its columns.
+    """A table, view or macro with its comment and columns.
 
-    `columns` are name, type and comment; those of a macro are its parameters, without type.
+    `columns` has name, type and comment of each column. For a macro, it has the parameters without
+    types.
     """
 
     schema: str
@@ -40,7 +41,7 @@ class Description:
 
 
 def run(database: Path, sql: str, limit: int | None = None) -> Answer:
-    """Ask one question; at most `limit` rows come back. Raises `QueryFailed` with the reason."""
+    """Run one query and return at most `limit` rows. Raises `QueryFailed` with the reason."""
     with asking(database, sql) as connection:
         described = connection.description or ()
         columns = tuple(str(column[0]) for column in described)
@@ -51,21 +52,22 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
 
 
 def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:
-    """Ask again for the text of columns whose values would come back as others."""
+    """Repeat the query with casts to text for columns whose values Python would change."""
     texts = [
-        f"#{n}::varchar" if _CHANGED.search(kind) else f"#{n}" for n, kind in enumerate(kinds, 1)
+        f"#{n}::varchar" if _READ_AS_TEXT.search(kind) else f"#{n}"
+        for n, kind in enumerate(kinds, 1)
     ]
     if any(text.endswith("varchar") for text in texts):
         [statement] = connection.extract_statements(sql)
         query = statement.query.rstrip("; \n")
-        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - the question itself, which was asked as it is
+        connection.execute(f"select {', '.join(texts)} from ({query}\n)")  # noqa: S608 - the query itself, which already ran unchanged
 
 
 @contextlib.contextmanager
 def keep_open(database: Path) -> Iterator[None]:
-    """Keep the warehouse open within the block: our own small questions then share what is open.
+    """Keep the warehouse open within the block, so that small queries share the open file.
 
-    To open it takes 30 ms of CPU, many times what such a question takes. Raises as `run`.
+    Opening it takes 30 ms of CPU, much more than a small query. Raises like `run`.
     """
     with open_database(database):
         yield
@@ -73,17 +75,20 @@ def keep_open(database: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
-    """Ask one question, whose rows are read within the block. Raises as `run`."""
+    """Run one query and yield the connection, so that the block can read its rows.
+
+    Raises like `run`.
+    """
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(open_database(database, with_lake=False))
         try:
-            asked = _require_one(connection, sql)
+            statement_type = _require_one(connection, sql)
             try:
                 connection.execute(sql)
             except duckdb.PermissionException:
-                # Of a night in the lake, perhaps. Whoever may read a file could overwrite it by
-                # `copy` or `explain analyze copy`: so none but a `select` is given the files.
-                if asked is not duckdb.StatementType.SELECT:
+                # The query may need a night in the lake. `copy` and `explain analyze copy` could
+                # overwrite readable files, so only a `select` gets access to them.
+                if statement_type is not duckdb.StatementType.SELECT:
                     raise
                 connection.close()
                 connection = stack.enter_context(open_database(database))
@@ -91,59 +96,62 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
                 connection.execute(sql)
             yield connection
         except duckdb.Error as error:
-            # What failed by the machine is no fault of the question.
-            by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
-            kind = QueryFailed if by_machine else NotAQuestion
-            message = f"DuckDB could not answer: {error}\nNothing was changed."
-            raise kind(f"{message}{_advice(connection, sql, error)}") from error
+            message = f"{error}\nNothing was changed.{_advice(connection, sql, error)}"
+            raise query_error(error, message) from error
+
+
+def query_error(error: duckdb.Error, message: str) -> QueryFailed:
+    """Return `NotAQuestion`, or `QueryFailed` if the machine or DuckDB failed and not the query."""
+    is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
+    return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
 
 
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
-    """Return what to type instead, where the error lets one tell."""
+    """Return advice about the command to type instead, or an empty string."""
     try:
         [statement] = connection.extract_statements(sql)
     except (duckdb.Error, ValueError):
-        return " A question is one statement of SQL that begins with select, with or from."
+        return " A query is one SQL statement that begins with select, with or from."
     if statement.type.name in _WRITING:
         return (
-            " The book is read-only: a question begins with select, with or from. To keep what it "
-            "answers: `nightbook query -o FILE SQL`."
+            " The book is read-only: a query begins with select, with or from. To save the "
+            "answer, use `nightbook query -o FILE SQL`."
         )
     if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
-        return " `nightbook tables` lists what there is, `nightbook tables NAME` its columns."
+        return " `nightbook tables` lists the tables, and `nightbook tables NAME` the columns."
     return ""
 
 
 def _require_lake(connection: DuckDBPyConnection) -> None:
-    """Raise `QueryFailed` where a file is gone that the nights in the lake are read from."""
+    """Raise `QueryFailed` if a file of the nights in the lake is missing."""
     files = lake_files(connection)
     if missing := [file for file in files if not Path(file).is_file()]:
         raise QueryFailed(
-            f"{len(missing)} of the {len(files)} files that older nights are read from are not "
-            f"there, the first {missing[0]}: no question that could need them is answered with "
-            "less. Nothing was changed. `nightbook verify` tells what is damaged; `nightbook "
-            "rebuild` makes the warehouse anew, with `--from-landing` also the lake."
+            f"{len(missing)} of the {len(files)} files of older nights are missing, the first is "
+            f"{missing[0]}. Queries that may need them are refused, because rows would be missing. "
+            "Nothing was changed. `nightbook verify` finds the damage. `nightbook rebuild` "
+            "rebuilds the warehouse, and with `--from-landing` also the lake."
         )
 
 
 def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """Return the kind of a question.
+    """Return the type of the statement.
 
-    Raises `NotAQuestion` where a text holds none, or several: only the last would be shown.
+    Raises `NotAQuestion` if there is not exactly one, because only the last would be shown.
     """
     statements = connection.extract_statements(sql)
     count = len(statements)
     if count != 1:
-        several = f"{count} statements" if count else "no statement"
+        found = f"{count} statements" if count else "no statement"
         raise NotAQuestion(
-            f"What was asked holds {several}, and one is answered at a time. Nothing was asked. "
-            "Ask one after the other."
+            f"The query has {found}, and one is needed. Nothing was run. Run the statements one "
+            "at a time."
         )
     return statements[0].type
 
 
 def tables(database: Path) -> tuple[Description, ...]:
-    """Return every table, view and macro of the warehouse with its comment and columns."""
+    """Return all tables, views and macros of the warehouse with their comments and columns."""
     with open_database(database, with_lake=False) as connection:
         listed = connection.execute(_LISTED).fetchall()
         columns = connection.execute(_COLUMNS).fetchall()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.query.origins import CUSTOM_MARK
-from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
+from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 
 
 def letters(place: int) -> str:

@@ -1,1 +1,1 @@
-"""The one door to xlsx, ods and csv files."""
+"""Spreadsheets: reading the files of other programs, and writing workbooks."""

@@ -1,7 +1,7 @@
-"""Checks: queries that return the rows that are wrong, run on the newest book before it is shown.
+"""Checks: queries that return wrong rows, run on the newest book before it is published.
 
-Those with thought in them are files in `checks/`; the uniqueness of every key follows from the
-contract. An `error` stops the publishing, a `warning` is published and told.
+The checks in `checks/` are written by hand. The checks of keys are generated from the contract. An
+`error` stops the publish, and a `warning` is only reported.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -22,7 +22,7 @@ _LONGEST = 400
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its name, what it holds, how bad it is when it does not, and its query."""
+    """One check: its name, its rule, the severity of a failure, and its query."""
 
     name: str
     meaning: str
@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one check found: how many rows are wrong, and the first of them in words."""
+    """The result of one check: the number of wrong rows, and the first of them as text."""
 
     name: str
     meaning: str
@@ -42,17 +42,17 @@ class CheckResult:
 
     @property
     def is_ok(self) -> bool:
-        """Whether no row was wrong."""
+        """Whether there are no wrong rows."""
         return self.wrong_rows == 0
 
     @property
     def stops(self) -> bool:
-        """Whether nothing may be published with it."""
+        """Whether the result stops the publish."""
         return self.severity == ERROR and not self.is_ok
 
     @property
     def failure(self) -> str:
-        """What was found wrong, and what was expected."""
+        """The message for a failed check."""
         return (
             f"check {self.name} found {self.wrong_rows} wrong rows (first: {self.example}); "
             f"expected: {self.meaning}"
@@ -60,15 +60,15 @@ class CheckResult:
 
 
 def every_check() -> tuple[Check, ...]:
-    """Return all checks: the files in `checks/`, then those that follow from the contract."""
+    """Return all checks: the files in `checks/`, then the checks of keys."""
     files = (
         Check(sql_file.name, sql_file.comment, sql_file.entries["severity"], sql_file.sql)
         for sql_file in sql_files()
     )
-    return (*files, *_keys())
+    return (*files, *_key_checks())
 
 
-def _keys() -> Iterator[Check]:
+def _key_checks() -> Iterator[Check]:
     for table in BOOK:
         yield Check(f"{table.name}_key", _key_meaning(table), ERROR, _key_query(table))
 
@@ -78,8 +78,8 @@ def _key_meaning(table: Table) -> str:
 
 
 def _key_query(table: Table) -> str:
-    # Only rows whose digests of 64 bits repeat are grouped by the key itself: to group 1,259,451
-    # amounts by seven texts costs twice the time and 180 MB (measured).
+    # Only rows with equal 64-bit hashes are grouped by the key itself. Grouping 1,259,451 amounts
+    # by seven texts takes twice the time and 180 MB (measured).
     names = ", ".join(map(quote_identifier, table.key))
     rows, digest = f"from {quote_identifier(table.name)}", f"hash({names})"
     return (
@@ -90,12 +90,12 @@ def _key_query(table: Table) -> str:
 
 
 def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
-    """Run every check on the newest book of an open warehouse."""
+    """Run all checks on the newest book of an open warehouse."""
     return tuple(_run(connection, check) for check in every_check())
 
 
 def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
-    # Ordered, so that a rebuild shows the same example.
+    # The order makes a rebuild show the same example.
     result = connection.execute(f"select * from ({check.sql}) order by all limit 1")
     names = [column[0] for column in result.description or ()]
     wrong, example = 0, None

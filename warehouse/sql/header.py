@@ -1,13 +1,19 @@
-"""How a file of SQL is read: its words on top, and the form that it may share with others.
+"""Parsing of SQL files: the header, and the form that several files can share.
 
-A file opens with comment lines: what it is, an empty line, notes if any, then `name: meaning` for
-every column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query to
-copy. `form: history by venue_id` stands where the columns of `forms/history.sql` stand; that form
-is then told for each `venue_id` of the file's own query. A form marks with `$` what it is given:
-`$query` is the query, `$key` what follows `by`, `$own` the query's other columns. `$packed` and
-`$compared` are those of them that stand before `form:`, as fields of a struct and as differences
-between two; `$named` are those after it, and `$latest` what they were on the last date, each with a
-comma before it.
+A file begins with comment lines: the meaning, an empty line, optional notes, then `name: meaning`
+for each column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query
+to copy.
+
+`form: history by venue_id` stands for the columns of `forms/history.sql`. The form is then applied
+to the file's own query, with the key `venue_id`. A form has these placeholders:
+
+- `$query`: the query of the file.
+- `$key`: the columns after `by`.
+- `$own`: the other columns of the query.
+- `$packed`, `$compared`: the columns before `form:`, as fields of a struct, and as differences
+  between two structs.
+- `$named`, `$latest`: the columns after `form:`, and their values on the last date. Each has a
+  comma before it.
 """
 
 import re
@@ -23,7 +29,10 @@ _FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFile:
-    """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
+    """One SQL file: its name, meaning, notes, entries, example and SQL.
+
+    `entries` has the meaning of each column or parameter by name.
+    """
 
     name: str
     meaning: str
@@ -34,15 +43,15 @@ class SqlFile:
 
     @property
     def comment(self) -> str:
-        """Meaning and notes in one, as the database keeps them."""
+        """Meaning and notes together, as in the database."""
         return f"{self.meaning} {self.notes}".strip()
 
 
 def read(path: Path) -> SqlFile:
-    """Read one file; raise `ValueError` where its meaning or its example is missing."""
+    """Read one file. Raises `ValueError` if its meaning or its example is missing."""
     sql_file = _parse(path)
     if not sql_file.meaning or not sql_file.example:
-        raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
+        raise ValueError(f"the header of {path.name} has no meaning or no `-- example:`")
     return sql_file
 
 
@@ -62,7 +71,7 @@ def _parse(path: Path) -> SqlFile:
         else:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    # The last example is the query to copy; one before it is a column of that name.
+    # The last example is the query to copy. An earlier one is a column with this name.
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return SqlFile(
@@ -76,21 +85,20 @@ def _parse(path: Path) -> SqlFile:
 
 
 def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
-    """Return a file with its form filled in, or the file itself where it has no form.
+    """Return the file with its form filled in, or the file itself if it has no form.
 
-    The columns are the file's, with those of the form where `form:` stands; the notes of the form
-    come first. Raises `ValueError` where the form is not one of the folder `forms`, or where the
-    key is not among the columns.
+    The columns of the form replace the entry `form:`, and its notes precede those of the file.
+    Raises `ValueError` if the form is not in the folder `forms`, or the key is not a column.
     """
     if "form" not in sql_file.entries:
         return sql_file
-    asked = _FORM.fullmatch(sql_file.entries["form"])
-    path = forms / f"{asked[1] if asked else ''}.sql"
-    key = asked[2].split(", ") if asked else []
+    match = _FORM.fullmatch(sql_file.entries["form"])
+    path = forms / f"{match[1] if match else ''}.sql"
+    key = match[2].split(", ") if match else []
     if not path.is_file() or not set(key) <= set(sql_file.entries):
         raise ValueError(
-            f"{sql_file.name}.sql wants the form `{sql_file.entries['form']}`; it is to be the "
-            f"name of a file in {forms.name}/, ` by `, and columns that are told above"
+            f"{sql_file.name}.sql has the form `{sql_file.entries['form']}`. Expected the name of "
+            f"a file in {forms.name}/, ` by `, and columns of the header"
         )
     form = _parse(path)
     others = [name for name in sql_file.entries if name not in (*key, "snapshot_date")]
@@ -98,23 +106,23 @@ def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
     return replace(
         sql_file,
         notes=f"{form.notes} {sql_file.notes}".strip(),
-        entries=_together(sql_file.entries, form.entries),
+        entries=_merge_entries(sql_file.entries, form.entries),
         sql=_fill(form.sql, sql_file.sql, key, others[:after], others[after + 1 :]),
     )
 
 
-def _together(entries: Mapping[str, str], of_form: Mapping[str, str]) -> dict[str, str]:
+def _merge_entries(entries: Mapping[str, str], form_entries: Mapping[str, str]) -> dict[str, str]:
     columns: dict[str, str] = {}
     for name, text in entries.items():
-        columns |= of_form if name == "form" else {name: text}
+        columns |= form_entries if name == "form" else {name: text}
     return columns
 
 
 def _fill(
     form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
 ) -> str:
-    # A line of a form that begins with `$name` is repeated for each column, one line each; within a
-    # line the columns follow each other. So a form stays a query that can be read.
+    # If a line of a form begins with `$name`, each column gets its own line. Otherwise the columns
+    # stay on one line. The form is therefore a readable query.
     lists = {
         "key": key,
         "own": [*state, *named],

@@ -1,8 +1,8 @@
-"""Write and read `digests.json`, which lies beside each published database.
+"""The file `digests.json` next to each published database: writing and reading.
 
-It has the SHA-256 of every block of the database, so that a changed byte is found. It also has when
-each snapshot was last decided on, and how often, so that a decision that the landing zone lost is
-found, and one that was not published yet.
+It has the SHA-256 of each block of the database, which reveals changed bytes. It also has the time
+of the last decision on each snapshot and the number of decisions, which reveals decisions that the
+landing zone lost or that are not published yet.
 """
 
 import contextlib
@@ -26,17 +26,17 @@ from warehouse.storage.layout import (
     write_json,
 )
 
-# What reading something else than was written may raise.
-_OTHERWISE = (ValueError, LookupError, TypeError, AttributeError)
+# Errors of reading a damaged file.
+_DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """What a version says of itself: digest and blocks of its file, and its decisions.
+    """The digests and decisions of a version. Older versions have no blocks or decisions.
 
-    The first versions had no blocks. `decided` has a time for each snapshot, ISO 8601 in UTC, or
-    None where nobody has decided. `decisions` has how many there are of each, and is
-    empty in older versions.
+    - `file` and `blocks`: the SHA-256 of the database and of each of its blocks.
+    - `decided`: the time of the last decision on each snapshot, ISO 8601 in UTC, or None.
+    - `decisions`: the number of decisions on each snapshot.
     """
 
     file: str
@@ -45,7 +45,7 @@ class Digests:
     decisions: Mapping[str, int]
 
     def match(self, database: Path) -> bool:
-        """Return whether a database is what was published."""
+        """Return whether a database is unchanged since it was published."""
         if not database.is_file():
             return False
         if self.blocks:
@@ -59,7 +59,7 @@ def write_digests(
     decided: Mapping[str, str | None],
     decisions: Mapping[str, int],
 ) -> None:
-    """Write the digests of the database in a folder; the file proves itself by its own digest."""
+    """Write the digests of the database in a folder. The file includes its own digest."""
     content = {
         "files": {DATABASE: digest_of_blocks(blocks)},
         "blocks": list(blocks),
@@ -71,16 +71,16 @@ def write_digests(
 
 
 def read_digests(folder: Path) -> Digests | None:
-    """Return the digests in a folder, or None where the file is not as it was written."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, *_OTHERWISE):
-        path = (folder / DIGESTS).resolve()  # `current` is a link: the version that it shows now
+    """Return the digests in a folder, or None if the file is missing or damaged."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, *_DAMAGE_ERRORS):
+        path = (folder / DIGESTS).resolve()  # `current` is a link, which a publish replaces
         return _read(path, edition(path))
     return None
 
 
 @lru_cache(maxsize=16)
 def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
-    """Read digests once, however often a command looks at them: those of years are many."""
+    """Read digests and cache them, because the digests of years are many."""
     text = path.read_bytes()
     content = msgspec.json.decode(text)
     is_ours = text == json_bytes(content)

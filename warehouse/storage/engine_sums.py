@@ -1,8 +1,8 @@
-"""What other engines make of a file of balances: rows, and the sum of each asset, as they have it.
+"""Sums of a file of balances by several engines: row counts and the sum of each asset.
 
-By default an engine adds up as a person would have it do, so that what it does past 1.7e20 shows;
-`in_parts` has it add whole and broken parts apart, which no total overflows. Each engine is loaded
-only where it is asked for, and none need be there but those that nightbook has.
+By default an engine adds up in the usual way, which shows its behaviour above 1.7e20. With
+`in_parts`, it adds integer and fractional parts separately, which does not overflow. An engine is
+imported only if it is used. Polars and Spark need not be installed.
 """
 
 # ruff: noqa: S608 - the file is ours, and a literal
@@ -29,10 +29,9 @@ _WIDE = pa.decimal256(76, 18)
 
 @dataclass(frozen=True, slots=True)
 class EngineSum:
-    """An asset as an engine has it: rows, rows with a number, and their sum.
+    """The result of an engine for one asset: rows, rows with a number, and their sum.
 
-    `total` is None where the engine refused to add up, or answered with NULL, though there are
-    numbers.
+    `total` is None if the engine failed to add up the numbers or returned NULL.
     """
 
     asset_id: str
@@ -43,7 +42,7 @@ class EngineSum:
 
 
 class EngineNotInstalled(ImportError):
-    """The engine is not there, or what it runs on."""
+    """The engine, or a program that it needs, is not installed."""
 
     exit_code = 2
 
@@ -53,13 +52,13 @@ class _Engine(Protocol):
 
 
 def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
-    """Return the sums of a file of balances by an engine; raises `EngineNotInstalled`."""
+    """Return the sums of a file of balances by an engine. Raises `EngineNotInstalled`."""
     try:
         rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:
         raise EngineNotInstalled(
-            f"{engine} cannot be asked: {error}. Nothing was done. Install it where nightbook is: "
-            f"pip install '{_PACKAGES[engine]}'"
+            f"{engine} is not available: {error}. Nothing was done. Install it in the environment "
+            f"of nightbook: pip install '{_PACKAGES[engine]}'"
         ) from error
     return [
         EngineSum(
@@ -84,7 +83,7 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     counts = f"select asset_id, is_custom_asset, count(*), count(amount) from {source} group by all"
     with duckdb.connect() as connection:
         for *key, rows, numbers in connection.execute(counts).fetchall():
-            # One by one: an error names no asset, and takes the sums of all others with it.
+            # One query per asset, because an error does not name the asset and loses other sums.
             query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
             try:
                 row = connection.execute(query, key).fetchone()
@@ -95,7 +94,7 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 
 def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
-    if in_parts:  # 256 bits hold any sum, and need no parts
+    if in_parts:  # 256 bits hold all sums, so parts are not needed
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
     sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
@@ -108,7 +107,7 @@ def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     amount = polars.col("amount")
     sums = [amount.sum().alias("whole")]
     if in_parts:
-        # Whole and part are cut from the text: its decimals have no quotient without a rest lost.
+        # The parts are split from the text, because dividing decimals would lose digits.
         text = amount.cast(polars.String)
         sign = (
             polars.when(text.str.starts_with("-"))
@@ -130,7 +129,7 @@ def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 def _session() -> Any:
     sql = importlib.import_module("pyspark.sql")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise ModuleNotFoundError("Spark runs on Java, of which 17 or later is needed")
+        raise ModuleNotFoundError("Spark needs Java 17 or later")
     builder = sql.SparkSession.builder.appName("nightbook prove")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -138,10 +137,10 @@ def _session() -> Any:
 
 
 def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
-    # try_sum is sum with NULL in the place of the error that would end the whole query.
+    # try_sum returns NULL instead of an error, which would end the whole query.
     sums = "try_sum(amount)"
     if in_parts:
-        # Its amount less the floor of it is DECIMAL(38,16), and a digit lost: so cut from the text.
+        # An amount minus its floor is DECIMAL(38,16), which loses digits, so the text is split.
         halves = "split(cast(amount as string), '[.]')"
         sign = "if(cast(amount as string) like '-%', '-0.', '0.')"
         sums = (
@@ -149,7 +148,7 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
             f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
         )
     session = _session()
-    session.conf.set("spark.sql.ansi.enabled", "true")  # decimals as text have no exponent then
+    session.conf.set("spark.sql.ansi.enabled", "true")  # texts of decimals have no exponent then
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
     grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")

@@ -1,7 +1,7 @@
-"""`firm.toml`: which organisations a firm's book is made of, and where the home of each is.
+"""The file `firm.toml`: the organisations of a firm's book and their folders.
 
-Each organisation is a folder of its own, where its `.env` lies: its key, its home, its settings.
-The firm's home has none of them.
+Each organisation has its own folder with a `.env`, which has its key, its home and its settings.
+The firm's home has none of these.
 """
 
 import importlib
@@ -22,14 +22,14 @@ alpha = "../alpha"          # a folder with the .env of that organisation
 
 
 class FirmWrong(Exception):
-    """`firm.toml` cannot be gone by; nothing was read or written."""
+    """`firm.toml` is not valid, so nothing was read or written."""
 
     exit_code = 2
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
-            f"{file} {problem}. Nothing was read or written. It names the organisations of the "
-            f"firm, each with its folder, like\n{_EXAMPLE}"
+            f"{file} {problem}. Nothing was read or written. The file lists the organisations of "
+            f"the firm and their folders, for example\n{_EXAMPLE}"
         )
 
 
@@ -37,7 +37,7 @@ class FirmWrong(Exception):
 class Source:
     """One organisation of a firm: its name, the folder of its `.env`, and its home.
 
-    `problem` says why its `.env` cannot be read; then nothing of it is read or started.
+    If its `.env` cannot be read, `problem` has the reason, and it is not read or started.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firm:
-    """The organisations of a firm in the order of their names, and how their nights are taken.
+    """The organisations of a firm, sorted by name, and how their nights are taken.
 
-    `owners` has the organisation of each portfolio that several of them can see. `shards` are the
-    parts in which Dagster takes them, `at_once` how many nights of a part are taken side by side.
+    `owners` has the organisation that each shared portfolio counts for. Dagster takes the
+    organisations in `shards` groups, and at most `at_once` nights of a group at the same time.
     """
 
     sources: tuple[Source, ...]
@@ -61,36 +61,38 @@ class Firm:
 
 
 def is_firm(home: Path) -> bool:
-    """Whether a home is that of a firm."""
+    """Return whether a home is the home of a firm."""
     return (home / FIRM).is_file()
 
 
 def read_firm(home: Path) -> Firm:
-    """Read `firm.toml`; raises `FirmWrong` with what is wrong in it."""
+    """Read `firm.toml`. Raises `FirmWrong` with the problem."""
     file = home / FIRM
     try:
-        # Only a home of a firm has the file, and reading TOML is 3 ms of every command.
+        # Only a firm's home has the file, and importing tomllib takes 3 ms.
         content = importlib.import_module("tomllib").loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise FirmWrong(file, f"cannot be read: {why}") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FirmWrong(file, f"cannot be read: {reason}") from None
     if unknown := sorted(content.keys() - {"sources", OWNERS, "shards", "at_once"}):
-        raise FirmWrong(file, f"has {', '.join(map(repr, unknown))}, which is no setting")
+        raise FirmWrong(file, f"has {', '.join(map(repr, unknown))}, which is not a setting")
     folders = content.get("sources")
     if not isinstance(folders, dict) or not folders:
         raise FirmWrong(file, "has no table [sources] with an organisation")
     sources = tuple(_source(file, name, folders[name]) for name in sorted(folders))
-    _require_apart(file, sources)
+    _require_distinct(file, sources)
     return Firm(
         sources=sources,
-        owners=_owners(file, content, {source.name for source in sources}),
-        shards=_number(file, content, "shards", 1),
-        at_once=_number(file, content, "at_once", 2),
+        owners=_read_owners(file, content, {source.name for source in sources}),
+        shards=_read_number(file, content, "shards", 1),
+        at_once=_read_number(file, content, "at_once", 2),
     )
 
 
-def _owners(file: Path, content: Mapping[str, object], names: Collection[str]) -> dict[str, str]:
-    """Read for which organisation each portfolio counts that several of them can see."""
+def _read_owners(
+    file: Path, content: Mapping[str, object], names: Collection[str]
+) -> dict[str, str]:
+    """Read the organisation that each shared portfolio counts for."""
     owners = content.get(OWNERS, {})
     if not isinstance(owners, dict):
         raise FirmWrong(file, f"has {OWNERS} = {owners!r}, which is not a table")
@@ -99,33 +101,36 @@ def _owners(file: Path, content: Mapping[str, object], names: Collection[str]) -
             raise FirmWrong(
                 file,
                 f"gives portfolio {portfolio[:LONGEST_NAME]!r} to {str(name)[:LONGEST_NAME]!r}, "
-                f"which is none of its organisations ({', '.join(map(repr, sorted(names)))})",
+                f"which is not one of its organisations ({', '.join(map(repr, sorted(names)))})",
             )
     return owners
 
 
-def _require_apart(file: Path, sources: Sequence[Source]) -> None:
-    """Refuse two names of one home, whose money would be added up twice, and two alike."""
+def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
+    """Refuse two names for one home, whose money would count twice, and two similar names."""
     homes: dict[object, str] = {}
     for source in sources:
         for key in (source.layout.home.resolve(), source.name.casefold()):
             if (other := homes.setdefault(key, source.name)) != source.name:
-                same = "the same home" if isinstance(key, Path) else "names that are alike"
-                raise FirmWrong(file, f"gives {same} to {other!r} and {source.name!r}")
+                if isinstance(key, Path):
+                    raise FirmWrong(file, f"gives the same home to {other!r} and {source.name!r}")
+                raise FirmWrong(
+                    file, f"has {other!r} and {source.name!r}, which differ only in case"
+                )
         if source.layout.home.resolve() == file.parent.resolve():
-            raise FirmWrong(file, f"names the firm's own home as that of {source.name!r}")
+            raise FirmWrong(file, f"gives the firm's own home to {source.name!r}")
 
 
-def _number(file: Path, content: Mapping[str, object], name: str, default: int) -> int:
+def _read_number(file: Path, content: Mapping[str, object], name: str, default: int) -> int:
     number = content.get(name, default)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise FirmWrong(file, f"has {name} = {number!r}, which is to be a whole number from 1")
+        raise FirmWrong(file, f"has {name} = {number!r}, which must be a whole number from 1")
     return number
 
 
 def _source(file: Path, name: str, folder: object) -> Source:
-    # The name is in the first column of every table, in sheets and on pages: each of them quotes
-    # it. What cannot be seen there would make two names look alike.
+    # The name is in the first column of all tables, in sheets and on pages. Invisible characters
+    # would make two names look alike.
     if (
         not name.strip()
         or name != name.strip()
@@ -135,19 +140,19 @@ def _source(file: Path, name: str, folder: object) -> Source:
     ):
         raise FirmWrong(
             file,
-            f"names a source {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} visible "
-            "letters, without a space at either end and without a slash between spaces",
+            f"has a source {name[:LONGEST_NAME]!r}. A name has 1 to {LONGEST_NAME} visible "
+            "characters, no space at either end, and no slash between spaces",
         )
     if not isinstance(folder, str) or not folder.strip() or not folder.isprintable():
         raise FirmWrong(file, f"gives no folder for {name!r}")
-    place = (file.parent / folder).absolute()
+    path = (file.parent / folder).absolute()
     try:
-        place = (file.parent / Path(folder).expanduser()).resolve()
-        variables = merged_environment(place, {})
-        home = place / Path(variables.get(HOME, "").strip() or DEFAULTS[HOME]).expanduser()
+        path = (file.parent / Path(folder).expanduser()).resolve()
+        variables = merged_environment(path, {})
+        home = path / Path(variables.get(HOME, "").strip() or DEFAULTS[HOME]).expanduser()
     except (OSError, ValueError, RuntimeError) as error:
-        # The other organisations have their night all the same.
-        why = getattr(error, "strerror", None) or str(error)
-        problem = f"the .env of its folder {place} cannot be read: {why}"
-        return Source(name, place, Layout(place / DEFAULTS[HOME]), problem)
-    return Source(name, place, Layout(home))
+        # This must not stop the night of the other organisations.
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = f"the .env of its folder {path} cannot be read: {reason}"
+        return Source(name, path, Layout(path / DEFAULTS[HOME]), problem)
+    return Source(name, path, Layout(home))

@@ -1,4 +1,4 @@
-"""Where the home is, by what the environment and a `.env` say: for commands and for analysts."""
+"""The home folder in the environment or a `.env`, for commands and for analysts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +12,10 @@ DEFAULTS: Final = {HOME: "./data", TIMEZONE: "UTC"}
 
 
 def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `directory/.env`, and those of the process over them.
+    """Return the variables of `directory/.env`, overridden by those of the process.
 
-    An empty one of the process counts as not set. Values are taken letter by letter: a `$` in a
-    secret stands for itself. Raises `OSError` and `UnicodeDecodeError` where `.env` cannot be read.
+    Empty variables of the process are ignored. A `$` in a value is kept and not interpolated.
+    Raises `OSError` or `UnicodeDecodeError` if `.env` cannot be read.
     """
     values = dotenv_values(directory / ".env", interpolate=False)
     own = {name: value for name, value in process.items() if value.strip()}
@@ -23,13 +23,13 @@ def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str,
 
 
 def home_path(text: str) -> Path:
-    """Return the folder that a setting names; raises `RuntimeError` for a user without a home."""
+    """Return the absolute path of a setting. Raises `RuntimeError` for a user without a home."""
     return Path(text).expanduser().absolute()
 
 
 def misleading_sign(path: Path) -> str:
-    """Return what in a path would lead DuckDB to other files or dates; empty without it."""
-    # A pattern finds files of its own, a line end divides a list, and of two folders that name the
-    # date it takes the first for all rows.
+    """Return the part of a path that DuckDB would misinterpret, or an empty string."""
+    # A pattern matches other files, a line end splits the list of files, and DuckDB takes the date
+    # from the first of two folders named `snapshot_date=`.
     signs = ("*", "?", "[", "\n", "snapshot_date=")
     return next((sign for sign in signs if sign in str(path)), "")

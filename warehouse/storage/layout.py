@@ -1,6 +1,6 @@
-"""Where things lie under `NIGHTBOOK_HOME`, and how a file is put there so that no crash tears it.
+"""The paths under `NIGHTBOOK_HOME`, and writing of files that a crash cannot damage.
 
-Directories are 0750 and files 0640, published database files 0440.
+Directories have mode 0750, files 0640 and published database files 0440.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Every path of one home; ids and dates in them are ours, no name from the wire is in one.
+    """All paths of one home. Their ids and dates are ours and never names from the API.
 
-    `staged_in` is where nights are staged that are flattened apart from the lake; without it they
-    are staged in the lake.
+    `staged_in` is the folder for staged nights that are flattened outside the lake. Without it,
+    they are staged in the lake.
     """
 
     home: Path
@@ -43,7 +43,7 @@ class Layout:
 
     @property
     def landing(self) -> Path:
-        """Bodies as they came: `landing/<snapshot_date>/<snapshot_id>/`."""
+        """Bodies as received: `landing/<snapshot_date>/<snapshot_id>/`."""
         return self.home / "landing"
 
     @property
@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def manifests(self) -> Path:
-        """What the lake holds: `lake/manifests/<snapshot_id>.json`."""
+        """Manifests of the lake: `lake/manifests/<snapshot_id>.json`."""
         return self.lake / "manifests"
 
     @property
@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def database(self) -> Path:
-        """The path that people open."""
+        """The published database, which people open."""
         return self.warehouse / "current" / DATABASE
 
     @property
@@ -83,22 +83,22 @@ class Layout:
 
     @property
     def work(self) -> Path:
-        """Scratch on the same file system: all in it is left over from a dead run."""
+        """Temporary files on the same file system, left by an interrupted run."""
         return self.home / ".work"
 
     @property
     def briefs(self) -> Path:
-        """What is known of every night's manifests: made again wherever it is lost."""
+        """Summaries of the manifests of all nights. They are rebuilt if they are lost."""
         return self.home / ".briefs"
 
     @property
     def lock(self) -> Path:
-        """The lock of the one writer."""
+        """The lock for the single writer."""
         return self.home / ".lock"
 
     @property
     def pull_lock(self) -> Path:
-        """The lock of the one pull."""
+        """The lock for the single pull."""
         return self.home / ".pull"
 
     def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
@@ -110,15 +110,15 @@ class Layout:
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
-        """Return what a snapshot is made of before it is accepted: engines skip dot folders."""
+        """Return the folder of a snapshot before it is accepted. Engines skip dot folders."""
         return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
-        """Return the Parquet file of one table and snapshot, as long as that is no book."""
+        """Return the Parquet file of one table and snapshot that is not a book yet."""
         return self.staging(snapshot_id) / f"{table}.parquet"
 
     def part(self, part: str, snapshot_id: str) -> Path:
-        """Return what was counted and noted while a part of a snapshot was flattened."""
+        """Return the file of counts and notes about one flattened part of a snapshot."""
         return self.staged_file(part, snapshot_id).with_suffix(".json")
 
     def manifest(self, snapshot_id: str) -> Path:
@@ -127,7 +127,7 @@ class Layout:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, 0750, and see them on disk."""
+    """Create a directory and its parents with mode 0750, and flush them to disk."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -137,7 +137,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """See a directory's entries on disk."""
+    """Flush the entries of a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -147,7 +147,7 @@ def sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """Let new files be 0640 and folders 0750 whoever makes them: DuckDB, SQLite, Dagster, us."""
+    """Give mode 0640 to new files and 0750 to new folders, also of DuckDB, SQLite and Dagster."""
     before = os.umask(UMASK)
     try:
         yield
@@ -157,13 +157,13 @@ def private_files() -> Iterator[None]:
 
 @contextlib.contextmanager
 def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
-    """Open a file that appears at `path` whole or not at all."""
-    # Written under another name and seen on disk before the rename, and the folder after it: a
-    # crash at any instant leaves the old file or the new one, whole. Without the first fsync the
-    # rename could reach the disk before the bytes do.
+    """Open a file for an atomic write: it appears at `path` complete or not at all."""
+    # The file is written under a temporary name and flushed before the rename, and the folder after
+    # it. A crash leaves either the complete old file or the complete new one. Without the first
+    # fsync, the rename could reach the disk before the bytes.
     make_directory(path.parent)
-    aside = path.with_name(f".{path.name}.aside")
-    descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
+    temporary = path.with_name(f".{path.name}.aside")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with open(descriptor, "w+b", closefd=False) as file:
             yield file
@@ -171,29 +171,29 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
         os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
+            temporary.unlink()
         raise
     finally:
         os.close(descriptor)
-    aside.replace(path)
+    temporary.replace(path)
     sync_directory(path.parent)
 
 
 def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
-    """Write a manifest: whole or not at all."""
+    """Write a manifest atomically."""
     with written_aside(path, mode) as file:
         file.write(json_bytes(content))
 
 
 def json_bytes(content: Any) -> bytes:
-    """Return a manifest as it is written: sorted keys, one final newline."""
-    # The bytes of `json.dumps`, but for floats with an exponent, which no manifest has; its own
-    # encoder is Python wherever it indents, and took a tenth of a small night.
+    """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
+    # The bytes equal those of `json.dumps`, except for floats with an exponent, which manifests do
+    # not have. `json.dumps` with an indent is slow and took a tenth of a small night.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
 def read_json(path: Path) -> Any:
-    """Read what `write_json` wrote."""
+    """Read a file of `write_json`."""
     return json.loads(path.read_bytes())
 
 
@@ -204,22 +204,25 @@ def digest_of(path: Path) -> str:
 
 
 def edition(path: Path | str) -> tuple[int, int, int]:
-    """Return what a file written anew does not share with the one before; zeros for none."""
+    """Return inode, size and modification time (ns), which differ if a file was rewritten.
+
+    Return zeros if there is no file.
+    """
     try:
-        status = os.stat(path)  # noqa: PTH116 - years of nights are looked at, and a Path costs more
+        status = os.stat(path)  # noqa: PTH116 - faster than a Path, for years of nights
     except FileNotFoundError:
         return 0, 0, 0
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str, ...]:
-    """Return the SHA-256 of each `BLOCK` of a file, or of the blocks named; two at a time."""
+    """Return the SHA-256 of each `BLOCK` of a file, or of the blocks with these numbers."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
 
-        # Hashing releases the interpreter, so two threads hash two blocks at a time; pread needs no
-        # position that they would share.
+        # Hashing releases the interpreter lock, so two threads hash two blocks at a time. pread
+        # does not use the shared file position.
         def digest(block: int) -> str:
             return hashlib.sha256(os.pread(descriptor, BLOCK, block * BLOCK)).hexdigest()
 
@@ -230,8 +233,8 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 
 
 def digest_of_blocks(digests: Iterable[str]) -> str:
-    """Return one digest for a file of many blocks: the SHA-256 of their digests in hex.
+    """Return one digest for a file: the SHA-256 of the hexadecimal digests of its blocks.
 
-    A night changes few blocks of a database, so the others need not be read twice to be proved.
+    A night changes few blocks of a database, so a reader can verify the others without reading.
     """
     return hashlib.sha256("".join(digests).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""The contract as Arrow schema, and the only way rows become Parquet.
+"""The contract as Arrow schemas, and the writing of all Parquet files.
 
-Every column's meaning travels in the field's metadata. Pages carry checksums; dictionaries are
-on the columns where they pay (ids), not on amounts.
+The metadata of each field has the meaning of its column. Pages have checksums. Columns of ids use
+dictionaries, and columns of amounts do not.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ TYPES: dict[Kind, pa.DataType] = {
     Kind.DAY: pa.date32(),
     Kind.MOMENT: pa.timestamp("us", tz="UTC"),
 }
-# The row group of DuckDB too: groups of another size are put together and compressed once more
-# when a file is loaded by two threads, for twice the CPU time and twice the bytes on disk.
+# Rows. DuckDB has the same size. If two threads load groups of a different size, DuckDB merges and
+# compresses them twice, which doubles CPU time and bytes on disk.
 ROW_GROUP = 120 * 1024
-# Columns of text that hardly repeat: a dictionary of them would be built and thrown away.
+# Text columns with few repeated values, for which a dictionary would be built and discarded.
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One Parquet file: how many rows, how many bytes, and their SHA-256."""
+    """A Parquet file: its number of rows, its size in bytes and its SHA-256."""
 
     rows: int
     size: int
@@ -45,7 +45,7 @@ class WrittenFile:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Return the Arrow schema of a table: types, nullability, and every meaning as metadata."""
+    """Return the Arrow schema of a table: types, nullability, and meanings as metadata."""
     fields = [
         pa.field(
             column.name,
@@ -59,7 +59,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def file_schema(table: Table) -> pa.Schema:
-    """Return the schema of a table's files in the lake: with the snapshot's id, and field ids."""
+    """Return the schema of a table's files in the lake, with snapshot_id and field ids."""
     schema, ids = arrow_schema(lake_table(table)), field_ids(table.name)
     fields = [
         field.with_metadata(field.metadata | {b"PARQUET:field_id": str(ids[field.name]).encode()})
@@ -69,15 +69,15 @@ def file_schema(table: Table) -> pa.Schema:
 
 
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return columns as a batch of the table's schema, or refuse those that do not fit it.
+    """Return columns as a batch with the schema of the table. Casts never change a value.
 
-    Raises `ValueError` naming the table and column; nothing is cast in a way that could lose.
+    Raises `ValueError` with the name of the table and column if they do not fit the schema.
     """
     schema = arrow_schema(table)
     if set(columns) != set(schema.names):
         mismatched = sorted(set(columns) ^ set(schema.names))
         raise ValueError(
-            f"{table.name}: columns {mismatched} are not what warehouse/contract/book.py declares"
+            f"{table.name}: columns {mismatched} differ from those in warehouse/contract/book.py"
         )
     arrays = []
     for field in schema:
@@ -85,7 +85,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array.type != field.type:
-            array = array.cast(field.type, safe=True)  # raises where a value would change
+            array = array.cast(field.type, safe=True)  # raises if a value would change
         if len(array) != rows:
             raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
         if array.null_count and not field.nullable:
@@ -95,7 +95,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
 
 
 class Writer:
-    """One Parquet file being written aside, batch by batch; it appears whole when closed well."""
+    """Writes one Parquet file in batches. The file appears when it is closed without an error."""
 
     def __init__(self, table: Table, path: Path, snapshot_id: str) -> None:
         self.rows = 0
@@ -112,7 +112,7 @@ class Writer:
         self._pending_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; rows go into row groups of exactly `ROW_GROUP`, but for the last."""
+        """Add a batch. All row groups except the last have exactly `ROW_GROUP` rows."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.setdefault(SNAPSHOT_ID.name, pa.repeat(self._snapshot_id, batch.num_rows))
         arrays = [columns[name] for name in self._schema.names]
@@ -123,17 +123,17 @@ class Writer:
             self._flush(self._pending_rows - self._pending_rows % ROW_GROUP)
 
     def _flush(self, rows: int) -> None:
-        """Write the first of the rows that wait."""
+        """Write the first pending rows."""
         if rows:
-            gathered = pa.Table.from_batches(self._pending)
-            self._writer.write_table(gathered.slice(0, rows), row_group_size=ROW_GROUP)
-            self._pending = gathered.slice(rows).to_batches()
+            pending = pa.Table.from_batches(self._pending)
+            self._writer.write_table(pending.slice(0, rows), row_group_size=ROW_GROUP)
+            self._pending = pending.slice(rows).to_batches()
             self._pending_rows -= rows
 
     def close(self, error: BaseException | None = None) -> WrittenFile | None:
-        """Finish the file, or on an error leave nothing."""
+        """Finish the file, or discard it if there was an error."""
         if error is not None:
-            self._drop(error)
+            self._discard(error)
             return None
         try:
             self._flush(self._pending_rows)
@@ -143,17 +143,17 @@ class Writer:
             digest = hashlib.file_digest(self._file, "sha256").hexdigest()
             written = WrittenFile(self.rows, self._file.tell(), digest)
         except BaseException as failure:
-            self._drop(failure)
+            self._discard(failure)
             raise
         self._aside.__exit__(None, None, None)
         return written
 
-    def _drop(self, error: BaseException) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a full disk takes no footer either
+    def _discard(self, error: BaseException) -> None:
+        # A full disk can cause three errors: for the rows, for the footer, and when Python closes
+        # the open file. Only the first is raised.
+        with contextlib.suppress(OSError, ValueError):
             self._writer.close()
-        # A full disk can fail three times: at the rows, at the footer, and when Python closes what
-        # was left open. Only the first is raised.
-        self._writer.is_open = False  # otherwise its destructor tries again
+        self._writer.is_open = False  # otherwise its destructor closes it again
         with contextlib.suppress(OSError, ValueError):  # its buffer cannot be written either
             self._aside.__exit__(type(error), error, error.__traceback__)
 
@@ -169,8 +169,8 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The smallest and largest of a row group: of use only for what the rows are ordered by. A
-        # table format takes the night of a file, its partition, from those of its first columns.
+        # The minimum and maximum of a row group help only for the columns of the sort order. A
+        # table format reads the partition of a file from the statistics of its first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,
@@ -180,7 +180,7 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
 def write(
     table: Table, batches: Iterable[pa.RecordBatch], path: Path, snapshot_id: str
 ) -> WrittenFile:
-    """Write all batches of a table to one file of a snapshot, whole or not at all."""
+    """Write all batches of a table to one file of a snapshot, atomically."""
     writer = Writer(table, path, snapshot_id)
     try:
         for batch in batches:
@@ -189,7 +189,7 @@ def write(
         writer.close(error)
         raise
     written = writer.close()
-    assert written is not None  # noqa: S101 - close returns it whenever it is given no error
+    assert written is not None  # noqa: S101 - close returns a file if it gets no error
     return written
 
 
@@ -201,9 +201,9 @@ def stream_rows(
     *,
     plain: Collection[str] = (),
 ) -> int:
-    """Write the rows of a query with the meaning of each column; returns how many rows.
+    """Write the rows of a query with the meaning of each column, and return their number.
 
-    `plain` are columns of text that hardly repeat.
+    `plain` has the text columns with few repeated values.
     """
     schema = pa.schema(
         [field.with_metadata({"comment": meanings[field.name]}) for field in reader.schema],
@@ -227,12 +227,12 @@ def stream_rows(
 
 
 def rows_batch(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return a batch from a few row dicts; a misspelt key is refused instead of dropped."""
+    """Return a batch from a few dictionaries. Raises `ValueError` for missing or unknown keys."""
     names = set(table.names)
     for row in rows:
         if row.keys() != names:
             mismatched = sorted(row.keys() ^ names)
-            raise ValueError(f"{table.name}: keys {mismatched} are not what is declared")
+            raise ValueError(f"{table.name}: keys {mismatched} differ from the declared columns")
     columns = {
         column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])
         for column in table.columns

@@ -1,1 +1,1 @@
-"""Faults that the sandbox rehearses."""
+"""The faults that the sandbox can simulate."""

@@ -9,10 +9,10 @@ from email.utils import formatdate
 from functools import lru_cache
 
 from pipelines.sandbox.faults.worlds import Fault
-from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_answer
+from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
 
-# An answer, the fault, and the server's clock in milliseconds. A header whose value is empty is
-# left out of the response.
+# Takes a response, the fault, and the server's time in milliseconds. A header with an empty value
+# is not sent.
 Twist = Callable[[SandboxResponse, Fault, int], SandboxResponse]
 
 _HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -25,9 +25,9 @@ def _page(status: int, title: str, **headers: str) -> SandboxResponse:
     return SandboxResponse(status, text.encode(), _HTML | headers)
 
 
-def _always(reply: SandboxResponse) -> Twist:
-    def act(_answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
-        return reply
+def _always(response: SandboxResponse) -> Twist:
+    def act(_response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
+        return response
 
     return act
 
@@ -37,8 +37,8 @@ def _html(status: int, title: str) -> Twist:
 
 
 def _error(status: int, code: str, headers: Mapping[str, str] | None = None) -> Twist:
-    refusal = RefusalError(status, (code, f"A rehearsed {code}."), headers=headers)
-    return _always(error_answer(refusal, {}))
+    refusal = RefusalError(status, (code, f"A simulated {code}."), headers=headers)
+    return _always(error_response(refusal, {}))
 
 
 def _redirect(status: int) -> Twist:
@@ -50,30 +50,30 @@ def _retry_after(text: str) -> Twist:
 
 
 def _later(status: int, title: str) -> Twist:
-    def act(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
+    def act(_response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
         return _page(status, title, **{"Retry-After": f"{fault.seconds_or(2):g}"})
 
     return act
 
 
-def _throttled_date(_answer: SandboxResponse, fault: Fault, now: int) -> SandboxResponse:
+def _throttled_date(_response: SandboxResponse, fault: Fault, now: int) -> SandboxResponse:
     until = now / 1000 + fault.seconds_or(5)
     return _page(429, "Too Many Requests", **{"Retry-After": formatdate(until, usegmt=True)})
 
 
-def _cache_timestamp(_answer: SandboxResponse, _fault: Fault, now: int) -> SandboxResponse:
+def _cached_timestamp_error(_response: SandboxResponse, _fault: Fault, now: int) -> SandboxResponse:
     old = formatdate(now / 1000 - _AN_HOUR, usegmt=True)
     headers = {"Date": old, "Age": str(_AN_HOUR)}
-    error = ("TIMESTAMP_INVALID", "A rehearsed TIMESTAMP_INVALID.")
-    return error_answer(RefusalError(400, error, headers=headers), {})
+    error = ("TIMESTAMP_INVALID", "A simulated TIMESTAMP_INVALID.")
+    return error_response(RefusalError(400, error, headers=headers), {})
 
 
 def alter(change: Callable[[bytes], bytes] = bytes, **headers: str) -> Twist:
-    """Change the bytes of a body, and set headers."""
+    """Return a fault that changes the bytes of the body and sets headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
-        return SandboxResponse(answer.status, change(answer.body), {**answer.headers, **named})
+    def act(response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
+        return replace(response, body=change(response.body), headers={**response.headers, **named})
 
     return act
 
@@ -127,31 +127,34 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "method-unsupported": ("405 METHOD_UNSUPPORTED", _error(405, "METHOD_UNSUPPORTED")),
     "unknown-code": ("400 with the code BRAND_NEW", _error(400, "BRAND_NEW")),
     "errors-two": (
-        "400 with two errors, the second of them worse",
-        _always(error_answer(_TWO_ERRORS, {})),
+        "400 with two errors, and the second is more serious",
+        _always(error_response(_TWO_ERRORS, {})),
     ),
     "errors-empty": ("400 with an empty list of errors", _always(_EMPTY_ERRORS)),
     "error-bare": ("400 without the envelope", _always(_NO_ENVELOPE)),
-    "forbidden": ("403 with an HTML page, as a firewall does", _html(403, "Forbidden")),
+    "forbidden": ("403 with an HTML page, like a firewall", _html(403, "Forbidden")),
     "redirect-301": ("301 to another host", _redirect(301)),
     "redirect-302": ("302 to another host", _redirect(302)),
     "redirect-307": ("307 to another host", _redirect(307)),
     "redirect-308": ("308 to another host", _redirect(308)),
     "no-content": ("204 without a body", _always(SandboxResponse(204, b""))),
     "not-modified": ("304 without a body", _always(SandboxResponse(304, b""))),
-    "timestamp-invalid": ("TIMESTAMP_INVALID, whatever is sent", _error(400, "TIMESTAMP_INVALID")),
+    "timestamp-invalid": (
+        "TIMESTAMP_INVALID for every request",
+        _error(400, "TIMESTAMP_INVALID"),
+    ),
     "timestamp-invalid-no-date": (
         "TIMESTAMP_INVALID without a Date header",
         _error(400, "TIMESTAMP_INVALID", {"Date": ""}),
     ),
     "timestamp-invalid-cached": (
-        "TIMESTAMP_INVALID with a Date from a cache, and its Age",
-        _cache_timestamp,
+        "TIMESTAMP_INVALID from a cache, with an old Date and its Age",
+        _cached_timestamp_error,
     ),
     "html-200": ("200 with an HTML page", _html(200, "Welcome")),
-    "text-plain": ("good JSON as text/plain", alter(Content_Type="text/plain")),
-    "set-cookie": ("a cookie is set", alter(Set_Cookie="visit=1; Path=/")),
-    "no-content-type": ("good JSON without a Content-Type", alter(Content_Type="")),
+    "text-plain": ("valid JSON as text/plain", alter(Content_Type="text/plain")),
+    "set-cookie": ("the response sets a cookie", alter(Set_Cookie="visit=1; Path=/")),
+    "no-content-type": ("valid JSON without a Content-Type", alter(Content_Type="")),
 }
 
 
@@ -159,16 +162,16 @@ _MIB = 1024 * 1024
 _DEPTH = 200_000
 
 
-def _just(body: bytes) -> Twist:
+def _only(body: bytes) -> Twist:
     return alter(lambda _: body)
 
 
 def _in_meta(literal: bytes) -> Twist:
-    """Put a literal into `meta`, where no contract looks at it but the parser does."""
+    """Return a fault that puts a literal into `meta`. Only the JSON parser should notice it."""
     return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 
-def _bodies_page(body: bytes) -> bytes:
+def _with_cursor(body: bytes) -> bytes:
     document = json.loads(body)
     return encode({**document, "meta": {"nextCursor": "bmV4dA==", "total": 1000}})
 
@@ -178,12 +181,12 @@ def _without_meta(body: bytes) -> bytes:
     return encode({name: value for name, value in document.items() if name != "meta"})
 
 
-def _both(body: bytes) -> bytes:
+def _with_errors(body: bytes) -> bytes:
     error = {"error": "INTERNAL_SERVER_ERROR", "message": "Half of it failed."}
     return encode({**json.loads(body), "errors": [error]})
 
 
-def _duplicate(body: bytes) -> bytes:
+def _with_two_data_keys(body: bytes) -> bytes:
     return b'{"data":[],' + body[1:]
 
 
@@ -210,57 +213,60 @@ def _zeros(size: int) -> bytes:
     return head + b"".join(blocks) + packer.flush()
 
 
-def _bomb(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
+def _bomb(response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
     body = _zeros(fault.bytes_or(300))
-    return SandboxResponse(200, body, {**answer.headers, "Content-Encoding": "gzip"})
+    return SandboxResponse(200, body, {**response.headers, "Content-Encoding": "gzip"})
 
 
-def _large(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    return replace(answer, body=answer.body + b" " * fault.bytes_or(64))
+def _large(response: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
+    return replace(response, body=response.body + b" " * fault.bytes_or(64))
 
 
 BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
-    "empty-200": ("200 without a byte", _just(b"")),
-    "json-null": ("the document is `null`", _just(b"null")),
-    "json-list": ("the document is a list", _just(b"[]")),
-    "json-cut": ("the document ends in its middle", alter(lambda body: body[: len(body) // 2])),
-    "meta-missing": ("there is no `meta`", alter(_without_meta)),
-    "meta-cursor": ("`meta` holds a cursor and a total", alter(_bodies_page)),
-    "data-and-errors": ("an answer with data has errors as well", alter(_both)),
-    "data-ten": ("lists end after ten records, silently", alter(_first_ten)),
-    "nan": ("a NaN stands in the document", _in_meta(b"NaN")),
-    "infinity": ("an Infinity stands in the document", _in_meta(b"-Infinity")),
-    "exponent-huge": ("the number 1e999 stands in the document", _in_meta(b"1e999")),
-    "integer-huge": ("a number of 5,000 digits stands there", _in_meta(b"9" * 5000)),
-    "duplicate-keys": ("`data` stands twice in the document", alter(_duplicate)),
-    "bad-utf-8": ("a byte that is no UTF-8 stands in a text", _in_meta(b'"\xff"')),
-    "lone-surrogate": ("half a surrogate pair stands in a text", _in_meta(b'"\\ud800"')),
-    "surrogate-pair": ("a good surrogate pair, which is legal", _in_meta(b'"\\ud83e\\udd8a"')),
-    "bom": ("a byte order mark comes first", alter(lambda body: b"\xef\xbb\xbf" + body)),
+    "empty-200": ("200 with an empty body", _only(b"")),
+    "json-null": ("the document is `null`", _only(b"null")),
+    "json-list": ("the document is a list", _only(b"[]")),
+    "json-cut": ("the document is cut in the middle", alter(lambda body: body[: len(body) // 2])),
+    "meta-missing": ("`meta` is missing", alter(_without_meta)),
+    "meta-cursor": ("`meta` has a cursor and a total", alter(_with_cursor)),
+    "data-and-errors": ("the response has both data and errors", alter(_with_errors)),
+    "data-ten": ("lists are cut after ten records, without a notice", alter(_first_ten)),
+    "nan": ("the document contains NaN", _in_meta(b"NaN")),
+    "infinity": ("the document contains -Infinity", _in_meta(b"-Infinity")),
+    "exponent-huge": ("the document contains the number 1e999", _in_meta(b"1e999")),
+    "integer-huge": ("the document contains a number with 5,000 digits", _in_meta(b"9" * 5000)),
+    "duplicate-keys": ("the document has two `data` keys", alter(_with_two_data_keys)),
+    "bad-utf-8": ("a string contains a byte that is not valid UTF-8", _in_meta(b'"\xff"')),
+    "lone-surrogate": ("a string contains half a surrogate pair", _in_meta(b'"\\ud800"')),
+    "surrogate-pair": ("a string contains a surrogate pair (valid)", _in_meta(b'"\\ud83e\\udd8a"')),
+    "bom": ("the body begins with a byte order mark", alter(lambda body: b"\xef\xbb\xbf" + body)),
     "utf-16": ("the document is UTF-16", alter(lambda body: body.decode().encode("utf-16"))),
-    "nesting": ("lists 200,000 deep", _in_meta(b"[" * _DEPTH + b"]" * _DEPTH)),
+    "nesting": ("200,000 nested lists", _in_meta(b"[" * _DEPTH + b"]" * _DEPTH)),
     "two-documents": ("a second document follows the first", alter(lambda body: body + body)),
-    "gzip": ("good gzip, which is legal", alter(_pack, Content_Encoding="gzip")),
+    "gzip": ("gzip (valid)", alter(_pack, Content_Encoding="gzip")),
     "gzip-cut": (
-        "gzip ends in its middle, and the length agrees",
+        "gzip that is cut in the middle, with the matching length",
         alter(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
     ),
     "gzip-no-trailer": (
         "gzip without its last eight bytes",
         alter(lambda body: _pack(body)[:-8], Content_Encoding="gzip"),
     ),
-    "gzip-bad-sum": ("gzip with a wrong check sum", alter(_bad_sum, Content_Encoding="gzip")),
+    "gzip-bad-sum": ("gzip with a wrong checksum", alter(_bad_sum, Content_Encoding="gzip")),
     "gzip-garbage": (
-        "bytes that are none follow the gzip",
+        "gzip followed by other bytes",
         alter(lambda body: _pack(body) + b"garbage", Content_Encoding="gzip"),
     ),
     "gzip-twice": (
-        "gzip in gzip, said so",
+        "gzip in gzip, with the matching header",
         alter(lambda body: _pack(_pack(body)), Content_Encoding="gzip, gzip"),
     ),
-    "gzip-unsaid": ("gzip that no header tells", alter(_pack)),
-    "gzip-not": ("plain JSON, called gzip", alter(lambda body: body, Content_Encoding="gzip")),
-    "gzip-bomb": ("gzip of 300 MiB, or `mib`, of zeros", _bomb),
-    "brotli": ("called br, which nobody asked for", alter(_pack, Content_Encoding="br")),
-    "large": ("64 MiB, or `mib`, of spaces follow the document", _large),
+    "gzip-unsaid": ("gzip without a header", alter(_pack)),
+    "gzip-not": (
+        "plain JSON with the header of gzip",
+        alter(lambda body: body, Content_Encoding="gzip"),
+    ),
+    "gzip-bomb": ("gzip with 300 MiB, or `mib`, of zeros", _bomb),
+    "brotli": ("the header of br, which no client accepts", alter(_pack, Content_Encoding="br")),
+    "large": ("the document is followed by 64 MiB, or `mib`, of spaces", _large),
 }

@@ -1,4 +1,4 @@
-"""All faults by name, how one is asked for in text, and what they do to one request.
+"""The catalog of all faults, the parser for their names, and their effect on one request.
 
 `NAME[,path=PATTERN][,venue=ID][,portfolio=ID][,count=N][,after=N][,since=DATE][,seconds=S][,mib=N]`
 """
@@ -19,13 +19,15 @@ from pipelines.sandbox.world.world import Record, World
 
 _TWISTS = {**ANSWER_FAULTS, **BODY_FAULTS}
 _SERVICE_FAULTS = {
-    "slow": "a good answer comes after 2 s, or `seconds`",
-    "clock-skew": "the server's clock is 45 s ahead, or `seconds`; behind, if they are negative",
-    "access-lost": "the key has lost its portfolios: the list is empty, one is ACCESS_DENIED",
-    "venues-fail": "the instruments of every fourth venue are answered with 500",
-    "next-day": "the world of the next day is served; with `after`, it moves during the night",
+    "slow": "a good response comes after 2 s, or after `seconds`",
+    "clock-skew": "the server's clock is ahead by 45 s or by `seconds`, which may be negative",
+    "access-lost": "the key has no portfolios any more: an empty list, or ACCESS_DENIED for one",
+    "venues-fail": "requests for the instruments of every fourth venue get 500",
+    "next-day": "the world of the next day is served (with `after`, it changes during the night)",
 }
-_CONNECTION_FAULTS = {REFUSED: "the port is closed, for ever or `seconds`; it has no other scope"}
+_CONNECTION_FAULTS = {
+    REFUSED: "the port is closed, forever or for `seconds` (it has no other scope)"
+}
 
 DESCRIPTIONS: Mapping[str, str] = {
     **_SERVICE_FAULTS,
@@ -49,28 +51,29 @@ _SCOPES: Mapping[str, Callable[[str], object]] = {
 }
 EXAMPLE = "internal-error,path=/venues/*,count=2"
 SCOPES: Mapping[str, str] = {
-    "path=/venues/*": "only requests for such a path, as it is sent after the prefix",
+    "path=/venues/*": "only requests with a matching path after the prefix, as it is sent",
     "venue=ID": "only this venue, or requests for it",
     "portfolio=ID": "only this portfolio, or requests for it",
-    "count=N": "only the first N requests that match",
-    "after=N": "not the first N requests that match",
+    "count=N": "only the first N matching requests",
+    "after=N": "not the first N matching requests",
     "since=2026-11-21": "only from this day of the invented world on",
-    "seconds=N": "how long, for a fault that lasts",
-    "mib=N": "how many MiB, for a fault that has a size",
+    "seconds=N": "the duration, for faults that have one",
+    "mib=N": "the size in MiB, for faults that have one",
 }
-"""The parts of a scope with an example and the meaning; each that is not given means everything."""
-# These strike the request for the named venue or portfolio; the others change that object.
+"""The parts of a scope with an example and the meaning. A missing part matches everything."""
+# If a venue or portfolio is named, these affect requests for it. Other faults change the object.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
 def parse(text: str) -> Fault:
-    """Read the fault that a text asks for; ValueError tells the names like it, or the scopes."""
+    """Parse a fault with its scope. Raises ValueError with similar names, or with the scopes."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
-        near = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
-        meant = f" Did you mean {near}?" if near else ""
+        similar = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
+        question = f" Did you mean {similar}?" if similar else ""
         raise ValueError(
-            f"There is no fault called {name!r}.{meant} `nightbook sandbox --fault list` lists all."
+            f"There is no fault {name!r}.{question} For all names, type: nightbook sandbox "
+            "--fault list"
         )
     values: dict[str, object] = {}
     for scope in scopes:
@@ -79,27 +82,27 @@ def parse(text: str) -> Fault:
             values[key] = _SCOPES[key](value)
         except (KeyError, ValueError) as error:
             raise ValueError(
-                f"The fault {name!r} was asked for with {scope!r}. A scope is one of "
-                f"{', '.join(f'{known}=' for known in _SCOPES)}, with a whole number for count, "
-                "after and mib, a number for seconds and a date like 2026-11-21 for since."
+                f"The fault {name!r} has an invalid scope {scope!r}. A scope is one of "
+                f"{', '.join(f'{known}=' for known in _SCOPES)}, with an integer for count, after "
+                "and mib, a number for seconds and a date like 2026-11-21 for since."
             ) from error
-    return Fault(name, **values)  # type: ignore[arg-type] # _SCOPES made each of its own type
+    return Fault(name, **values)  # type: ignore[arg-type] # _SCOPES converts each to its type
 
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
-    """Return those faults that the application shows, ready to strike."""
+    """Return the faults that the application simulates, with counters for their requests."""
     chosen = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
     return Rehearsal(chosen, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return those faults that need the front before the socket."""
+    """Return the faults that need the front, which corrupts bytes."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
 @dataclass(frozen=True, slots=True)
 class DueFaults:
-    """What the faults that are due do to one request."""
+    """The faults that affect one request, and their effects."""
 
     due: tuple[Fault, ...] = ()
 
@@ -108,49 +111,49 @@ class DueFaults:
 
     @property
     def delay(self) -> float:
-        """Seconds to wait before the answer."""
+        """Seconds to wait before the response."""
         return self._seconds("slow", 2)
 
     @property
     def skew_ms(self) -> int:
-        """How far the server's clock is ahead."""
+        """Milliseconds by which the server's clock is ahead."""
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the day of the world that is served."""
+        """Return the day of the served world."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """Return the caller, with or without access to portfolios."""
+        """Return the caller, without access to portfolios if a fault removes it."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller
 
     def world(self, world: World) -> World:
-        """Return the world, less or more than it should be."""
+        """Return the world with all changes of the faults."""
         for fault in self.due:
             if fault.name in WORLD_FAULTS:
                 world = WORLD_FAULTS[fault.name][1](world, fault)
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """Return the records of an answer, not as they should be; the world keeps its own."""
-        struck = [fault for fault in self.due if fault.name in RECORD_FAULTS]
-        if struck:
+        """Return the records of a response with all changes. The world's records are unchanged."""
+        due = [fault for fault in self.due if fault.name in RECORD_FAULTS]
+        if due:
             records = copy.deepcopy(records)
-        for fault in struck:
+        for fault in due:
             RECORD_FAULTS[fault.name][1](records, resource, fault)
         return records
 
     def check_venue(self, venue: str | None, world: World) -> None:
-        """Refuse the instruments of every fourth venue, where that is the fault."""
-        failing = set(sorted(str(venue_["id"]) for venue_ in world.venues)[::4])
+        """Raise RefusalError for every fourth venue, if that fault is due."""
+        failing = set(sorted(str(record["id"]) for record in world.venues)[::4])
         if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
-            raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A rehearsed failure of a venue."))
+            raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated failure of a venue."))
 
-    def answer(self, answer: SandboxResponse, now: int) -> SandboxResponse:
-        """Return the answer as it goes out."""
+    def answer(self, response: SandboxResponse, now: int) -> SandboxResponse:
+        """Return the response with all changes. `now` is in Unix milliseconds."""
         for fault in self.due:
             if fault.name in _TWISTS:
-                answer = _TWISTS[fault.name][1](answer, fault, now)
-        return answer
+                response = _TWISTS[fault.name][1](response, fault, now)
+        return response

@@ -1,7 +1,7 @@
-"""Faults of single fields: records that are not what section 2 says, in answers with data.
+"""Faults of single fields: records that violate section 2, in responses with data.
 
-Each changes copies of the records of one answer, in place; a part of them that has no such field
-is left as it is.
+Each fault changes copies of the records of one response, in place. Records without the field are
+not changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ Spoil = Callable[[list[Record], str, Fault], None]
 
 
 def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
-    """Yield every record with the name of its resource, at every depth."""
+    """Yield all records and nested records, each with the name of its resource."""
     for record in filter(None, records):
         yield record, resource
         for field in RESOURCES[resource]:
@@ -30,7 +30,7 @@ def _targets(records: list[Record], resource: str, fault: Fault) -> list[Record]
 
 
 def _with_parts(spoil: Callable[[Record, str], None]) -> Spoil:
-    """Spoil the target of a fault and everything in it."""
+    """Return a fault that changes its target and all nested records."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         for part, kind in list(walk(_targets(records, resource, fault), resource)):
@@ -40,7 +40,7 @@ def _with_parts(spoil: Callable[[Record, str], None]) -> Spoil:
 
 
 def _top(spoil: Callable[[Record], None]) -> Spoil:
-    """Spoil the target of a fault itself."""
+    """Return a fault that changes only its target."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         for record in _targets(records, resource, fault):
@@ -50,7 +50,7 @@ def _top(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _all(spoil: Callable[[Record], None]) -> Spoil:
-    """Spoil every record of the answer."""
+    """Return a fault that changes all records of the response."""
 
     def act(records: list[Record], _resource: str, _fault: Fault) -> None:
         for record in filter(None, records):
@@ -60,7 +60,7 @@ def _all(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
-    """Spoil the first part of a kind in the target of a fault."""
+    """Return a fault that changes the first nested record of a resource in its target."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         parts = walk(_targets(records, resource, fault), resource)
@@ -71,7 +71,7 @@ def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first_amount(value: Any) -> Spoil:
-    """Put a value where the first amount of the target's first trading balance stands."""
+    """Return a fault that sets the first amount of the target's first trading balance."""
     return _first("TradingBalance", _set("free", value))
 
 
@@ -134,36 +134,36 @@ def _embed_another(record: Record) -> None:
 
 RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "unknown-field": (
-        "one record and all its parts have a field more",
+        "one record and all its parts have an additional field",
         _with_parts(_unknown_field),
     ),
     "unknown-value": ("one record and its parts have new enum values", _with_parts(_unknown_value)),
     "unknown-bucket": (
-        "one portfolio has `invented` with free and locked",
+        "one portfolio has the bucket `invented` with free and locked",
         _with_parts(_bucket("invented", {"free": "1000.000000000000000001", "locked": "2.5"})),
     ),
     "unknown-bucket-odd": (
-        "one portfolio has `vault`, which is a bare text",
+        "one portfolio has the bucket `vault`, which is a string",
         _with_parts(_bucket("vault", "12.5")),
     ),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
     "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
     "field-missing-in-account": ("one account lacks `venueId`", _first("Account", _pop("venueId"))),
-    "field-null": ("one record has a null for `createdAt`", _top(_set("createdAt", None))),
+    "field-null": ("one record has null for `createdAt`", _top(_set("createdAt", None))),
     "field-wrong-type": ("one record has a number for `name`", _top(_set("name", 7))),
     "id-missing": ("one record has no `id`", _top(_pop("id"))),
     "positions-null": ("one portfolio has null for its positions", _top(_set("positions", None))),
     "integrations-absent": ("portfolios have no `integrations`", _all(_pop("integrations"))),
-    "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),  # type: ignore[arg-type] # a null is no record: that is the fault
-    "resource-wrong": ("one record says it is another resource", _top(_set("resource", "order"))),
-    "uuid-malformed": ("one record has the id `not-a-uuid`", _top(_set("id", "not-a-uuid"))),
-    "uuid-upper-case": ("every id is in upper case", _all(_upper)),
+    "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),  # type: ignore[arg-type] # null is not a record, which is the fault
+    "resource-wrong": ("one record has a wrong `resource`", _top(_set("resource", "order"))),
+    "uuid-malformed": ("one record has the ID `not-a-uuid`", _top(_set("id", "not-a-uuid"))),
+    "uuid-upper-case": ("every ID is in upper case", _all(_upper)),
     "other-object": (
-        "a single object comes with another id",
+        "a single object has a different ID",
         _top(_set("id", "00000000-0000-4000-8000-00000000000f")),
     ),
     "timestamp-naive": (
-        "one updatedAt has no zone",
+        "one updatedAt has no time zone",
         _top(_set("updatedAt", "2026-11-20T18:00:00")),
     ),
     "timestamp-impossible": (
@@ -171,33 +171,36 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         _top(_set("createdAt", "2024-02-30T12:00:00Z")),
     ),
     "timestamp-backwards": (
-        "every updatedAt is of 1999",
+        "every updatedAt is in 1999",
         _all(_set("updatedAt", "1999-12-31T23:59:59Z")),
     ),
     "timestamp-number": ("one createdAt is a number", _top(_set("createdAt", 1700000000))),
     "instruments-untold": (
-        "venues do not say which instruments they have",
+        "venues do not list their instruments",
         _all(_pop("instruments")),
     ),
-    "instruments-disagree": ("venues embed an instrument no list has", _all(_embed_another)),
-    "constraint-inexact": ("a constraint has 25 decimals, another an exponent", _constraint),
+    "instruments-disagree": (
+        "venues embed an instrument that is in no list",
+        _all(_embed_another),
+    ),
+    "constraint-inexact": ("a constraint has 25 decimals, another has an exponent", _constraint),
     "amount-number": ("one amount is a JSON number", _first_amount(1.5)),
     "amount-numbers": ("every amount is a JSON number", _every_amount(1.5)),
     "amount-null": ("one amount is null", _first_amount(None)),
-    "amount-empty": ("one amount is an empty text", _first_amount("")),
-    "amount-nan": ("one amount is the text NaN", _first_amount("NaN")),
-    "amount-infinity": ("one amount is the text Infinity", _first_amount("Infinity")),
+    "amount-empty": ("one amount is an empty string", _first_amount("")),
+    "amount-nan": ("one amount is the string NaN", _first_amount("NaN")),
+    "amount-infinity": ("one amount is the string Infinity", _first_amount("Infinity")),
     "amount-24-decimals": (
         "one amount has 24 decimals",
         _first_amount("0.123456789012345678901234"),
     ),
     "amount-30-digits": (
-        "one amount has 30 digits before the point",
+        "one amount has 30 digits before the decimal point",
         _first_amount("123456789012345678901234567890.5"),
     ),
     "amount-exponent": ("one amount is 1e-8", _first_amount("1e-8")),
     "amount-exponent-huge": ("one amount is 1e999999999", _first_amount("1e999999999")),
-    "amount-negative": ("one amount is below zero", _first_amount("-12.75")),
+    "amount-negative": ("one amount is negative", _first_amount("-12.75")),
     "amount-minus-zero": ("one amount is -0", _first_amount("-0")),
     "amount-bare-point": ("one amount is .5", _first_amount(".5")),
     "amount-underscore": ("one amount is 1_000", _first_amount("1_000")),

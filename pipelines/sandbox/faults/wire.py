@@ -1,8 +1,8 @@
-"""A front between the socket and the application that breaks the bytes themselves.
+"""A front between the socket and the application, for faults in the bytes themselves.
 
-It reads one request at a time, fetches the whole answer from the application behind it, and
-passes it on as it is, or as a fault says: cut, stalled, doubled, reset. Requests go through
-unchanged, so signatures stay good.
+It reads one request at a time, fetches the complete response from the application, and forwards it
+either unchanged or with a fault, for example cut, delayed or reset. The application receives
+requests unchanged, so their signatures remain valid.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from pipelines.sandbox.faults.worlds import Fault, Rehearsal
 from pipelines.sandbox.specification import PREFIX
 
 _LONGEST_HEAD = 256 * 1024
-_FOR_EVER = 24 * 3600.0
+_FOREVER = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """An answer as bytes: its status line, its header lines without the length, and its body."""
+    """A response as bytes: status line, header lines without the length, and body."""
 
     status: bytes
     headers: tuple[bytes, ...]
     body: bytes
 
     def head(self, *more: bytes, length: int | None = None) -> bytes:
-        """Return status line and headers, with the length of the body or another one."""
+        """Return status line and headers, with `length` or else the length of the body."""
         size = len(self.body) if length is None else length
         lines = (self.status, *self.headers, b"Content-Length: %d" % size, *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def chunked_head(self, *more: bytes) -> bytes:
-        """Return status line and headers of a body in chunks."""
+        """Return status line and headers for a chunked body."""
         lines = (self.status, *self.headers, b"Transfer-Encoding: chunked", *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -44,7 +44,7 @@ Break = Callable[[asyncio.StreamWriter, WireReply, Fault], Awaitable[None]]
 
 
 async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
-    """Return the application's answer to one request."""
+    """Send a request to the application and return the response."""
     reader, writer = await asyncio.open_connection(*upstream, limit=_LONGEST_HEAD)
     try:
         writer.write(request.head + request.body)
@@ -53,15 +53,15 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
-    # The front closes after each answer of the application, and tells the length itself: a fault
-    # may say another one.
+    # Drop these headers. The front closes connections itself and writes the length, which may be
+    # wrong in a fault.
     lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(lines), body)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as bytes; its head asks the application to close when it has answered."""
+    """One request as bytes. Its head asks the application to close after the response."""
 
     path: str
     head: bytes
@@ -69,7 +69,7 @@ class Request:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Return the next request of a connection, or None where there is none."""
+    """Read the next request of a connection. Returns None if there is no valid one."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
@@ -97,7 +97,7 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
 
 
 def _sends(make: Callable[[WireReply], bytes]) -> Break:
-    """Send bytes made from the answer, and closes."""
+    """Return a fault that sends bytes made from the response. The connection then closes."""
 
     async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
@@ -117,7 +117,7 @@ async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -
     if fault.name == "reset-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
         await asyncio.sleep(0.05)
-    # Closing with unsent data allowed to linger for no time at all is a reset on the wire.
+    # With a linger time of zero, closing the socket sends a reset.
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.transport.abort()
@@ -126,7 +126,7 @@ async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -
 async def _hang(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     if fault.name == "hang-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
-    await asyncio.sleep(fault.seconds_or(_FOR_EVER))
+    await asyncio.sleep(fault.seconds_or(_FOREVER))
 
 
 async def _drip(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
@@ -147,58 +147,58 @@ _HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
 _HUGE = b"X-Padding: " + b"x" * 200_000
 
 WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
-    "close": ("the connection closes before a byte", _sends(lambda _: b"")),
-    "reset": ("the connection is reset before a byte", _reset),
+    "close": ("the connection closes before the first byte", _sends(lambda _: b"")),
+    "reset": ("the connection is reset before the first byte", _reset),
     "reset-mid-body": ("the connection is reset in the middle of the body", _reset),
     "cut-status": ("the connection closes in the status line", _sends(lambda _: b"HTTP/1.1 2")),
     "cut-headers": ("the connection closes in the headers", _sends(lambda r: _half(r.head()))),
     "cut-body": (
-        "the connection closes in the body, before its length",
+        "the connection closes in the middle of the body",
         _sends(lambda r: r.head() + _half(r.body)),
     ),
     "cut-to-valid": (
-        "no length, and the connection closes where the JSON happens to be whole",
+        "there is no length, and the connection closes where the JSON happens to be valid",
         _sends(lambda r: r.status + b'\r\nConnection: close\r\n\r\n{"data":[],"meta":{}}'),
     ),
     "chunks-cut": (
-        "a body in chunks without its last one",
+        "a chunked body that is cut in the middle",
         _sends(lambda r: r.chunked_head() + _chunk(_half(r.body))),
     ),
     "chunks-unfinished": (
-        "a whole body in chunks, but for the end mark",
+        "a complete chunked body without the final chunk",
         _sends(lambda r: r.chunked_head() + _chunk(r.body)),
     ),
     "chunk-size-bad": (
-        "a chunk whose size is no number",
+        "a chunk whose size is not a number",
         _sends(lambda r: r.chunked_head() + b"zz\r\n" + r.body),
     ),
     "chunks": (
-        "a good body in chunks, which is legal",
+        "a chunked body (valid)",
         _sends(lambda r: r.chunked_head(b"Connection: close") + _chunk(r.body) + b"0\r\n\r\n"),
     ),
-    "hang": ("nothing comes, for ever or `seconds`", _hang),
-    "hang-mid-body": ("half the body comes, then nothing", _hang),
-    "drip": ("the body comes a byte at a time, 0.05 s or `seconds` apart", _drip),
+    "hang": ("there is no response, forever or for `seconds`", _hang),
+    "hang-mid-body": ("half the body arrives, and then nothing", _hang),
+    "drip": ("the body arrives byte by byte, 0.05 s or `seconds` apart", _drip),
     "endless": ("the body never ends", _endless),
     "close-after": (
-        "a good answer, then the connection closes unannounced",
+        "a good response, then the connection closes unannounced",
         _sends(lambda r: r.head() + r.body),
     ),
     "extra-bytes": (
-        "another answer follows the first, unasked",
+        "a second response follows the first one",
         _sends(lambda r: r.head() + r.body + _AFTER),
     ),
     "status-bad": (
-        "the status line is no HTTP",
+        "the status line is not valid HTTP",
         _sends(lambda r: b"HTTP/banana OK\r\n\r\n" + r.body),
     ),
     "headers-huge": ("headers of 200 KB", _sends(lambda r: r.head(_HUGE) + r.body)),
     "lengths-two": (
-        "two lengths that differ",
+        "two different lengths",
         _sends(lambda r: r.head(b"Content-Length: 5") + r.body),
     ),
     "length-and-chunks": (
-        "a length and chunks at once",
+        "both a length and chunks",
         _sends(lambda r: r.chunked_head(b"Content-Length: 5") + _chunk(r.body) + b"0\r\n\r\n"),
     ),
     "length-short": (
@@ -206,31 +206,33 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: r.head(length=max(len(r.body) - 10, 0)) + r.body),
     ),
     "early-hints": (
-        "103 Early Hints before the answer, which is legal",
+        "103 Early Hints before the response (valid)",
         _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
     ),
 }
-# The port is bound but closed; there is no request to break.
+# The port is bound but closed, so no request arrives.
 REFUSED = "refused"
 
 
 async def start_front(
     listener: socket.socket, upstream: tuple[str, int], faults: Sequence[Fault], up: threading.Event
 ) -> asyncio.Server:
-    """Start a front on a bound socket, for the application upstream, and then set `up`."""
-    # It listens at once, or, where the port is to be refused, after that long.
+    """Start a front on a bound socket for the application at `upstream`, and set `up`.
+
+    It listens immediately, or after the duration of the fault `refused`.
+    """
     rehearsal = Rehearsal(
         [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
     )
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A caller may leave at any moment, and the server may end in the middle of a fault.
+        # A caller may disconnect at any time, and the server may stop in the middle of a fault.
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             while (request := await read_request(reader)) is not None:
-                struck = next(iter(rehearsal.due(request.path)), None)
+                due = next(iter(rehearsal.due(request.path)), None)
                 reply = await pass_on(request, upstream)
-                if struck is not None:
-                    await WIRE_FAULTS[struck.name][1](writer, reply, struck)
+                if due is not None:
+                    await WIRE_FAULTS[due.name][1](writer, reply, due)
                     break
                 await _send(writer, reply.head(), reply.body)
         writer.close()
@@ -238,7 +240,7 @@ async def start_front(
     for fault in faults:
         if fault.name == REFUSED:
             up.set()
-            await asyncio.sleep(fault.seconds_or(_FOR_EVER))
+            await asyncio.sleep(fault.seconds_or(_FOREVER))
     server = await asyncio.start_server(converse, sock=listener, limit=_LONGEST_HEAD)
     up.set()
     return server

@@ -13,13 +13,13 @@ from pipelines.sandbox.world.world import Record, World
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A named fault with its scope; every part of the scope that is not given is everything.
+    """A named fault with its scope. A missing part of the scope matches everything.
 
-    `path` is a pattern for the path below the prefix as it was sent, `/venues/*`. `venue` and
-    `portfolio` are ids: the objects that are changed, and for a fault of the transport the
-    requests for that object. `count` is how many matching requests it strikes, `after` how many
-    it lets pass first, `since` the first day of the world on which it strikes. `seconds` and
-    `mib` are sizes of the faults that have one.
+    `path` is a pattern for the path below the prefix, as it was sent, for example `/venues/*`.
+    `venue` and `portfolio` are the IDs of the objects to change or, for a fault of the transport,
+    of the requested objects. The fault affects `count` matching requests, after it has spared the
+    first `after` ones, from the day `since` of the world on. `seconds` and `mib` are the duration
+    and the size of faults that have one.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Fault:
     mib: int | None = None
 
     def seconds_or(self, default: float) -> float:
-        """Return how long it lasts, or what is usual."""
+        """Return the duration of the fault, or the default."""
         return default if self.seconds is None else self.seconds
 
     def bytes_or(self, default_mib: int) -> int:
-        """Return how large it is, or what is usual."""
+        """Return the size of the fault in bytes, or the default."""
         return (default_mib if self.mib is None else self.mib) * 1024 * 1024
 
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
-        """Does a request for this path, on this day, lie in the scope.
+        """Return whether a request for a path on a day is in the scope.
 
-        With `objects`, the request itself must be for the venue or portfolio that is named.
+        With `objects`, the request must be for the named venue or portfolio, if there is one.
         """
         if not fnmatchcase(path, self.path):
             return False
@@ -59,7 +59,7 @@ class Fault:
 
 
 class Rehearsal:
-    """Faults that are being rehearsed, and how many requests each has seen."""
+    """The active faults, and the number of matching requests for each."""
 
     def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
         self._faults = tuple(faults)
@@ -67,30 +67,31 @@ class Rehearsal:
         self._of_transport = frozenset(of_transport)
 
     def due(self, path: str, day: date | None = None) -> tuple[Fault, ...]:
-        """Return the faults that strike this request; asking counts as the request."""
-        struck = []
+        """Count a request and return the faults that affect it."""
+        affecting = []
         for number, fault in enumerate(self._faults):
             objects = fault.name in self._of_transport
             if not fault.strikes(path, day, objects=objects):
                 continue
-            # Requests are counted before `after` and `count` decide, also those that are let pass.
+            # Count all matching requests, including those that are spared.
             seen = self._seen[number]
             self._seen[number] += 1
             if seen >= fault.after and (fault.count is None or seen < fault.after + fault.count):
-                struck.append(fault)
-        return tuple(struck)
+                affecting.append(fault)
+        return tuple(affecting)
 
 
 def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
-    """Return the record that a fault changes: the one it names, or the largest, or the first by id.
+    """Return the record that a fault changes: the named one, or else the largest one.
 
-    None where the fault names an object of another kind, or one that is not there.
+    If several are equally large, it is the one with the first ID. None if the fault names an object
+    of a different kind, or one that does not exist.
     """
     named = {"Portfolio": fault.portfolio, "Venue": fault.venue}.get(resource)
     foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
     if foreign is not None and named is None:
         return None
-    # Another fault may have struck before, so that a record is null or lacks its id.
+    # A different fault may already have removed a record or its ID.
     fitting = [record for record in records if record and named in {None, record.get("id")}]
     return min(fitting, key=_size_and_id, default=None)
 
@@ -145,10 +146,10 @@ def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]
 
 
 def _remove_portfolio(world: World, fault: Fault) -> World:
-    gone = target(list(world.portfolios), "Portfolio", fault)
+    removed = target(list(world.portfolios), "Portfolio", fault)
     return replace(
         world,
-        portfolios=tuple(portfolio for portfolio in world.portfolios if portfolio is not gone),
+        portfolios=tuple(portfolio for portfolio in world.portfolios if portfolio is not removed),
     )
 
 
@@ -188,16 +189,16 @@ def _halve_instruments(world: World, _fault: Fault) -> World:
 
 
 def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -> Change:
-    """Let the target of a fault come a second time, perhaps not alike."""
+    """Return a change that repeats the target of a fault, possibly with differences."""
     resource = {"portfolios": "Portfolio", "venues": "Venue"}[collection]
 
     def change(world: World, fault: Fault) -> World:
         records: tuple[Record, ...] = getattr(world, collection)
         record = target(list(records), resource, fault)
-        # An equal one is the same, so that what another fault spoils in it is spoilt in both.
-        again = {**record, **difference} if record and difference else record
-        repeats: Any = (*records, *([again] if again else []))
-        return replace(world, **{collection: repeats})
+        # Without a difference, repeat the same object, so that other faults change both.
+        repeated = {**record, **difference} if record and difference else record
+        changed: Any = (*records, *([repeated] if repeated else []))
+        return replace(world, **{collection: changed})
 
     return change
 
@@ -215,15 +216,15 @@ def _repeat_account(**difference: Record) -> Change:
         portfolios = copy.deepcopy(world.portfolios)
         portfolio = target(list(portfolios), "Portfolio", fault) or {"positions": []}
         for position in portfolio["positions"][:1]:
-            twice = position["accounts"][:1]
-            position["accounts"] += [{**account, **difference} for account in twice]
+            first = position["accounts"][:1]
+            position["accounts"] += [{**account, **difference} for account in first]
         return replace(world, portfolios=portfolios)
 
     return change
 
 
 def _list_more(make: Callable[[Record], Record]) -> Change:
-    """Let venues list one instrument more, made of their first one."""
+    """Return a change that adds an instrument to each venue, made from its first one."""
 
     def change(world: World, fault: Fault) -> World:
         listed = dict(world.instruments or {})
@@ -270,42 +271,45 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         "there are no portfolios at all",
         lambda world, _: replace(world, portfolios=()),
     ),
-    "portfolio-vanished": ("the largest portfolio, or the named one, is gone", _remove_portfolio),
-    "accounts-halved": ("every second account is gone", _halve_accounts),
+    "portfolio-vanished": (
+        "the largest portfolio, or the named one, is missing",
+        _remove_portfolio,
+    ),
+    "accounts-halved": ("every second account is missing", _halve_accounts),
     "bucket-gone": ("no balance has `trading` any more", _remove_bucket),
     "venues-empty": (
         "there are no venues at all",
         lambda world, _: replace(world, venues=(), instruments={}),
     ),
-    "venues-dropped": ("three of five venues are gone", _drop_venues),
+    "venues-dropped": ("three of five venues are missing", _drop_venues),
     "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
-    "instruments-halved": ("every second instrument is gone", _halve_instruments),
-    "portfolio-repeated": ("one portfolio comes twice, equal", _repeat("portfolios")),
+    "instruments-halved": ("every second instrument is missing", _halve_instruments),
+    "portfolio-repeated": ("one portfolio appears twice, unchanged", _repeat("portfolios")),
     "portfolio-repeated-different": (
-        "one portfolio id comes twice, with different content",
+        "one portfolio ID appears twice, with different content",
         _repeat("portfolios", name="Another by the same id", positions=[]),
     ),
-    "position-repeated": ("one asset comes twice in a portfolio", _repeat_position),
-    "account-repeated": ("one account comes twice in a position, equal", _repeat_account()),
+    "position-repeated": ("one asset appears twice in a portfolio", _repeat_position),
+    "account-repeated": ("one account appears twice in a position, unchanged", _repeat_account()),
     "account-repeated-different": (
-        "one account comes twice in a position, with different money",
+        "one account appears twice in a position, with different amounts",
         _repeat_account(balance={"custody": {"free": "0.5", "locked": "0"}}),
     ),
     "venue-repeated": (
-        "one venue id comes twice, with different content",
+        "one venue ID appears twice, with different content",
         _repeat("venues", displayName="Another by the same id"),
     ),
     "instrument-repeated": (
-        "one instrument id comes twice at a venue",
+        "one instrument ID appears twice at a venue",
         _list_more(lambda instrument: {**instrument, "feedId": "another-feed"}),
     ),
     "instrument-type-unknown": (
-        "venues list an `option`, which neither type filter returns",
+        "venues list an `option`, which no type filter returns",
         _list_more(
             lambda instrument: {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
         ),
     ),
-    "orphan-venue": ("an account and an integration name no known venue", _orphan_venue),
-    "hostile-names": ("names with formulas, SQL, NUL, markup, 4,000 letters", _hostile_names),
-    "hostile-ids": ("venues whose ids need care in a path", _hostile_ids),
+    "orphan-venue": ("an account and an integration name an unknown venue", _orphan_venue),
+    "hostile-names": ("names with formulas, SQL, NUL, markup, 4,000 characters", _hostile_names),
+    "hostile-ids": ("venue IDs that must be escaped in a path", _hostile_ids),
 }

@@ -1,1 +1,1 @@
-"""The portfolios, venues and instruments that the sandbox shows."""
+"""The invented portfolios, venues and instruments that the sandbox serves."""

@@ -1,4 +1,4 @@
-"""The simulated assets, and randomness that is the same in every run."""
+"""The invented assets, and reproducible random values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ T = TypeVar("T")
 
 
 def draw(*seed: object) -> int:
-    """Return a whole number from 0 to 2**64 - 1, always the same for the same words."""
+    """Return an integer from 0 to 2**64 - 1, always the same for the same seed."""
     return int.from_bytes(_hash(seed, 8))
 
 
 def pick(options: Sequence[T], *seed: object) -> T:
-    """Return one of the options, always the same for the same words."""
+    """Return one of the options, always the same for the same seed."""
     return options[draw(*seed) % len(options)]
 
 
 def identity(*seed: object) -> str:
-    """Return a version 4 uuid, always the same for the same words."""
+    """Return a version 4 UUID, always the same for the same seed."""
     return str(UUID(bytes=_hash(seed, 16), version=4))
 
 
 def amount(units: int, decimals: int, *, padded: bool = False) -> str:
-    """So many smallest units of an asset, as decimal text; exact, for text is all it handles.
+    """Format a number of smallest units as a decimal string. Exact, because it only uses strings.
 
-    Padded keeps the zeros at the end: `1.500000` where it would otherwise be `1.5`.
+    With `padded`, keep trailing zeros: `1.500000` instead of `1.5`.
     """
     sign, digits = ("-" if units < 0 else ""), str(abs(units)).rjust(decimals + 1, "0")
     whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :]
@@ -37,8 +37,8 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Draw an instant of the six hours before a day in UTC, in one of three legal forms (2)."""
-    # Before it begins: what a world says of a day has happened when that day is served.
+    """Draw a time within the six hours before a day in UTC, in one of three valid formats (2)."""
+    # It is before the day begins, because the world of a day must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
     minutes, seconds = divmod(seconds_left, 60)
@@ -53,13 +53,13 @@ def instant(day: date, *seed: object) -> str:
 
 
 def _hash(seed: tuple[object, ...], size: int) -> bytes:
-    # A separator that stands in no word keeps ("ab", "c") and ("a", "bc") apart.
+    # The separator, which no value contains, makes ("ab", "c") different from ("a", "bc").
     return blake2b("\x1f".join(map(str, seed)).encode(), digest_size=size).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """Something to hold. `digits` is how many digits stand before the point of a usual amount."""
+    """An asset. `digits` is the number of digits before the decimal point in a usual amount."""
 
     symbol: str
     decimals: int
@@ -86,7 +86,7 @@ _MAJORS = (
     Asset("LTC", 8, 4),
 )
 
-# One text, for a hundred quoted symbols would be a hundred lines.
+# One string, because a list of a hundred quoted symbols would have a hundred lines.
 _OTHERS = """
     AAVE ALGO APE APT ARB ATOM AXS BAL BAT BCH BNB CELO CHZ COMP CRO CRV CVX DAI DASH DYDX EGLD
     ENJ ENS EOS ETC FET FIL FLOW FTM FXS GALA GBP GLM GMX GNO GRT HBAR ICP IMX INJ JTO JUP KAVA

@@ -1,9 +1,9 @@
 """The portfolios of the world, with their integrations, positions and balances (2.1 to 2.5).
 
-Lives: balances move a little every few nights; small accounts and one small position come and go;
-a portfolio is renamed, an empty one vanishes and another is opened in its place; an integration
-is requested, verified and replaced. Nothing here makes a large part of the money disappear: a
-guard of a sane width never holds a night of this world.
+They change from night to night. Balances change slightly every few nights. Small accounts and one
+small position appear and disappear. One portfolio is renamed, and an empty one is replaced by a
+new one. Integrations are requested, verified and replaced. A large part of the money never
+disappears, so guards with reasonable limits never hold a night of this world.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,14 +30,14 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """A portfolio as it is planned; its names take turns, night by night."""
+    """The plan of a portfolio. Its names alternate from night to night."""
 
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
-    accounts: int = 1  # at most, for each position
-    venues: Sequence[str] = ()  # where it may hold money: one integration each
-    passing: bool = False  # opened anew every third night, and gone for one in between
+    accounts: int = 1  # maximum for each position
+    venues: Sequence[str] = ()  # venues that may hold its money, with one integration each
+    passing: bool = False  # a new portfolio every three nights, absent on the third
 
 
 _TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
@@ -73,7 +73,7 @@ _BUCKETS: Mapping[str, tuple[str, ...]] = {
     "staking": ("locked",),
     "custody": ("free", "locked"),
 }
-# Which sub-objects a balance has, one bit each in the order above; trading alone is the usual one.
+# The buckets of a balance as a bit mask, in the order above. Most balances have only trading.
 _USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
 _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
@@ -82,9 +82,8 @@ _CYCLE = 3
 def portfolio(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
-    """Return one portfolio with its integrations, or None on a day on which it does not exist."""
-    # Days are counted from the year 1, so a night's phase is the same whichever night was made
-    # first.
+    """Return one portfolio with its integrations. None if it does not exist on that day."""
+    # Days are counted from the year 1, so the result does not depend on the first night.
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
         return None
@@ -105,7 +104,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """Yield one for each venue; every fifth is replaced now and then, and begins as requested."""
+    """Yield one integration for each venue. Every fifth is replaced from time to time."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:
@@ -134,11 +133,11 @@ def _positions(
             "isCustomAsset": asset.custom,
             "accounts": [
                 {
-                    "venueId": mandate.venues[(number + place) % len(mandate.venues)] + mark,
+                    "venueId": mandate.venues[(number + index) % len(mandate.venues)] + mark,
                     "name": name,
-                    "balance": _balance(asset, key, shape, size if place == 0 else kind, day),
+                    "balance": _balance(asset, key, shape, size if index == 0 else kind, day),
                 }
-                for place, (name, key, shape, kind) in enumerate(accounts)
+                for index, (name, key, shape, kind) in enumerate(accounts)
             ],
         }
 
@@ -146,17 +145,17 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield name, words, shape and size of each account of a position on a day."""
+    """Yield name, seed, shape and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
         return
     count = mandate.accounts and 1 + draw("accounts", *seed) % mandate.accounts
-    for place in range(count):
-        name = pick(ACCOUNT_NAMES, "name", *seed, place)
-        shape = pick(_USUAL_SHAPES, "shape", *seed, place)
-        yield name, (*seed, place), shape, "usual"
-    # Every seventh position has one more account, with dust in it, two nights in three.
+    for index in range(count):
+        name = pick(ACCOUNT_NAMES, "name", *seed, index)
+        shape = pick(_USUAL_SHAPES, "shape", *seed, index)
+        yield name, (*seed, index), shape, "usual"
+    # In two of three nights, every seventh position has an extra account with a tiny amount.
     if count and number % 7 == 1 and (day.toordinal() + number) % _CYCLE:
         yield f"Sweep {number}{mark}", (*seed, "sweep"), 1, "dust"
 
@@ -178,7 +177,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
     if size == "dust":
         return amount(1 + draw("dust", *seed) % 999, asset.decimals, padded=padded)
     top = 10 ** (asset.digits + asset.decimals)
-    # Some amounts end early, as amounts that people typed do.
+    # Some amounts are round, like amounts that people type.
     grain = 10 ** (asset.decimals * (draw("grain", *seed) % 4) // 4)
     units = (
         top // 10 + (draw("size", *seed) << 64 | draw("more", *seed)) % (top - top // 10)
@@ -187,7 +186,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
 
 
 def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
-    """Move an amount by up to two per cent, and let it rest for one to five nights."""
+    """Change an amount by up to two percent. It then stays the same for one to five nights."""
     period = 1 + draw("period", *seed) % 5
     step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

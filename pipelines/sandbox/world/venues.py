@@ -1,7 +1,7 @@
-"""The venues of the world and what can be traded there, on a given day (2.6 to 2.8).
+"""The venues of the world and their instruments on a given day (2.6 to 2.8).
 
-Lives: one venue is suspended for two nights in four, one changes hands in name; instruments are
-listed and delisted, and dated futures expire and are followed by new ones.
+They change from night to night. One venue is suspended for two of four nights, and one changes its
+name. Instruments are listed and delisted. Dated futures expire and are replaced by new ones.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
-    """A venue as it is planned: its statuses and names take turns, night by night."""
+    """The plan of a venue. Its statuses and names alternate from night to night."""
 
     id: str
     types: tuple[str, ...]
@@ -24,7 +24,7 @@ class VenuePlan:
     statuses: tuple[str, ...] = ("trading",)
     spots: int = 0
     perpetuals: int = 0
-    dated: int = 0  # bases with dated futures
+    dated: int = 0  # number of base assets with dated futures
     symbols: str = "{base}{term}"
 
 
@@ -65,8 +65,8 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# Each constraint with the decimals it is usually stated to; one to nine of those units, or of
-# the largest power of ten that is sensible.
+# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor
+# in units of the last decimal.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
     "maxBaseQty": (0, 10**4),
@@ -82,12 +82,12 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return whose turn it is on a day, one night each."""
+    """Return the option for a day. The options alternate from night to night."""
     return options[day.toordinal() % len(options)]
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """Return one venue without its instruments; `mark` tells the copies of a scaled world apart."""
+    """Return one venue without its instruments. `mark` distinguishes copies in a scaled world."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,
@@ -101,7 +101,7 @@ def venue(house: VenuePlan, mark: str, day: date) -> Record:
 
 
 def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
-    """Return everything listed at a venue on a day."""
+    """Return all instruments that are listed at a venue on a day."""
     venue_id = house.id + mark
     listed = [
         _instrument(house, venue_id, ("spot", base, term, ""), None, day)
@@ -120,7 +120,7 @@ def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
 
 
 def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
-    """Yield the spot pairs of a venue; every eleventh is listed for two nights and gone for one."""
+    """Yield the spot pairs of a venue. Every eleventh pair is missing every third night."""
     pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
     for number, pair in enumerate(pairs[: house.spots]):
         if number and number % 11 == 0 and (day.toordinal() + number) % 3 == 0:
@@ -152,8 +152,8 @@ def _instrument(
     day: date,
 ) -> Record:
     kind, base, term, suffix = listing
-    # Ids repeat from venue to venue: the document says an instrument belongs to a venue only by
-    # the path it was asked for.
+    # Venues use the same IDs, because in the document only the path of a request connects an
+    # instrument with its venue.
     identifier = "-".join(part for part in (base, term, suffix) if part)
     seed = (venue_id, identifier)
     born = expiry - timedelta(days=200) if expiry else date(2023, 1, 2)
@@ -179,14 +179,14 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """Return an expiry as venues write it, `25DEC26`, whatever the language of the machine."""
+    """Format an expiry as venues write it, `25DEC26`, independent of the machine's locale."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )
 
 
 def _limits(seed: tuple[str, str]) -> Record | None:
-    """Whole, partial, empty or absent constraints: all four are legal (2.8)."""
+    """Return complete, partial, empty or absent constraints, which are all valid (2.8)."""
     values = {
         name: amount(
             (1 + draw("limit", name, *seed) % 9) * units,

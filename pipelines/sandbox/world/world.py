@@ -1,8 +1,8 @@
-"""The world that the sandbox serves: everything the API could tell on one day.
+"""The invented world that the sandbox serves: all records of the API on one day.
 
-A world is a function of a seed and a date, so that any night can be served again. It is legal to
-the letter of the specification and awkward where that is legal; what is illegal or undocumented
-is a fault, and lives elsewhere.
+A world depends only on a seed and a date, so any night can be served again. It follows the
+specification exactly, but includes unusual cases that the specification allows. Invalid and
+undocumented responses are faults, which are in the package `faults`.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One day, as the records that the API sends; a world by itself is the same on every day.
+    """The records of one day. As a calendar, a world is the same on every day.
 
-    Portfolios carry their integrations. Venues carry no instruments: those stand in
-    `instruments`, by venue id, and are embedded when a caller asks for them.
+    Portfolios include their integrations. Venues do not include their instruments. `instruments`
+    maps venue IDs to instruments, which are embedded if a caller asks for them.
     """
 
     portfolios: tuple[Record, ...] = ()
@@ -30,12 +30,12 @@ class World:
     instruments: Mapping[str, tuple[Record, ...]] | None = None
 
     def at(self, _day: date) -> "World":
-        """Return this world: it stands still."""
+        """Return this world for any day."""
         return self
 
 
 class Calendar(Protocol):
-    """Whatever knows the world of a day."""
+    """A source of worlds, one for each day."""
 
     def at(self, day: date, /) -> World:
         """Return the world of a day."""
@@ -44,13 +44,13 @@ class Calendar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LivingWorld:
-    """A world that changes from day to day; `scale` is how many times its size it has."""
+    """A world that changes from day to day. `scale` is the number of copies that it contains."""
 
     seed: str = "nightbook"
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """Return the world of a day: the same records for the same seed, scale and day."""
+        """Return the world of a day, always the same for the same seed, scale and day."""
         return _world(self.seed, self.scale, day)
 
 

@@ -105,7 +105,7 @@ def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
     """Of `a; b` only the last would be shown, so neither is asked; one may end in a semicolon."""
     said = nights("query", "select 1; select 2")
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("What was asked holds 2 statements")
+    assert said.err.startswith("The query has 2 statements")
     assert nights("query", "select 1 as n;", "--format", "csv").out == "n\n1\n"
 
 
@@ -325,7 +325,7 @@ def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         said = copied("dev")
     assert (said.code, said.out) == (1, "")
-    assert "Dagster is already up" in said.err
+    assert "Dagster is already running" in said.err
 
 
 def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,4 +153,6 @@ def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Ke
     told = [line["words"] for line in map(json.loads, said.out.splitlines())]
     retries = [words for words in told if words.startswith("retry: ")]
     assert len(retries) == 2
-    assert all(re.fullmatch(r"retry: GET \S+: [^.]*; again in \d\.\d s", one) for one in retries)
+    assert all(
+        re.fullmatch(r"retry: GET \S+: [^.]*, so it is retried in \d\.\d s", one) for one in retries
+    )

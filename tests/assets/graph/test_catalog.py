@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from assets.definitions import assemble
-from assets.graph.warehouse import _views_spec
+from assets.graph.warehouse import _view_spec
 from assets.nightbook import Nightbook
 from warehouse.sql.catalog import ops_views, views
 from warehouse.sql.header import read
@@ -87,7 +87,7 @@ def test_a_view_of_views_has_their_columns(tmp_path: Path) -> None:
     lines = ("Shares.", "", "snapshot_date: A.", "asset_id: B.", "total: C.", "total_text: D.")
     sql = "select * from holdings_by_asset inner join holdings using (snapshot_date, asset_id)"
     file.write_text("".join(f"-- {line}\n" for line in (*lines, "example: from shares")) + sql)
-    spec = _views_spec(read(file), "main", dg.AssetKey("warehouse"))
+    spec = _view_spec(read(file), "main", dg.AssetKey("warehouse"))
     columns = spec.metadata["dagster/column_schema"].columns
     assert [column.type for column in columns] == ["DATE", "VARCHAR", "DECIMAL(38,18)", "VARCHAR"]
     lineage = spec.metadata["dagster/column_lineage"].deps_by_column

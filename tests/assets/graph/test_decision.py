@@ -33,9 +33,12 @@ def state(keeper: Keeper) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("config", "missing"),
     [
-        ({}, "the job was not told to accept or to reject"),
-        ({"decision": "accept"}, "it was not said who decides"),
-        ({"decision": "accept", "by": "ada", "snapshot": "20260303T021500Z"}, "is of 2026-03-03"),
+        ({}, "`decision` is neither accept nor reject"),
+        ({"decision": "accept"}, "`by` is empty"),
+        (
+            {"decision": "accept", "by": "ada", "snapshot": "20260303T021500Z"},
+            "belongs to 2026-03-03",
+        ),
     ],
 )
 def test_what_is_not_filled_in_decides_nothing(

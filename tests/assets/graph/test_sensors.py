@@ -37,7 +37,7 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {THIRD} failed"
     assert "ACCESS_DENIED" in words
-    assert "It is not tried again by itself." in words
+    assert "It is not retried." in words
     assert f"--home {keeper.home} doctor" in words
     assert receiver.fetched == []
 
@@ -52,7 +52,7 @@ def test_a_run_that_a_person_started_sends_no_loud_alert(watched: Make, receiver
         assert not chosen.execute_in_process(instance=instance, raise_on_error=False).success
     ended(keeper)
     [(title, words)] = receiver.alerts
-    assert title == "nightbook: a run that was started in Dagster failed (of no night)"
+    assert title == "nightbook: a run that was started in Dagster failed (without a night)"
     assert "choose a night" in words
     assert receiver.kinds == ["info"]
 

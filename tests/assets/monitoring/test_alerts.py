@@ -307,7 +307,7 @@ def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
     home.third("portfolios-empty")
     [(_, words)] = receiver.alerts
     assert "Not reached: channel 1 (json)." in words
-    assert home.log == ["channel 1 (json) of NIGHTBOOK_ALERTS did not take a message"]
+    assert home.log == ["channel 1 (json) of NIGHTBOOK_ALERTS did not accept a message"]
     assert "canary" not in words + str(home.log)
 
 
@@ -316,7 +316,7 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
     home = watched()
     receiver.status = 500
     home.third("portfolios-empty")
-    assert f"not told yet, no channel took it: the night of {THIRD} is held" in home.log
+    assert f"not sent yet, because no channel accepted it: the night of {THIRD} is held" in home.log
     receiver.status = 200
     home.look()
     home.look()
@@ -337,7 +337,7 @@ def test_what_happened_waits_for_a_channel_for_a_week(
     home.keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour=9)
     home.look()
     assert ("a run failed" in receiver.titles) is is_told
-    dropped = "told no more, no channel took it for a week: a run failed"
+    dropped = "dropped, because no channel accepted it for a week: a run failed"
     assert (dropped in home.log) is not is_told
     home.look()
     assert home.log.count(dropped) == (not is_told)
@@ -402,7 +402,7 @@ def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiv
     decision.write_text("{}", encoding="utf-8")
     home.look()
     home.look()
-    assert receiver.titles == ["the home cannot be looked at"]
+    assert receiver.titles == ["nightbook cannot check this home for problems"]
 
 
 def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receiver) -> None:

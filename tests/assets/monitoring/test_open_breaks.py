@@ -79,7 +79,7 @@ def test_a_file_that_was_not_read_is_told_though_all_matches(
     (inbox(keeper).parent / "custody.zip").write_bytes(b"PK")
     assert reconciled(keeper) == 3
     said = keeper("reconcile", "status")
-    assert (said.code, "custody.zip: it is no whole archive" in said.out) == (3, True)
+    assert (said.code, "custody.zip: it is not a complete archive" in said.out) == (3, True)
     home.look()
     titles = [title for title, _ in receiver.alerts]
     assert "nightbook: not everything in the inbox was read" in titles

@@ -81,7 +81,7 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
     assert copied.history() == shown
     said = copied.run(NEXT)
     assert (said.code, said.err) == (0, "")
-    assert said.out.count("left over from a run that died") == 2
+    assert said.out.count("of a run that died") == 2
     for day in (SECOND_DAY, THIRD_DAY, FIRST_DAY, NEXT):
         rows = copied.ask(
             "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
@@ -103,7 +103,7 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     body.write_bytes(b"not what was landed")
     said = copied.run(SECOND_DAY)
     assert (said.code, said.err) == (0, "")
-    assert "left over from a run that died, not made" in said.out
+    assert "of a run that died could not be judged" in said.out
     assert copied.ask("select snapshot_date, reason from ops.gaps") == [(FIRST_DAY, "complete")]
     assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
 
@@ -136,7 +136,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
         said = copied.run(FIRST_DAY)
     assert said.code == 1
     assert f"waiting for: backing up, process {os.getpid()}" in said.out
-    assert f"of {FIRST_DAY} is landed, every byte of it" in said.err
+    assert f"of {FIRST_DAY} is completely landed" in said.err
     assert "wrote nothing" not in said.out + said.err
     assert snapshots.landed_snapshots(copied.layout)[-1].state == states.COMPLETE
     assert copied("rebuild").code == 0
@@ -282,6 +282,6 @@ def test_what_nobody_expected_is_told_with_its_cause(
     monkeypatch.setattr("assets.graph.tables.night.stage_venues", broken)
     said = copied("--debug", "run", "--date", str(THIRD))
     assert said.code == 1
-    assert "The step flatten_venues stopped" in said.err
+    assert "The step flatten_venues failed" in said.err
     assert "ZeroDivisionError: a defect" in said.err
     assert "test_crashes.py" in said.err

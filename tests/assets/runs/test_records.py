@@ -37,7 +37,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
     runs = broken(keeper)
     said = keeper.run(THIRD)
     assert (said.code, said.err) == (0, "")
-    assert "the night is taken without it" in said.out
+    assert "so this night is not recorded" in said.out
     rows = keeper.ask(
         "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
         f"from history.balances where snapshot_date = '{THIRD}'"
@@ -73,7 +73,7 @@ def test_a_record_that_is_lost_on_the_way_costs_no_night(
     monkeypatch.setattr(dg.DagsterInstance, "handle_new_event", handle)
     said = keeper.run(THIRD)
     assert (said.code, said.err) == (0, "")
-    assert "the night is taken without it" in said.out
+    assert "so this night is not recorded" in said.out
     assert keeper.ask("select max(snapshot_date) from history.balances") == [(THIRD,)]
     assert AWAY in receiver.titles
 

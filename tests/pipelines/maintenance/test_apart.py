@@ -95,7 +95,7 @@ def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_sam
         assert all(Path(answer.staged_in).is_dir() for answer in lost)
         assert [bool(each.failed or each.empty) for each in lost] == [0, 1, 1, 1, 1, 0]
         del flattened[landed[1].folder]
-        publish._forget_lake(layout)
+        publish._remove_lake(layout)
         made = outdated_nights(LakeManifests(layout))
         assert (
             rebuild_nights(

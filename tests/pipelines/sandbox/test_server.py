@@ -107,7 +107,7 @@ def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) ->
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.test"])  # noqa: S104 - refused
 def test_only_loopback_is_served(host: str) -> None:
     """An address that others could reach is refused, and no socket is opened."""
-    with pytest.raises(ValueError, match="only listens on this machine"), serve(_nothing, host):
+    with pytest.raises(ValueError, match="only from this machine"), serve(_nothing, host):
         pass
 
 

@@ -98,7 +98,7 @@ def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) 
     """As of a held night, the book is the last one before it, and the notices name both."""
     done = exported(layout, "csv", as_of=date(2026, 11, 19))
     assert done.as_of == FIRST.day
-    assert done.notices[0].startswith("2026-11-19 has no book: this is the one of 2026-11-18")
+    assert done.notices[0].startswith("2026-11-19 has no book. This is the book of 2026-11-18")
     assert "20261119T021500Z" in done.notices[1]
     assert [
         one["total_text"] for one in rows_of(named(done, "accounts-2026-11-18.machines.csv"))
@@ -131,7 +131,7 @@ def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
 def test_a_file_that_is_no_warehouse_is_refused_in_words(tmp_path: Path) -> None:
     """Another file under the name of the database gives a sentence, not a traceback."""
     (tmp_path / "nightbook.duckdb").write_bytes(b"SQLite format 3\x00" * 1000)
-    with pytest.raises(NotExported, match="could not be read as a warehouse of nightbook"):
+    with pytest.raises(NotExported, match="could not be read as a nightbook warehouse"):
         export(
             tmp_path / "nightbook.duckdb",
             tmp_path,

@@ -16,8 +16,7 @@ from tests.support.shared import some_daily
 from warehouse.export import workbook
 from warehouse.export.export import Exported, export
 from warehouse.query.book import NotExported
-from warehouse.spreadsheet.writing.fast_zip import pack_faster
-from warehouse.spreadsheet.writing.splice import splice
+from warehouse.spreadsheet.writing.splice import pack_faster, splice
 from warehouse.storage.layout import Layout
 
 AMOUNTS = [
@@ -62,15 +61,14 @@ def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
     assert made(tmp_path).files[0].is_file()
 
 
-def test_zipfile_has_the_parts_that_we_replace() -> None:
-    """Where Python keeps them under other names, workbooks are packed at a quarter of the speed."""
+def test_zipfile_has_the_compressor_that_we_replace() -> None:
+    """If Python renames it, workbooks are packed at a quarter of the speed."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("x", "w") as member:
-            assert hasattr(member, "_compressor")
-        with archive.open("x") as packed:
-            assert hasattr(packed, "_decompressor")
-    assert "crc32" in zipfile.ZipExtFile._update_crc.__code__.co_names  # type: ignore[attr-defined]  # private
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x", "w") as member,
+    ):
+        assert hasattr(member, "_compressor")
 
 
 @given(st.lists(st.binary()))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.warehouse.export.cell_by_cell import Rows
 from tests.warehouse.export.test_workbook import HOSTILE, LONG
 from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
-from warehouse.spreadsheet.writing.rows import Rows, Styles
-from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
+from warehouse.spreadsheet.writing.rows import RowsQuery, Styles, render_rows, stream_rows
 
 SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
@@ -96,6 +96,13 @@ def test_rows_are_the_same_as_cell_by_cell(
         for place in range(len(rows))
     )
     assert rendered(connection, rows).decode() == one_by_one.decode()
+    in_memory = b"".join(render_rows(COLUMNS, [values], STYLES, SHORTENED))
+    assert in_memory == b"".join(
+        Rows(COLUMNS, STYLES, SHORTENED).render(
+            {name: [column[place]] for name, column in values.items()}, place + 2
+        )
+        for place in range(len(rows))
+    )
 
 
 def test_a_number_is_the_double_nearest_to_its_text(
@@ -113,7 +120,7 @@ def test_what_is_no_amount_stops_the_file(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
     """A text that is no amount in plain digits never gets into a number cell."""
-    with pytest.raises(ValueError, match="is no amount in plain digits; no file was made"):
+    with pytest.raises(ValueError, match="is not an amount in plain digits; no file was made"):
         rendered(connection, [("a", "b", amount, None, None, None)])
 
 

@@ -21,8 +21,7 @@ from warehouse.export import sheets, workbook
 from warehouse.export.export import NotExported, export
 from warehouse.query.book import book
 from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
-from warehouse.spreadsheet.writing.rows import RowsXml
-from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
+from warehouse.spreadsheet.writing.rows import RowsQuery, RowsXml, stream_rows
 from warehouse.storage.layout import Layout
 
 SHEETS = ["Summary", "Accounts", "Holdings", "Assets", "Venues", "Evidence"]

@@ -321,9 +321,9 @@ def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("select asset_id, amount from balances", "amount is NULL in .* Select amount_text beside"),
-        ("select total as t from holdings", "t is NULL in .* Select t_text beside it"),
-        ("select free as total, total_text from holdings", "they are not the same amount"),
+        ("select asset_id, amount from balances", "amount is NULL in .* read amount_text,"),
+        ("select total as t from holdings", "t is NULL in .* read t_text,"),
+        ("select free as total, total_text from holdings", "they differ"),
     ],
 )
 def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, words: str) -> None:
@@ -452,7 +452,7 @@ def test_what_sql_rounds_is_refused_unless_a_float_is_meant(plain_book: ReadOnly
         frame = plain_book.query(sql)
         assert all(kind.startswith("float") for kind in map(str, frame.dtypes)), sql
     described = plain_book.query("from (summarize balances) where column_name = 'amount'")
-    with pytest.raises(NotExact, match="cannot be added up"):
+    with pytest.raises(NotExact, match="cannot be added"):
         described["avg"] + described["q50"]
 
 
@@ -498,7 +498,7 @@ def test_texts_of_amounts_are_not_added_up(book: ReadOnlyBook) -> None:
     wanted = exact(texts)
     arrow = book.arrow("from holdings").to_pandas()
     assert str(amounts_of(texts).sum()) == str(amounts_of(arrow["total"]).sum()) == wanted
-    with pytest.raises(NotExact, match="is no exact amount"):
+    with pytest.raises(NotExact, match="is not an exact amount"):
         amounts_of(pd.Series(["1,5"], name="total"))
 
 
@@ -543,7 +543,7 @@ def test_the_advice_on_a_missing_number_can_be_followed(book: ReadOnlyBook) -> N
         f"{source}"
     )
     assert figures(moves["before"].iloc[1:]) == figures(moves["total"].shift().iloc[1:])
-    with pytest.raises(NotExact, match=r"moved is NULL .* each amount with its text, and calc"):
+    with pytest.raises(NotExact, match=r"moved is NULL .* each with its text, and calc"):
         book.query(JOINED.format(", a.total - b.total as moved"))
     joined = book.query(JOINED.format(""))
     assert exact(map(str, joined["total"] - joined["other"].fillna(0))) == exact(
@@ -633,7 +633,7 @@ def test_a_frame_says_what_it_is_and_survives_being_kept(
 ) -> None:
     """Comments and the night are in `attrs`; the amounts survive pickle, CSV and Parquet."""
     held = book.holdings(as_of=book.days[0])
-    assert held.attrs["columns"]["total"] == "Free, locked and other together."
+    assert held.attrs["columns"]["total"] == "The sum of free, locked and other."
     assert held.attrs["night"] == {
         "snapshot_id": f"{book.days[0]:%Y%m%d}T021500Z",
         "as_of": book.days[0].isoformat(),
@@ -662,11 +662,11 @@ def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
         book.holdings(as_of=GAP)
     with pytest.raises(NoBookThatDay, match=r"1999-01-01 has no book.*from .* to 2026-11-20"):
         book.balances("1999-01-01")
-    with pytest.raises(NotAQuestion, match="no history of 'total'; there is of accounts, "):
+    with pytest.raises(NotAQuestion, match=r"no history of 'total'\. There is a history of acc"):
         book.history("total")
     with pytest.raises(NotAQuestion, match="DuckDB could not answer: Parser Error"):
         book.query("selec")
-    with pytest.raises(ValueError, match="holdings are by portfolio, venue, asset"):
+    with pytest.raises(ValueError, match="Choose from portfolio, venue, asset"):
         book.holdings(by="continent")
 
 
@@ -725,12 +725,12 @@ def test_a_book_opens_by_its_file_and_says_what_it_is(
             words = repr(opened)
         assert words.startswith("<nightbook: book of 2026-11-20 (tonight's); 1")
         assert (
-            f"holdings in 3 portfolios; {len(year[1])} nights since {year[1][0]}; ask .query(sql)"
+            f"holdings in 3 portfolios; {len(year[1])} nights since {year[1][0]}; use .query(sql)"
             in words
         )
         assert repr(opened).startswith("<nightbook: closed; ")
     duckdb.connect(str(tmp_path / "other.duckdb")).close()
-    with pytest.raises(QueryFailed, match="a DuckDB file, but not a book of nightbook"):
+    with pytest.raises(QueryFailed, match="a DuckDB file, but not a nightbook book"):
         open_book(tmp_path / "other.duckdb")
 
 
@@ -740,7 +740,7 @@ def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:
     published(Layout(tmp_path), [held], "a")
     with open_book(tmp_path) as opened:
         assert (opened.days, opened.night(), len(opened.holdings())) == ((), {}, 0)
-        with pytest.raises(NoBookThatDay, match="no book yet; see `nightbook snapshots`"):
+        with pytest.raises(NoBookThatDay, match=r"no book yet\. See `nightbook snapshots`"):
             opened.holdings("2026-11-18")
 
 

@@ -61,7 +61,7 @@ def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
 @pytest.mark.parametrize("wanted", ["other by a", "plain", "plain by z", "../plain by a"])
 def test_a_form_that_cannot_be_filled_is_named(forms: Path, wanted: str) -> None:
     """What was asked for is said, and what it should be."""
-    with pytest.raises(ValueError, match=r"things\.sql wants the form `.*`; it is to be"):
+    with pytest.raises(ValueError, match=r"things\.sql has the form `.*`. Expected the name"):
         fill_form(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
 
 

@@ -1,1 +1,1 @@
-"""The firm's book: what several homes have published, in one file, with the source in front."""
+"""The firm's book: the published nights of several homes in one file, with a source column."""

@@ -1,8 +1,8 @@
-"""The firm's book as DDL: tables with their source in front, and views that show its newest night.
+"""The firm's book as DDL: tables with a source column, and views that show the newest night.
 
 The rows of views are copied from the warehouse of each source. A portfolio that several sources can
-see counts once: schema `internal` stores all rows, and every view leaves out those that count for
-another source. The few views that add up portfolios are then computed again, from the same SQL.
+see counts once: schema `internal` stores all rows, and each view omits the rows that count for
+another source. The few views that add up portfolios are then recomputed from the same SQL.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -33,7 +33,7 @@ from warehouse.sql.catalog import (
 )
 from warehouse.sql.header import SqlFile
 
-# What the newest book of a source says is taken of these, and what every book says of the others.
+# Views that are copied for the newest book of a source, and views that are copied for every book.
 NEWEST = (
     *((view, "main") for view in views() if view.name not in MATERIALIZED),
     *((view, "ops") for view in ops_views()),
@@ -44,8 +44,8 @@ _OF_PORTFOLIOS = "portfolio_id"
 # before. A portfolio may count for different sources in the two.
 _SUMS = ("holdings_by_asset", "holdings_by_venue")
 _COMPARED = ("changes", "roll_forward", "asset_moves")
-# Statements of a source about all that it sees, and no amounts to add up.
-_AS_SEEN = "findings"
+# This view is not filtered: its rows are about all that a source sees and have no amounts to add.
+_UNFILTERED = "findings"
 _BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
 # `asset_moves` also reads these two. The control totals of a source include portfolios that count
 # for others.
@@ -60,7 +60,7 @@ _SET_ASIDE = (
     "create view internal.set_aside as select source, snapshot_date, portfolio_id "
     "from ops.shared_portfolios where source <> counted_for"
 )
-# The other macros ask the nights of one organisation: in its own warehouse.
+# The other macros query the nights of one organisation, so they are only in its own warehouse.
 _PURE = ("exact_sum",)
 _NEWEST_BOOK = (
     "select coalesce(book_date, error('no book on or before ' "
@@ -71,7 +71,7 @@ _NEWEST_BOOK = (
 
 
 def structure() -> Iterator[str]:
-    """Yield the statements that make the tables of an empty firm's book, but those of views."""
+    """Yield the statements that create an empty firm's book, without the tables of views."""
     yield "create schema history"
     yield "create schema ops"
     yield "create schema internal"
@@ -83,9 +83,9 @@ def structure() -> Iterator[str]:
 
 
 def _optional(table: Table) -> Table:
-    """Return a table of ops in which every column but those of the key may be NULL.
+    """Return a table of ops in which all columns outside the key are nullable.
 
-    The rows of a source that is away may be of a nightbook that did not have the column yet.
+    If a source cannot be read, an older nightbook may have written its rows without some columns.
     """
     if table.schema == "main":
         return table
@@ -97,20 +97,23 @@ def _optional(table: Table) -> Table:
 
 
 def stored_as(table: Table) -> str:
-    """Return the table that stores all rows of a declared one, schema and name, quoted."""
+    """Return the quoted schema and name of the table that stores all rows of a declared table."""
     if table.schema == "main" and _OF_PORTFOLIOS in table.names:
         return f"internal.{quote_identifier(table.name)}"
     return ddl.stored_as(table)
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the table that stores all rows of a view, schema and name, quoted."""
-    schema = "history" if view.name == _AS_SEEN else "internal"
+    """Return the quoted schema and name of the table that stores all rows of a view."""
+    schema = "history" if view.name == _UNFILTERED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 
 def tables_of_views(pattern: str) -> Iterator[str]:
-    """Yield statements that make those tables, with the columns that the views of a file have."""
+    """Yield statements that create the tables of views, with columns as in `pattern`.
+
+    `pattern` is the name of an attached warehouse.
+    """
     for view, schema in (*NEWEST, *((view, "main") for view in NIGHTLY_VIEWS)):
         yield (
             f"create table {rows_of(view)} as select ''::varchar as {SOURCE.name}, * "
@@ -121,10 +124,10 @@ def tables_of_views(pattern: str) -> Iterator[str]:
 def surface(
     newest: date | None, shared: Collection[str] = (), shared_lately: Collection[str] = ()
 ) -> Iterator[str]:
-    """Yield statements that make macros, and the views that show the book of a date.
+    """Yield the statements that create the macros, and the views that show the book of a date.
 
-    `shared` are the sources of which a portfolio counts for another source, on any date;
-    `shared_lately` those of which one does so in the book of `newest` or in their book before.
+    `shared` has the sources with a portfolio that counts for another source, on any date.
+    `shared_lately` has those for which this is so in the book of `newest` or in the book before.
     """
     for macro in macros():
         if macro.schema == "internal" or macro.name in _PURE:
@@ -137,14 +140,14 @@ def surface(
         f"{day} as snapshot_date from ops.nights where is_in_book and snapshot_date = {day}"
     )
     for table in map(of_firm, BOOK):
-        yield from _show(table.name, day, table.meaning, ddl.meanings_of(table))
+        yield from _view_of_day(table.name, day, table.meaning, ddl.meanings_of(table))
         if table.name in BEFORE:
-            yield from _before(table, day)
+            yield from _view_of_day_before(table, day)
     for view in NIGHTLY_VIEWS:
-        yield from _show(view.name, day, view.comment, _entries(view))
+        yield from _view_of_day(view.name, day, view.comment, _entries(view))
     for view, schema in NEWEST:
         name = f"{schema}.{quote_identifier(view.name)}"
-        yield f"create or replace view {name} as {_newest(view, day, shared_lately)}"
+        yield f"create or replace view {name} as {_newest_query(view, day, shared_lately)}"
         yield from ddl.comments_on("view", name, view.comment, _entries(view))
     for view in firm_views():
         yield f"create or replace view main.{quote_identifier(view.name)} as\n{view.sql}"
@@ -154,7 +157,7 @@ def surface(
 
 
 def schema_version() -> str:
-    """Return a digest of all that shapes the file; with another one it is built anew."""
+    """Return a digest of everything that shapes the file. If it changes, the file is rebuilt."""
     shape = "\n".join([ddl.schema_version(), *structure(), *surface(None)])
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
@@ -164,7 +167,7 @@ def _entries(view: SqlFile) -> dict[str, str]:
 
 
 def _history(shared: Collection[str]) -> Iterator[str]:
-    """Yield the views of all nights, without the rows of portfolios that count for others."""
+    """Yield the views of all nights, without the rows that count for another source."""
     counted = "anti join internal.set_aside using (source, snapshot_date, portfolio_id)"
     for table in map(of_firm, BOOK):
         if (stored := stored_as(table)) != (name := ddl.stored_as(table)):
@@ -177,15 +180,15 @@ def _history(shared: Collection[str]) -> Iterator[str]:
             nights = "(select distinct source, snapshot_date from internal.set_aside)"
             query = f"select * from {stored} anti join {nights} using (source, snapshot_date)"
             dates = "in (select snapshot_date from internal.set_aside where source = $source)"
-            query += _computed_again(view, shared, _tables(dates))
+            query += _recomputed_rows(view, shared, _table_queries(dates))
         if name != stored:
             yield f"create or replace view {name} as {query}"
         kind = "table" if name == stored else "view"
         yield from ddl.comments_on(kind, name, view.comment, _entries(view))
 
 
-def _tables(dates: str, suffix: str = "") -> dict[str, str]:
-    """Return a query for each table of a book, by its name: the rows of `$source` of some dates."""
+def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
+    """Return a query for the rows of `$source` on some dates, for each table of a book by name."""
     return {
         f"{table.name}{suffix}": "select * exclude (source) from "
         f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
@@ -193,12 +196,14 @@ def _tables(dates: str, suffix: str = "") -> dict[str, str]:
     }
 
 
-def _newest(view: SqlFile, day: str, shared: Collection[str]) -> str:
-    """Return a query for the rows of a view that are about the newest book of each source."""
+def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
+    """Return a query for the rows of a view for the newest book of each source."""
     query = f"select * from {rows_of(view)} where source in (select source from internal.tonight)"
     if view.name not in _COMPARED:
-        aside = f"(select source, portfolio_id from internal.set_aside where snapshot_date = {day})"
-        is_counted = f" and (source, portfolio_id) not in {aside}"
+        ignored = (
+            f"(select source, portfolio_id from internal.set_aside where snapshot_date = {day})"
+        )
+        is_counted = f" and (source, portfolio_id) not in {ignored}"
         return query + is_counted * (_OF_PORTFOLIOS in view.entries)
     if not shared:
         return query
@@ -206,25 +211,28 @@ def _newest(view: SqlFile, day: str, shared: Collection[str]) -> str:
         "= (select max(snapshot_date) from ops.nights "
         f"where source = $source and is_in_book and snapshot_date < {day})"
     )
-    stand_ins = _tables(f"= {day}") | _tables(before, "_before") | _MOVED
+    tables = _table_queries(f"= {day}") | _table_queries(before, "_before") | _MOVED
     names = ", ".join(map(literal, sorted(shared)))
-    return f"{query} and source not in ({names}){_computed_again(view, shared, stand_ins)}"
+    return f"{query} and source not in ({names}){_recomputed_rows(view, shared, tables)}"
 
 
-def _computed_again(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return what a query adds for sources whose stored rows also hold portfolios of others."""
+def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
+    """Return the end of a query that recomputes the rows of the `shared` sources.
+
+    The stored rows of these sources include portfolios that count for others.
+    """
     inner = views_of(view.sql)
-    read_there = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
-    stand_ins = {name: tables[name] for name in sorted(read_there)} | inner
-    # The name of a source is put in last: it may hold anything, also SQL.
-    query = f"select $source as source, * from (\n{reading(view.sql, stand_ins)}\n)"
+    used = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
+    replacements = {name: tables[name] for name in sorted(used)} | inner
+    # Insert the name of the source last, because it may contain any characters, including SQL.
+    query = f"select $source as source, * from (\n{reading(view.sql, replacements)}\n)"
     return "".join(
         f" union all by name {query.replace('$source', literal(source))}"
         for source in sorted(shared)
     )
 
 
-def _show(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
+def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
     """Yield the view of a date, with its comments."""
     shown = f"main.{quote_identifier(name)}"
     stored = f"history.{quote_identifier(name)}"
@@ -232,8 +240,8 @@ def _show(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iter
     yield from ddl.comments_on("view", shown, meaning, columns)
 
 
-def _before(table: Table, day: str) -> Iterator[str]:
-    """Yield the view of the book before, of each source that the newest book holds."""
+def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
+    """Yield the view of the previous book of each source in the newest book."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "
@@ -264,7 +272,7 @@ def _as_of_macros() -> Iterator[str]:
     for name, query in queries.items():
         yield f"create or replace macro {name}_as_of(day) as table\n{query}"
         yield (
-            f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` of the firm as "
-            "it was on a day: the sources that the book of that night holds. day: any date; the "
-            "newest book on or before it is used. An error where there is none.'"
+            f"comment on macro table {name}_as_of is '{name}_as_of(day): `{name}` of the firm on "
+            "a day, with the sources in the book of that night. day: any date. The newest book on "
+            "or before it is used. It is an error if there is none.'"
         )

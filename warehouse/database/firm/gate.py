@@ -1,4 +1,4 @@
-"""The gate of a firm's book: which source is in which night's book, and why another is not."""
+"""The gate of a firm's book: the sources of each night's book, and why others are missing."""
 
 # ruff: noqa: S608 - names are ours; values are parameters
 
@@ -16,9 +16,9 @@ from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
 from warehouse.query.connect import records
 
-# A portfolio counts for the source whose last known book lists it, also while that source is away:
-# then it is missing together with its source, and no sum over the last books has it twice.
-_SHARED = f"""
+# A portfolio counts for the source whose last known book lists it, even while that source cannot be
+# read. It is then missing together with its source, and no sum over the last books has it twice.
+_SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (
     select unnest(?::varchar[]) as portfolio_id, unnest(?::varchar[]) as owner
@@ -50,98 +50,99 @@ from ranked
 where sources > 1
 """
 UNREADABLE = "unreadable"
-Reading = LoadedSource | str
-"""What came of reading a source: what was read, or why it could not be."""
+LoadResult = LoadedSource | str
+"""The result of reading a source: the loaded data, or the reason it failed."""
 
 
-def note_sources(
+def record_sources(
     connection: DuckDBPyConnection,
     known: Mapping[str, Mapping[str, Any]],
-    readings: Mapping[str, Reading],
+    results: Mapping[str, LoadResult],
     now: datetime,
 ) -> tuple[str, ...]:
-    """Write what is known of each source now; sentences on those that came and went come back."""
-    rows = [_source_row(name, known.get(name), reading, now) for name, reading in readings.items()]
+    """Write the row of each source. Return messages about unreadable, new and removed sources."""
+    rows = [_source_row(name, known.get(name), result, now) for name, result in results.items()]
     for name, row in known.items():
-        if name not in readings:
+        if name not in results:
             gone = row["gone_since"] or now
             rows.append({**row, "is_listed": False, "gone_since": gone, "problem": None})
     fill(connection, SOURCES, sorted(rows, key=lambda row: str(row["source"])))
     listed = {name for name, row in known.items() if row["is_listed"]}
-    came = sorted(readings.keys() - listed) if known else []
-    unread = {name: why for name, why in readings.items() if isinstance(why, str)}
+    added = sorted(results.keys() - listed) if known else []
+    removed = sorted(listed - results.keys())
     return (
         *(
-            f"{name} cannot be read, so the book has what it had of it: {unread[name]}"
-            for name in unread
+            f"{name} cannot be read, so the book keeps the nights that it had of {name}: {reason}"
+            for name, reason in results.items()
+            if isinstance(reason, str)
         ),
-        *(f"{name} is new in firm.toml: its nights are in the book now" for name in came),
+        *(f"{name} is new in firm.toml: its nights are in the book now" for name in added),
         *(
-            f"{name} is no longer in firm.toml: none of its nights is in the book any more"
-            for name in sorted(listed - readings.keys())
+            f"{name} is no longer in firm.toml: its nights are no longer in the book"
+            for name in removed
         ),
     )
 
 
 def _source_row(
-    name: str, before: Mapping[str, Any] | None, reading: Reading, now: datetime
+    name: str, before: Mapping[str, Any] | None, result: LoadResult, now: datetime
 ) -> dict[str, Any]:
     row = dict(before or {"source": name, "since": now, "version": None, "schema_version": None})
     row |= {"is_listed": True, "gone_since": None, "problem": None}
-    if isinstance(reading, str):
-        return row | {"problem": reading}
-    return row | {"version": reading.version, "schema_version": reading.schema_version}
+    if isinstance(result, str):
+        return row | {"problem": result}
+    return row | {"version": result.version, "schema_version": result.schema_version}
 
 
-def note_nights(
+def record_nights(
     connection: DuckDBPyConnection, day: date | None, notes: Mapping[str, str]
 ) -> date | None:
-    """Write the row of each source and date; gives the date of the newest book, if there is one.
+    """Write the row of each source and date. Return the date of the newest book, if there is one.
 
-    `day` is the night that was to be taken, `notes` are why a source has none of it.
+    `day` is the requested night, and `notes` has the reason for each source without that night.
     """
     sources = records(connection, "select * from ops.sources where is_listed order by source")
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
     before = {(row["source"], row["snapshot_date"]): row for row in _known_nights(connection)}
     dates = {row["snapshot_date"] for row in snapshots} | ({day} if day else set())
-    # A night on which no source was read stays on record, whoever publishes later.
+    # Keep a night on which no source was read, even if a later publish does not request it.
     dates |= {night for _, night in before}
     rows = []
     for source in sources:
         own = [row for row in snapshots if row["source"] == source["source"]]
         for row in _nights_of(source, own, sorted(dates), before):
-            why = notes.get(row["source"], "") if row["snapshot_date"] == day else ""
+            note = notes.get(row["source"], "") if row["snapshot_date"] == day else ""
             if row["state"] == NO_SNAPSHOT:
-                row["reason"] = why or row["reason"]
-            elif row["state"] == UNREADABLE and why not in row["reason"]:
-                row["reason"] += f"; {why}"
+                row["reason"] = note or row["reason"]
+            elif row["state"] == UNREADABLE and note not in row["reason"]:
+                row["reason"] += f"; {note}"
             rows.append(row)
     fill(connection, NIGHTS, rows)
     return max((row["snapshot_date"] for row in rows if row["is_in_book"]), default=None)
 
 
 def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return the nights that the book before had of the sources that are still listed."""
+    """Return the nights in the previous book of the sources that are still listed."""
     return records(
         connection,
         "select * from ops.nights semi join (from ops.sources where is_listed) using (source)",
     )
 
 
-def note_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
-    """Write which portfolios several sources see, and for which source each of them counts."""
+def record_shared_portfolios(connection: DuckDBPyConnection, owners: Mapping[str, str]) -> None:
+    """Write the portfolios that several sources can see, and the source that each counts for."""
     connection.execute("delete from ops.shared_portfolios")
-    connection.execute(_SHARED, [list(owners), list(owners.values())])
+    connection.execute(_SHARED_PORTFOLIOS, [list(owners), list(owners.values())])
 
 
-def set_aside(connection: DuckDBPyConnection) -> list[str]:
-    """Return the sources of which a portfolio counts for another source, on any date."""
+def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
+    """Return the sources that have a portfolio that counts for another source, on any date."""
     query = "select distinct source from internal.set_aside"
     return [source for (source,) in connection.execute(query).fetchall()]
 
 
-def set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return those of which one does so in the newest book, or in their book before it."""
+def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
+    """Return the sources for which this is so in the newest book or in their book before it."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "
@@ -157,7 +158,7 @@ def _nights_of(
     dates: Sequence[date],
     before: Mapping[tuple[str, date], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return a row for each date since the first snapshot of a source; the last date always."""
+    """Return a row for each date since the source's first snapshot, and for the last date."""
     newest = {row["snapshot_date"]: row for row in snapshots}
     books = {row["snapshot_date"]: row for row in snapshots if row["is_book"]}
     as_of: date | None = None

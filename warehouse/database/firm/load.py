@@ -1,6 +1,7 @@
-"""The rows of one source into the firm's book: what its published warehouse says, and no more.
+"""Loading of one source's published warehouse into the firm's book.
 
-A source is read within one transaction: it goes in whole, as of one version, or stays as it was.
+A source is read within one transaction. It is loaded completely and from one version, or its rows
+do not change.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -24,20 +25,21 @@ from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout
 
 _INCOMING = "incoming"
-_TRIES = 3
-_SHOWN = 3
+_ATTEMPTS = 3
+_SHOWN_PROBLEMS = 3
+# Tables of a source that are replaced as a whole, because they are not stored night by night.
 _WHOLE = tuple(
     table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)}
 )
 
 
 class SourceUnreadable(Exception):
-    """The warehouse of a source could not be read; the firm's book holds what it held of it."""
+    """The warehouse of a source could not be read, so its rows in the firm's book do not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSource:
-    """Which version of a source's warehouse was read, of which schema, and the dates put in."""
+    """A source as loaded into the firm's book: warehouse version, schema version and dates."""
 
     version: str
     schema_version: str
@@ -45,7 +47,7 @@ class LoadedSource:
 
 
 def lost_nights(layout: Layout, known: Collection[Night]) -> str:
-    """Say that a home does not have nights that a firm's book knows; empty if it has them all.
+    """Return a message about nights of the firm's book that a home does not have, or "".
 
     Raises `OSError` if the home cannot be read.
     """
@@ -62,10 +64,10 @@ def _lost_message(layout: Layout, known: Collection[Night], missing: Collection[
     span = f"of {first}" if first == last else f"{first} to {last}"
     return (
         f"{layout.home} does not have {len(missing)} of the {count_of(len(known), 'snapshot')} "
-        f"that this book has of it ({span}). Is its disk mounted? This "
-        "book keeps its nights as they were, and nothing was started there. Bring that home back. "
-        f"If those nights are lost for good, take the organisation out of {FIRM}, rebuild the "
-        "firm's book, and put it back"
+        f"that this book has of it ({span}). Is its disk mounted? Its nights in this book did not "
+        "change, and nothing was started in that home. Bring that home back. If those nights are "
+        f"lost for good, remove the organisation from {FIRM}, rebuild the firm's book, and add it "
+        "back"
     )
 
 
@@ -76,11 +78,11 @@ def load_source(
     known_schema: str | None,
     snapshots: str = "ops.snapshots",
 ) -> LoadedSource:
-    """Bring the rows of a source up to what it published; raises `SourceUnreadable`.
+    """Update the rows of a source to its published warehouse.
 
-    `known_schema` is the schema of what the open book holds of it, None if it holds nothing.
-    `snapshots` is the table of all nights that the firm knew. A home that does not have them is
-    not read, because its disk may not be mounted.
+    `known_schema` is the schema version of its rows in the open book, or None if there are none.
+    `snapshots` is the table of all nights that the firm knows. A home that does not have them is
+    not read, because its disk may not be mounted. Raises `SourceUnreadable`.
     """
     try:
         known = _known_nights(connection, f"{snapshots} where source = ?", name)
@@ -95,8 +97,8 @@ def load_source(
                 raise
             return loaded
     except (duckdb.Error, OSError) as error:
-        why = str(error).partition("\n")[0]
-        raise SourceUnreadable(f"its warehouse cannot be read: {why}") from error
+        reason = str(error).partition("\n")[0]
+        raise SourceUnreadable(f"its warehouse cannot be read: {reason}") from error
 
 
 def _known_nights(connection: DuckDBPyConnection, snapshots: str, *values: str) -> set[Night]:
@@ -111,7 +113,7 @@ def _require_nights(
     known: Collection[Night],
     snapshots: str,
 ) -> None:
-    """See that the attached warehouse has the nights that the firm knew, and the same ones."""
+    """Check that the attached warehouse has the nights that the firm knows, with equal times."""
     published = _known_nights(connection, f"{_INCOMING}.ops.snapshots")
     if lost := _lost_message(layout, known, set(known) - published):
         raise SourceUnreadable(lost)
@@ -122,9 +124,9 @@ def _require_nights(
     ).fetchone()
     if others and others[0]:
         raise SourceUnreadable(
-            f"{layout.home} has {count_of(others[0], 'night')} with the ids of nights that this "
-            "book has of it, read at other times. Is it the home of another organisation? This "
-            "book keeps its nights as they were. See which folder firm.toml names for it"
+            f"{layout.home} has {count_of(others[0], 'night')} with the same ids as nights in this "
+            "book but read at different times. Is it the home of another organisation? Its nights "
+            "in this book did not change. Check the folder in firm.toml"
         )
 
 
@@ -132,17 +134,17 @@ def _require_nights(
 def _attach(
     connection: DuckDBPyConnection, layout: Layout, known: Collection[Night]
 ) -> Iterator[None]:
-    """Attach the version that people see now, read-only, whatever is published meanwhile."""
-    for again in reversed(range(_TRIES)):
-        # The link is followed once: every table is of one version. That version may be pruned just
-        # then; an open one is read to its end.
+    """Attach the published version of a source read-only, for the time of the block."""
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        # Resolve the link once, so that all tables are from one version. A publish may remove this
+        # version before it is attached, so retry. An attached version remains readable.
         file = layout.database.resolve()
-        if not file.exists() and not again:
+        if not file.exists() and not attempts_left:
             raise SourceUnreadable(
                 lost_nights(layout, known)
-                or f"nothing is published in {layout.home}: look there with nightbook status"
+                or f"nothing is published in {layout.home}: run nightbook status there"
             )
-        with contextlib.suppress(*(duckdb.Error, OSError) if again else ()):
+        with contextlib.suppress(*(duckdb.Error, OSError) if attempts_left else ()):
             connection.execute(f"attach {literal(str(file))} as {_INCOMING} (read_only)")
             break
     try:
@@ -158,8 +160,8 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
     version, schema, program = build or ("", "", "")
     if schema != ddl.schema_version():
         raise SourceUnreadable(
-            f"its warehouse is of another nightbook ({program}, schema {schema}, not "
-            f"{ddl.schema_version()}): rebuild it there, in the home of that organisation"
+            f"another nightbook version built its warehouse ({program}, schema {schema}, not "
+            f"{ddl.schema_version()}): rebuild it in the home of that organisation"
         )
     known = _books(connection, "ops", name) if schema == known_schema else set()
     published = _books(connection, f"{_INCOMING}.ops", None)
@@ -171,8 +173,8 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
     _replace_rest(connection, name, gone, new)
     if problems := _differences(connection, name, new):
         raise SourceUnreadable(
-            f"what was read of its warehouse differs from its own control totals: "
-            f"{and_more(problems, _SHOWN, '; ')}"
+            "the rows read from its warehouse differ from its own control totals: "
+            f"{and_more(problems, _SHOWN_PROBLEMS, '; ')}"
         )
     return LoadedSource(version, schema, tuple(new))
 
@@ -180,7 +182,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
 def _books(
     connection: DuckDBPyConnection, ops: str, source: str | None
 ) -> set[tuple[date, str, str]]:
-    """Return each date with its snapshot and the one before it, which its findings go by."""
+    """Return each date with its snapshot and the snapshot before it, which its findings use."""
     own = "" if source is None else "and source = ?"
     return set(
         connection.execute(
@@ -225,7 +227,7 @@ def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str])
 def _tables_with_source(
     connection: DuckDBPyConnection, catalog: str
 ) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the schema and the types of the columns of every table that has a source, by name."""
+    """Return the schema and column types of each table with a source column, by name."""
     rows = connection.execute(
         "select table_name, schema_name, map_from_entries(list(row(column_name, data_type))) "
         "from duckdb_columns() semi join duckdb_tables() using (database_name, table_oid) "
@@ -236,7 +238,7 @@ def _tables_with_source(
 
 
 def remove_source(connection: DuckDBPyConnection, name: str) -> None:
-    """Take every row of a source out; what was known of its nights goes with them."""
+    """Delete all rows of a source, including its nights in `ops.nights`."""
     _remove_rows(connection, name)
     connection.execute(f"delete from {ddl.stored_as(NIGHTS)} where source = ?", [name])
 
@@ -255,21 +257,21 @@ def _tables_of_source() -> Iterator[str]:
 def _replace_days(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Put the nights of these dates in, in the place of what was there."""
-    stored = [(stored_as(of_firm(table)), table.name) for table in BOOK]
-    stored += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
-    for table, of_source in stored:
+    """Replace the rows of these dates by those of the source."""
+    tables = [(stored_as(of_firm(table)), table.name) for table in BOOK]
+    tables += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
+    for table, table_of_source in tables:
         for day in sorted({*gone, *new}):
             connection.execute(
                 f"delete from {table} where source = ? and snapshot_date = ?", [name, day]
             )
-        _insert(connection, table, f"history.{quote_identifier(of_source)}", name, new)
+        _insert(connection, table, f"history.{quote_identifier(table_of_source)}", name, new)
 
 
 def _replace_rest(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Put in what is known of nights, decided or not, and what the newest book says."""
+    """Replace the tables about nights, and the views of the newest book."""
     for table in NIGHTLY:
         connection.execute(
             f"delete from {ddl.stored_as(table)} where source = ? "
@@ -285,21 +287,22 @@ def _replace_rest(
         )
     whole = [(ddl.stored_as(table), ddl.stored_as(table)) for table in _WHOLE]
     whole += [(rows_of(view), f"{schema}.{quote_identifier(view.name)}") for view, schema in NEWEST]
-    for stored, of_source in whole:
+    for stored, table_of_source in whole:
         connection.execute(f"delete from {stored} where source = ?", [name])
-        _insert(connection, stored, of_source, name)
+        _insert(connection, stored, table_of_source, name)
 
 
 def _insert(
     connection: DuckDBPyConnection,
     table: str,
-    of_source: str,
+    table_of_source: str,
     name: str,
     days: Sequence[date] | None = None,
 ) -> None:
-    of_days = "" if days is None else "where list_contains(?, snapshot_date)"
+    condition = "" if days is None else "where list_contains(?, snapshot_date)"
     connection.execute(
-        f"insert into {table} by name select ? as source, * from {_INCOMING}.{of_source} {of_days}",
+        f"insert into {table} by name select ? as source, * "
+        f"from {_INCOMING}.{table_of_source} {condition}",
         [name] if days is None else [name, list(days)],
     )
 
@@ -307,32 +310,33 @@ def _insert(
 def _differences(
     connection: DuckDBPyConnection, name: str, days: Sequence[date]
 ) -> tuple[str, ...]:
-    """Return what is not, to the last digit, what the source's own control totals say."""
-    of_source = "source = ? and list_contains(?, snapshot_date)"
+    """Return a message for each exact total that differs from the source's control totals."""
+    condition = "source = ? and list_contains(?, snapshot_date)"
     counts = " union all ".join(
         f"select snapshot_date, {literal(table.name)} as table_name, 'rows' as measure, "
         "'' as asset_id, false as is_custom_asset, '' as bucket, count(*)::varchar as total "
-        f"from {stored_as(of_firm(table))} where {of_source} group by snapshot_date"
+        f"from {stored_as(of_firm(table))} where {condition} group by snapshot_date"
         for table in BOOK
     )
     rows = connection.execute(
         f"with here as ({counts} union all select snapshot_date, 'balances', 'sum', asset_id, "
         "is_custom_asset, bucket, "
         "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
-        f"from {stored_as(of_firm(BALANCES))} where {of_source} "
+        f"from {stored_as(of_firm(BALANCES))} where {condition} "
         "group by snapshot_date, asset_id, is_custom_asset, bucket), "
-        "told as (select totals.* from ops.control_totals as totals "
+        "expected as (select totals.* from ops.control_totals as totals "
         "inner join ops.snapshots as snapshots using (source, snapshot_id) where is_book "
         "and source = ? and list_contains(?, totals.snapshot_date)) "
-        "select coalesce(told.snapshot_date, here.snapshot_date), "
-        "coalesce(told.table_name, here.table_name), coalesce(told.asset_id, here.asset_id), "
-        "told.in_warehouse, here.total from told full join here using "
+        "select coalesce(expected.snapshot_date, here.snapshot_date), "
+        "coalesce(expected.table_name, here.table_name), "
+        "coalesce(expected.asset_id, here.asset_id), "
+        "expected.in_warehouse, here.total from expected full join here using "
         "(snapshot_date, table_name, measure, asset_id, is_custom_asset, bucket) "
-        "where coalesce(told.in_warehouse, '0') is distinct from coalesce(here.total, '0') "
+        "where coalesce(expected.in_warehouse, '0') is distinct from coalesce(here.total, '0') "
         "order by all",
         [name, list(days)] * (len(BOOK) + 2),
     ).fetchall()
     return tuple(
-        f"{table}{f' of {asset}' if asset else ''} on {day}: {told} there, {here} here"
-        for day, table, asset, told, here in rows
+        f"{table}{f' of {asset}' if asset else ''} on {day}: {expected} there, {here} here"
+        for day, table, asset, expected, here in rows
     )

@@ -1,7 +1,7 @@
-"""The firm's book: built aside from what its sources published, and swapped in as a home's is.
+"""Publishing of the firm's book: built from the warehouses of its sources, then swapped in.
 
-A source that cannot be read costs the others nothing: the book says so, and holds of it what it
-held before, also if the file is built anew.
+If a source cannot be read, the others are not affected. The book reports the problem and keeps the
+rows that it had of the source, even if the file is rebuilt.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -13,11 +13,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.contract.ops import BUILD
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database import ddl as ddl_of_source
 from warehouse.database import load
@@ -29,34 +27,36 @@ from warehouse.database.firm.load import (
     remove_source,
 )
 from warehouse.database.load import fill
-from warehouse.database.new_version import build_upon_last, new_version
+from warehouse.database.new_version import build_database, new_version, record_build
 from warehouse.database.versions import VERSIONS_GB, newest_whole, seal
 from warehouse.progress import Say, Tally, silent
 from warehouse.query.firm_state import FirmNight, FirmState, known_sources, state_of
 from warehouse.storage.firm import FIRM, Firm, Source
-from warehouse.storage.layout import STORAGE_VERSION, Layout
+from warehouse.storage.layout import Layout
 
+# Names of attached databases: an empty warehouse with the columns of all views, and the last
+# undamaged version of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 
 
 class HistoryAtRisk(Exception):
-    """The firm's file must be built anew, and would lose the nights of a source that is away."""
+    """The firm's file must be rebuilt, which would lose the nights of an unreadable source."""
 
     def __init__(self, source: str, reason: str, problem: str) -> None:
         super().__init__(
             "The firm's book was not published, and what people see did not change. Its file must "
-            f"be built anew, but {source} cannot be read, and the nights that the file has of it "
-            f"cannot be copied, because {problem}. Make it readable, or take it out of {FIRM}, and "
-            f"rebuild the firm's book. It cannot be read because {reason}."
+            f"be rebuilt, but {source} cannot be read, and the nights of {source} in the file "
+            f"cannot be copied, because {problem}. Make {source} readable, or remove it from "
+            f"{FIRM}, and rebuild the firm's book. It cannot be read because {reason}."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBook:
-    """What a publish of a firm did: its file, the date of its book, its sources, and what is new.
+    """The result of a publish of a firm: the file and the date of the book.
 
-    `state` is what the book says about its sources, `changes` say which came and went.
+    `state` has the state of each source, and `changes` has messages about new and removed sources.
     """
 
     database: Path
@@ -66,16 +66,16 @@ class FirmBook:
 
     @property
     def nights(self) -> tuple[FirmNight, ...]:
-        """The newest night that was to be taken, source by source."""
+        """The newest night that was requested, with a row for each source."""
         return self.state.nights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBuild:
-    """What a firm's book is built of: its sources, tonight's date, and who builds it when.
+    """Inputs of a firm's book: its sources, the date of the night, and the build's version.
 
-    `notes` say of a source why it has no night of that date; `reconciled` are the rows of the
-    firm's own reconciliation.
+    `notes` has the reason for each source without a night of that date. `reconciled` has the rows
+    of the firm's own reconciliation by table. If it is None, these tables are not changed.
     """
 
     firm: Firm
@@ -95,30 +95,41 @@ def publish_firm(
     say: Say = silent,
     versions_gb: int = VERSIONS_GB,
 ) -> FirmBook:
-    """Make the firm's book of what its sources have published, seen at once and whole.
+    """Publish the firm's book with the published nights of its sources, in one atomic step.
 
-    One writer at a time: the caller holds `layout.lock`. Nights that are as they were are kept,
-    unless `fresh` or the schema has changed. Older versions are kept within `versions_gb`.
+    The caller holds `layout.lock`, so there is one writer. Unchanged nights are kept, unless
+    `fresh` or the schema changed. The newest versions are kept within `versions_gb` gigabytes.
+    Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
     """
     with new_version(layout, build.version, versions_gb) as file:
-        made, digests = build_upon_last(
-            layout,
-            file,
-            fresh=fresh,
-            last=lambda memory: load.last(layout, file, memory, ddl.schema_version()),
-            empty=lambda memory: _empty(layout, file, memory),
-            build=lambda connection: _build(connection, layout, build, say),
-        )
+        steps = _FirmBookBuild(layout, build, say)
+        book, digests = build_database(layout, file, steps, fresh=fresh)
         seal(file, digests, {}, {})
-    return made
+    return book
 
 
-def _empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
+@dataclass(frozen=True, slots=True)
+class _FirmBookBuild:
+    layout: Layout
+    build: FirmBuild
+    say: Say
+
+    def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
+        return load.open_copy(self.layout, file, memory, ddl.schema_version())
+
+    def create_empty(self, file: Path, memory: str) -> DuckDBPyConnection:
+        return _create_empty(self.layout, file, memory)
+
+    def run(self, connection: DuckDBPyConnection) -> FirmBook:
+        return _update(connection, self.layout, self.build, self.say)
+
+
+def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
     load.remove_copy(file)
     connection = load.connect(layout, file, memory)
     load.run_all(connection, ddl.structure())
     connection.execute("commit")
-    # The columns of views are those that an empty warehouse of one source has.
+    # An empty warehouse of one source gives the columns of the views.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
@@ -133,8 +144,8 @@ def _empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
     return connection
 
 
-def _build(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say) -> FirmBook:
-    """Bring an open file up to what the sources have published, and close it."""
+def _update(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say) -> FirmBook:
+    """Update an open file with the published nights of the sources, and close it."""
     with contextlib.closing(connection):
         is_new = not known_sources(connection)
         connection.execute("commit")
@@ -144,19 +155,26 @@ def _build(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say
         for name in known.keys() - {source.name for source in build.firm.sources}:
             remove_source(connection, name)
         connection.execute("commit")
-        readings = _read(connection, layout, build, known, say, kept=kept)
+        results = _load_sources(connection, layout, build, known, say, kept=kept)
         if kept:
             connection.execute(f"detach {_KEPT}")
         connection.execute("begin")
-        changes = gate.note_sources(connection, known, readings, build.built_at)
-        newest = gate.note_nights(connection, build.day, build.notes)
-        gate.note_shared_portfolios(connection, build.firm.owners)
-        shared = gate.set_aside(connection)
-        shared_lately = gate.set_aside_lately(connection, newest)
+        changes = gate.record_sources(connection, known, results, build.built_at)
+        newest = gate.record_nights(connection, build.day, build.notes)
+        gate.record_shared_portfolios(connection, build.firm.owners)
+        shared = gate.sources_set_aside(connection)
+        shared_lately = gate.sources_set_aside_lately(connection, newest)
         load.run_all(connection, ddl.surface(newest, shared, shared_lately))
         for table in RECONCILED if build.reconciled is not None else ():
             fill(connection, table, (build.reconciled or {}).get(table.name, ()))
-        _note_build(connection, newest, build)
+        record_build(
+            connection,
+            version=build.version,
+            built_at=build.built_at,
+            newest=newest,
+            program_version=build.program_version,
+            schema=ddl.schema_version(),
+        )
         state = state_of(connection)
         load.complete(connection)
     if kept and kept != layout.database.resolve():
@@ -165,14 +183,14 @@ def _build(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say
 
 
 def _attach_last(connection: DuckDBPyConnection, layout: Layout) -> Path | None:
-    """Attach the newest whole version of the file, and take over its nights; None if none is."""
+    """Attach the newest undamaged version of the file and copy its nights, if there is one."""
     if (file := newest_whole(layout)) is not None:
         connection.execute(f"attach {literal(str(file))} as {_KEPT} (read_only)")
         connection.execute(f"insert into ops.nights by name select * from {_KEPT}.ops.nights")
     return file
 
 
-def _read(
+def _load_sources(
     connection: DuckDBPyConnection,
     layout: Layout,
     build: FirmBuild,
@@ -180,23 +198,23 @@ def _read(
     say: Say,
     *,
     kept: Path | None,
-) -> dict[str, gate.Reading]:
-    """Load every source. Of one that cannot be read, the rows of `kept` are copied."""
-    read = Tally(say, len(build.firm.sources), "sources read")
-    readings: dict[str, gate.Reading] = {}
+) -> dict[str, gate.LoadResult]:
+    """Load each source. If a source cannot be read, copy its rows from `kept`."""
+    tally = Tally(say, len(build.firm.sources), "sources read")
+    results: dict[str, gate.LoadResult] = {}
     for source in build.firm.sources:
-        readings[source.name] = reading = _reading(connection, source, known, kept)
-        if isinstance(reading, str) and (kept or not known):
-            _keep(connection, layout, source.name, reading, kept)
-        read.add(1)
-    return readings
+        results[source.name] = result = _load_source(connection, source, known, kept)
+        if isinstance(result, str) and (kept or not known):
+            _carry_source(connection, layout, source.name, result, kept)
+        tally.add(1)
+    return results
 
 
-def _keep(
+def _carry_source(
     connection: DuckDBPyConnection, layout: Layout, name: str, reason: str, kept: Path | None
 ) -> None:
-    """Copy the rows that the last version has of a source; raises `HistoryAtRisk`."""
-    problem = "the last version of its file was made by another nightbook, with other columns"
+    """Copy the rows of a source from the last version. Raises `HistoryAtRisk` if it cannot."""
+    problem = "another nightbook version built the last version of its file, with other columns"
     if kept is None:
         if layout.database.parent.exists():
             problem = "every version of its file is damaged"
@@ -208,33 +226,18 @@ def _keep(
     connection.execute("commit")
 
 
-def _reading(
+def _load_source(
     connection: DuckDBPyConnection,
     source: Source,
     known: Mapping[str, Mapping[str, Any]],
     kept: Path | None,
-) -> gate.Reading:
+) -> gate.LoadResult:
     if source.problem:
         return source.problem
     row = known.get(source.name)
     schema = row["schema_version"] if row and not kept else None
     snapshots = f"{_KEPT}.ops.snapshots" if kept else "ops.snapshots"
     try:
-        loaded = load_source(connection, source.name, source.layout, schema, snapshots)
+        return load_source(connection, source.name, source.layout, schema, snapshots)
     except SourceUnreadable as error:
         return str(error)
-    return loaded
-
-
-def _note_build(connection: DuckDBPyConnection, newest: date | None, build: FirmBuild) -> None:
-    row = {
-        "version": build.version,
-        "built_at": build.built_at,
-        "newest_date": newest,
-        "program_version": build.program_version,
-        "schema_version": ddl.schema_version(),
-        "upgraded_from": None,
-        "duckdb_version": duckdb.__version__,
-        "storage_version": STORAGE_VERSION,
-    }
-    fill(connection, BUILD, [row])

@@ -1,1 +1,1 @@
-"""What is known of a figure: its night, and the sums that it is part of."""
+"""Facts about figures: their night, and the sums that they are part of."""

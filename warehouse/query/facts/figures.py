@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.states import PRUNED
 from warehouse.exact import EXACT, exact, plain
 from warehouse.query.connect import records, stream_records
-from warehouse.query.facts.night_facts import NamedThing, NothingThere, SeveralMeant, choose
+from warehouse.query.facts.night_facts import AmbiguousName, NamedThing, NotInBook, choose
 from warehouse.query.formats import text
 
 # ruff: noqa: S608 - the names are those of this module; values are parameters
@@ -28,7 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Where a sum is published: its rows by `key` within one asset, and its figures."""
+    """A view with published sums: the SQL of its rows, their key within one asset, and the sums."""
 
     name: str
     key: tuple[str, ...]
@@ -56,9 +56,9 @@ _VIEWS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSum:
-    """One published sum: its view and key, its figures by column, and its parts added up again.
+    """One published sum: its view and key, its figures by column, and the sum of its parts.
 
-    `ties_out` says whether every published figure is the sum of its parts, to the last digit.
+    `ties_out` is true if each published figure equals the sum of its parts exactly.
     """
 
     view: str
@@ -70,8 +70,8 @@ class PublishedSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The asset of a portfolio in one book; `rows` are its accounts and amounts that are meant."""
+class BookPosition:
+    """The asset of a portfolio in one book. `rows` has the selected accounts and amounts."""
 
     snapshot: Mapping[str, Any]
     portfolio_id: str
@@ -81,7 +81,7 @@ class Place:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the queries ask by."""
+        """The values of the parameters of queries."""
         return {
             "day": self.snapshot["snapshot_date"],
             "asset": self.asset_id,
@@ -89,13 +89,15 @@ class Place:
         }
 
 
-def published_sums(connection: DuckDBPyConnection, place: Place) -> list[PublishedSum]:
-    """Return every published sum that one of the rows is part of."""
-    own = [row | {"portfolio_id": place.portfolio_id} for row in place.rows]
-    keys = {view: dict.fromkeys(_key_of(row, view) for row in own) for view in _VIEWS}
-    totals = _add_up(connection, place, keys)
+def published_sums(connection: DuckDBPyConnection, position: BookPosition) -> list[PublishedSum]:
+    """Return all published sums that include one of the rows."""
+    rows = [row | {"portfolio_id": position.portfolio_id} for row in position.rows]
+    keys = {view: dict.fromkeys(_key_of(row, view) for row in rows) for view in _VIEWS}
+    totals = _add_up(connection, position, keys)
     return [
-        sum_ for view in _VIEWS for sum_ in _sums_of(connection, place, view, keys[view], totals)
+        sum_
+        for view in _VIEWS
+        for sum_ in _sums_of_view(connection, position, view, keys[view], totals)
     ]
 
 
@@ -108,22 +110,22 @@ def _key_of(row: Mapping[str, Any], view: _View) -> Key:
 
 
 def _add_up(
-    connection: DuckDBPyConnection, place: Place, keys: Mapping[_View, Mapping[Key, None]]
+    connection: DuckDBPyConnection, position: BookPosition, keys: Mapping[_View, Mapping[Key, None]]
 ) -> Totals:
-    """Add up all amounts of the asset by the keys that are meant, and count them."""
+    """Count and add up all amounts of the asset for each of these keys."""
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
-    for row in stream_records(connection, _PARTS, place.parameters):
+    for row in stream_records(connection, _PARTS, position.parameters):
         amount = exact(row["amount_text"])
-        for view, meant in keys.items():
-            if (key := _key_of(row, view)) in meant:
+        for view, wanted_keys in keys.items():
+            if (key := _key_of(row, view)) in wanted_keys:
                 count, total = totals[view.name, key]
                 totals[view.name, key] = count + 1, EXACT.add(total, amount)
     return totals
 
 
-def _sums_of(
+def _sums_of_view(
     connection: DuckDBPyConnection,
-    place: Place,
+    position: BookPosition,
     view: _View,
     keys: Mapping[Key, None],
     totals: Totals,
@@ -133,11 +135,12 @@ def _sums_of(
         f"select {columns} from {view.rows} asset_id = $asset and is_custom_asset = $custom "
         "order by all"
     )
-    more = {"portfolio": place.portfolio_id, "snapshot": place.snapshot["snapshot_id"]}
-    asked = {
-        name: value for name, value in (place.parameters | more).items() if f"${name}" in query
+    values = position.parameters | {
+        "portfolio": position.portfolio_id,
+        "snapshot": position.snapshot["snapshot_id"],
     }
-    for row in stream_records(connection, query, asked):
+    parameters = {name: value for name, value in values.items() if f"${name}" in query}
+    for row in stream_records(connection, query, parameters):
         key = _key_of(row, view)
         if key in keys:
             count, total = totals[view.name, key]
@@ -184,7 +187,7 @@ _REJECTS = "select request_no, path, reason, value from ops.rejects where snapsh
 
 
 class NightPruned(LookupError):
-    """The figures of that date are gone; `known` is what of its night is still known, in words."""
+    """The figures of that date were pruned. `known` is a message about the remaining facts."""
 
     exit_code = 1
 
@@ -193,13 +196,13 @@ class NightPruned(LookupError):
         super().__init__(
             f"Snapshot {snapshot['snapshot_id']} of {snapshot['snapshot_date']} was pruned at "
             f"{text(snapshot['decided_at'])} ({snapshot['reason']}): its bodies and its rows are "
-            f"gone, so no figure of it can be traced.{known}"
+            f"gone, so its figures cannot be traced.{known}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which figures are meant: portfolio and venue by id or name; None leaves something open."""
+    """The selection of figures. Portfolio and venue are ids or names, and None selects all."""
 
     portfolio: str
     asset: str
@@ -211,7 +214,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionAccount:
-    """One account of a position; `texts` are its amounts by bucket and state."""
+    """One account of a position. `texts` has its amounts by bucket and state."""
 
     venue_id: str
     venue_name: str | None
@@ -222,9 +225,9 @@ class PositionAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedFigures:
-    """A position of one book: its accounts, its sums, and the requests that it was read by.
+    """A position of one book with its accounts, its sums, and the requests that read it.
 
-    `snapshot` is the row of `ops.snapshots`; `requests` and `rejects` are rows of those tables.
+    `snapshot` is the row of `ops.snapshots`. `requests` and `rejects` are rows of these tables.
     """
 
     snapshot: Mapping[str, Any]
@@ -238,23 +241,25 @@ class TracedFigures:
 
 
 def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
-    """Return the figures that are meant.
+    """Return the selected figures.
 
-    Raises `NothingThere`, `SeveralMeant` and `NightPruned`, which say what there is.
+    Raises `NotInBook`, `AmbiguousName` or `NightPruned`, with a message about the alternatives.
     """
-    snapshot = _book(connection, wanted.as_of)
+    snapshot = _find_book(connection, wanted.as_of)
     day, snapshot_id = snapshot["snapshot_date"], snapshot["snapshot_id"]
     portfolios = [NamedThing(*row) for row in connection.execute(_PORTFOLIOS, [day]).fetchall()]
-    portfolio = choose(wanted.portfolio, portfolios, noun="portfolio", where=f"the book of {day}")
-    asset_id, is_custom = _asset(connection, day, portfolio, wanted)
+    portfolio = choose(
+        wanted.portfolio, portfolios, noun="portfolio", location=f"the book of {day}"
+    )
+    asset_id, is_custom = _find_asset(connection, day, portfolio, wanted)
     rows = records(connection, _ACCOUNTS, day, portfolio.id, asset_id, is_custom)
-    meant = _narrow(rows, wanted, f"{asset_id!r} of portfolio {portfolio.words}")
-    place = Place(
+    rows = _select_rows(rows, wanted, f"{asset_id!r} of portfolio {portfolio.label}")
+    position = BookPosition(
         snapshot=snapshot,
         portfolio_id=portfolio.id,
         asset_id=asset_id,
         is_custom_asset=is_custom,
-        rows=meant,
+        rows=rows,
     )
     return TracedFigures(
         snapshot=snapshot,
@@ -263,13 +268,13 @@ def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
         portfolio=portfolio,
         asset_id=asset_id,
         is_custom_asset=is_custom,
-        accounts=_accounts(meant),
-        sums=published_sums(connection, place),
+        accounts=_accounts(rows),
+        sums=published_sums(connection, position),
     )
 
 
-def _book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[str, Any]:
-    """Return the newest book up to a date; a date whose night was pruned is told, not passed by."""
+def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[str, Any]:
+    """Return the newest book up to a date. Raises `NightPruned` if that night was pruned."""
     nights = records(connection, _NIGHTS, as_of)
     books = [night for night in nights if night["is_book"]]
     if not any(book["snapshot_date"] == as_of for book in books):
@@ -278,42 +283,42 @@ def _book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[str, An
                 raise NightPruned(night)
     if books:
         return books[0]
-    raise NothingThere(
+    raise NotInBook(
         f"There is no book{f' of {as_of} or before it' if as_of else ' yet'}, so nothing was "
         "traced. List the nights with: nightbook snapshots"
     )
 
 
-def _asset(
+def _find_asset(
     connection: DuckDBPyConnection, day: date, portfolio: NamedThing, wanted: Wanted
 ) -> tuple[str, bool]:
     positions = records(connection, _POSITIONS, day, portfolio.id)
     ids = [NamedThing(name) for name in dict.fromkeys(row["asset_id"] for row in positions)]
-    where = f"portfolio {portfolio.words} of {day}"
-    asset = choose(wanted.asset, ids, noun="asset", where=where).id
+    location = f"portfolio {portfolio.label} of {day}"
+    asset = choose(wanted.asset, ids, noun="asset", location=location).id
     kinds = [row["is_custom_asset"] for row in positions if row["asset_id"] == asset]
     if wanted.is_custom is None and len(kinds) > 1:
-        raise SeveralMeant(
-            f"{asset!r} is two assets of {where}, a custom one and one that is not. Nothing was "
-            "traced. Say which: --custom or --no-custom"
+        raise AmbiguousName(
+            f"{asset!r} is both a custom asset and a normal asset of {location}. Nothing was "
+            "traced. Choose one with --custom or --no-custom"
         )
     if wanted.is_custom is not None and wanted.is_custom not in kinds:
-        kind = "is no custom asset" if wanted.is_custom else "is a custom asset"
-        raise NothingThere(f"{asset!r} {kind} in {where}. Nothing was traced.")
+        kind = "is not a custom asset" if wanted.is_custom else "is a custom asset"
+        raise NotInBook(f"{asset!r} {kind} in {location}. Nothing was traced.")
     return asset, kinds[0] if wanted.is_custom is None else wanted.is_custom
 
 
-def _narrow(rows: list[dict[str, Any]], wanted: Wanted, where: str) -> list[dict[str, Any]]:
-    """Return the rows of the venue and the account that are meant."""
+def _select_rows(rows: list[dict[str, Any]], wanted: Wanted, location: str) -> list[dict[str, Any]]:
+    """Return the rows of the selected venue and account."""
     if wanted.venue is not None:
         names = {row["venue_id"]: row["venue_name"] for row in rows}
         venues = [NamedThing(*item) for item in names.items()]
-        venue = choose(wanted.venue, venues, noun="venue", where=where)
+        venue = choose(wanted.venue, venues, noun="venue", location=location)
         rows = [row for row in rows if row["venue_id"] == venue.id]
-        where = f"{where} at {venue.words}"
+        location = f"{location} at {venue.label}"
     if wanted.account is not None:
         accounts = [NamedThing(name) for name in dict.fromkeys(row["account_name"] for row in rows)]
-        account = choose(wanted.account, accounts, noun="account", where=where)
+        account = choose(wanted.account, accounts, noun="account", location=location)
         rows = [row for row in rows if row["account_name"] == account.id]
     return rows
 

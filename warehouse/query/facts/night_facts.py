@@ -1,4 +1,4 @@
-"""Facts of a night, and the choice of the nights to compare."""
+"""Facts of a night, and the choice of a thing in the book by its id or name."""
 
 import difflib
 import shlex
@@ -33,7 +33,7 @@ _FIRM_WAITING = (
 _MISSING = (
     "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
 )
-# A list of which the API's own count could not be read, or says more than there are.
+# Portfolios with a list whose count in the API is unreadable, or larger than the number of rows.
 _INCOMPLETE = """
 select portfolio_id
 from history.portfolios
@@ -67,18 +67,20 @@ order by all
 
 
 def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    """Return the facts of the book of a date, as values that JSON can hold.
+    """Return the facts of the book of a date as JSON values.
 
-    `rejects` counts what the API sent and nobody could read, `incomplete_portfolios` are those of
-    which the tables hold less than the API counted, and `waiting` are newer nights that are held.
-    A firm's book also says which organisations it does not hold, and which portfolios several of
-    them see although firm.toml does not say for which they count.
+    - `rejects`: the number of objects of the API that could not be read.
+    - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
+    - `waiting`: newer nights that are held.
+    - `missing_sources`, only for a firm: the organisations that are not in the book.
+    - `undecided_portfolios`, only for a firm: the portfolios that several organisations see and
+      firm.toml assigns to none of them.
     """
-    of_firm = _firm_facts(connection, day) if has_sources(connection) else {}
-    [row] = records(connection, _FIRM_NIGHT if of_firm else _NIGHT, day)
+    firm_facts = _firm_facts(connection, day) if has_sources(connection) else {}
+    [row] = records(connection, _FIRM_NIGHT if firm_facts else _NIGHT, day)
     waiting = (
         connection.execute(_FIRM_WAITING, [HELD, day])
-        if of_firm
+        if firm_facts
         else connection.execute(_WAITING, [HELD, row["snapshot_id"]])
     ).fetchall()
     incomplete = connection.execute(_INCOMPLETE, {"day": day}).fetchall()
@@ -88,7 +90,7 @@ def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
         "rejects": row["rejects"],
         "incomplete_portfolios": [portfolio for (portfolio,) in incomplete],
         "waiting": [snapshot for (snapshot,) in waiting],
-        **of_firm,
+        **firm_facts,
     }
 
 
@@ -107,69 +109,70 @@ def _firm_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
 _SHOWN = 8
 
 
-class NothingThere(LookupError):
-    """What was asked for is not in the book."""
+class NotInBook(LookupError):
+    """The book has nothing with this id or name."""
 
     exit_code = 2
 
 
-class SeveralMeant(LookupError):
-    """What was asked for may be several things of the book."""
+class AmbiguousName(LookupError):
+    """Several things in the book have this name."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class NamedThing:
-    """Something that has an id, and may have a name for people."""
+    """A portfolio, asset, venue or account: an id, and a name if it has one."""
 
     id: str
     name: str | None = None
 
     @property
-    def words(self) -> str:
-        """As a person reads it, on one line."""
+    def label(self) -> str:
+        """The id and name on one line, for messages."""
         name = "" if self.name is None or self.name == self.id else f" ({printable(self.name)})"
         return f"{printable(self.id)!r}{name}"
 
     @property
-    def handles(self) -> tuple[str, ...]:
-        """What it may be called."""
+    def names(self) -> tuple[str, ...]:
+        """The id, and the name if it has one."""
         return (self.id,) if self.name is None else (self.id, self.name)
 
 
-def choose(asked: str, there: Sequence[NamedThing], *, noun: str, where: str) -> NamedThing:
-    """Return what has that id, or else that name, at last whatever its case.
+def choose(name: str, things: Sequence[NamedThing], *, noun: str, location: str) -> NamedThing:
+    """Return the thing with this id or name. Case is ignored if there is no exact match.
 
-    Raises `NothingThere` and `SeveralMeant`.
+    `noun` and `location` are for messages. Raises `NotInBook` or `AmbiguousName`.
     """
-    folded = asked.casefold()
-    by_case = [thing for thing in there if folded in map(str.casefold, thing.handles)]
-    by_id = [thing for thing in there if thing.id == asked]
-    for meant in (by_id, [thing for thing in there if thing.name == asked], by_case):
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            raise SeveralMeant(
-                f"{printable(asked)!r} may be {count_of(len(meant), noun)} of {where}: "
-                f"{_list_words(meant)}. Nothing was traced. Give the id, as --{noun} "
-                f"{shlex.quote(printable(meant[0].id))}"
+    folded = name.casefold()
+    by_id = [thing for thing in things if thing.id == name]
+    by_name = [thing for thing in things if thing.name == name]
+    by_case = [thing for thing in things if folded in map(str.casefold, thing.names)]
+    for matches in (by_id, by_name, by_case):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise AmbiguousName(
+                f"{printable(name)!r} matches {count_of(len(matches), noun)} of {location}: "
+                f"{_list_labels(matches)}. Nothing was traced. Give the id, as --{noun} "
+                f"{shlex.quote(printable(matches[0].id))}"
             )
-    raise NothingThere(
-        f"There is no {noun} {printable(asked)!r} in {where}. {_what_is_there(asked, there, noun)} "
-        "Nothing was traced."
+    raise NotInBook(
+        f"There is no {noun} {printable(name)!r} in {location}. "
+        f"{_list_alternatives(name, things, noun)} Nothing was traced."
     )
 
 
-def _list_words(things: Sequence[NamedThing]) -> str:
-    return and_more([thing.words for thing in things], _SHOWN)
+def _list_labels(things: Sequence[NamedThing]) -> str:
+    return and_more([thing.label for thing in things], _SHOWN)
 
 
-def _what_is_there(asked: str, there: Sequence[NamedThing], noun: str) -> str:
-    """Say what there is, what is spelt most like it first."""
-    if not there:
+def _list_alternatives(name: str, things: Sequence[NamedThing], noun: str) -> str:
+    """Return a message about the available things, with the most similar names first."""
+    if not things:
         return f"It has no {noun} at all."
-    by_handle = {handle.casefold(): thing for thing in there for handle in thing.handles}
-    near = difflib.get_close_matches(asked.casefold(), by_handle, n=_SHOWN)
-    ordered = dict.fromkeys([*(by_handle[handle] for handle in near), *there])
-    return f"It has {count_of(len(there), noun)}: {_list_words(list(ordered))}."
+    by_name = {known.casefold(): thing for thing in things for known in thing.names}
+    similar = difflib.get_close_matches(name.casefold(), by_name, n=_SHOWN)
+    ordered = dict.fromkeys([*(by_name[known] for known in similar), *things])
+    return f"It has {count_of(len(things), noun)}: {_list_labels(list(ordered))}."

@@ -40,7 +40,7 @@ from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.record.views import trail
 from warehouse.reconcile.settings.config import ROLES
 from warehouse.reconcile.workbook.sign_off import with_signatures
-from warehouse.spreadsheet.reading.archives import GZIP
+from warehouse.spreadsheet.reading.files import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 

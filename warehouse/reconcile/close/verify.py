@@ -24,7 +24,7 @@ from warehouse.reconcile.workbook import write
 from warehouse.reconcile.workbook.content import WORDING
 from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown
 from warehouse.reconcile.workbook.verify import verify_workbook
-from warehouse.spreadsheet.reading.safety import UNREADABLE
+from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
 _SHOWS_SIGNATURES = 4  # since this wording, workbooks in packs show all signatures

@@ -40,10 +40,10 @@ from warehouse.reconcile.settings.layout import ANY, NAME, SPELLED, Decimals
 from warehouse.reconcile.settings.toml import quote, quote_list, setting
 from warehouse.reconcile.terms import FIELDS, REQUIRED_NAMES, Ambiguous, choices
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
-from warehouse.spreadsheet.reading.formats.open_document import NO_VALUE
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.printed_tables import is_page_number, without_digits
 from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_at
+from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
 Texts = npt.NDArray[np.object_]  # a string for each row
 _SEVERAL = 2

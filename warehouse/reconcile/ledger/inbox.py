@@ -15,17 +15,18 @@ from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.layout import UNUSED, day_in, family
 from warehouse.reconcile.settings.toml import setting
 from warehouse.reconcile.terms import Ambiguous, choices, reading_files
-from warehouse.spreadsheet.reading.archives import (
+from warehouse.spreadsheet.reading.files import (
     ARCHIVES,
+    FLAT,
     GZIP,
     ZIP,
     ArchiveMember,
     LedgerFile,
+    UnreadableSpreadsheet,
+    kind_of,
     members,
 )
-from warehouse.spreadsheet.reading.formats.kinds import FLAT, kind_of
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
-from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 # Files for people. The amounts in them are also in other files.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")

@@ -14,7 +14,7 @@ from warehouse.reconcile.model import DaySettings, Notice
 from warehouse.reconcile.record.record import Record
 from warehouse.reconcile.settings.config import TEMPLATE, Config
 from warehouse.reconcile.terms import NotReconciled
-from warehouse.spreadsheet.reading.archives import LedgerFile
+from warehouse.spreadsheet.reading.files import LedgerFile
 from warehouse.spreadsheet.reading.grid import OpenedFile
 from warehouse.storage.layout import written_aside
 

@@ -15,8 +15,8 @@ from warehouse.reconcile.model import SAID, SignatureCells, WorkbookEdits
 from warehouse.reconcile.terms import reading_files
 from warehouse.reconcile.workbook.content import POSITIONS
 from warehouse.reconcile.workbook.imprint import find_header, title_key
+from warehouse.spreadsheet.reading.files import UNREADABLE, NotASpreadsheet
 from warehouse.spreadsheet.reading.grid import is_ledger_name
-from warehouse.spreadsheet.reading.safety import UNREADABLE, NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.reading.workbook import read_workbook
 

@@ -27,9 +27,9 @@ from xlsxwriter.utility import xl_cell_to_rowcol
 
 from warehouse.reconcile.model import Notice
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WORDING, WorkbookContent
-from warehouse.spreadsheet.reading.safety import UNREADABLE
+from warehouse.spreadsheet.reading.files import UNREADABLE
+from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import as_text, fold
-from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 
 POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles of the table of all positions
 _MOST_BYTES = 1 << 30  # of an unpacked imprint

@@ -13,7 +13,7 @@ from typing import Any
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.model import in_cell
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT, is_hostile, text_cell
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT, is_hostile
 from warehouse.spreadsheet.writing.format import (
     LIGHT,
     TINY,
@@ -22,6 +22,7 @@ from warehouse.spreadsheet.writing.format import (
     must,
     print_set_up,
     sizes,
+    write_text,
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
@@ -29,21 +30,11 @@ from warehouse.spreadsheet.writing.layout import (
     SheetColumnKind,
     shown_decimals,
 )
-from warehouse.spreadsheet.writing.plain_sheet import (
-    Formula,
-    PlainSheet,
-    blank_cell,
-    day_cell,
-    formula_cell,
-    number_cell,
-    style_of,
-)
 
 _MOST_WHOLE = 15  # digits before the decimal point for which a column has room
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-_MOST_CHARACTERS = 2000  # lines of a wrapped text, because more of them fill the highest row
+_MOST_CHARACTERS = 2000  # of a wrapped text, because more characters fill the highest row
 _MOST_LINES = 12  # lines for which a row becomes higher
-_MOST_REMEMBERED = 10_000  # cells of a column
 _WIDEST = 60.0
 MOST_SHOWN = 20  # digits of a number, because more digits make a column too wide
 
@@ -51,6 +42,18 @@ MOST_SHOWN = 20  # digits of a number, because more digits make a column too wid
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
 LETTERS = 1.15  # characters of a text for each unit of a column's width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula that uses only functions of Excel 2007, and its result.
+
+    `amount` is the exact text of an amount that the formula calculates.
+    """
+
+    text: str
+    value: float | str
+    amount: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,7 @@ class SheetWriter:
         self._decimals: dict[int, int] = {}
         self._amount_formats: dict[tuple[int, int, bool | None], Any] = {}
         self._scale: int | None = None
-        self._memory: tuple[dict[object, tuple[str, int]], ...] = tuple({} for _ in headings)
-        self.worksheet = draft.book.add_worksheet(name, PlainSheet)
+        self.worksheet = draft.book.add_worksheet(name)
         self.name = name
         self.headings = headings
         self.row = 0
@@ -136,7 +138,6 @@ class SheetWriter:
         room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
-            self._memory[column].clear()
             digits = _DIGIT * (1 + whole + room)  # and the mark of rounded figures
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
@@ -167,7 +168,7 @@ class SheetWriter:
     def title(self, text: str) -> None:
         """Write a row with a large text."""
         self.worksheet.set_row(self.row, 26)
-        must(self.worksheet.write_string(self.row, 0, text, self._formats.title))
+        write_text(self.worksheet, self.row, 0, text, self._formats.title)
         self.row += 1
 
     def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
@@ -182,7 +183,7 @@ class SheetWriter:
             figures = [column for column, kind in kinds if kind in ("amount", "exact", "count")]
         for column, text in enumerate(titles):
             shape = self._formats.header_right if column in figures else self._formats.header
-            must(self.worksheet.write_string(self.row, column, text, shape))
+            write_text(self.worksheet, self.row, column, text, shape)
         self.row += 1
 
     def add(self, *values: object) -> None:
@@ -203,7 +204,7 @@ class SheetWriter:
     def text(self, column: int, text: str, kind: str = "text") -> None:
         """Write a text, even if it looks like a formula or a number."""
         shape = self._text_formats[kind][is_hostile(text)]
-        must(self.worksheet.write_string(self.row, column, in_cell(text), shape))
+        write_text(self.worksheet, self.row, column, in_cell(text), shape)
 
     # Programs show a number that is wider than its column as ####, so columns become wider.
     def _widen(self, column: int, width: float) -> None:
@@ -234,45 +235,34 @@ class SheetWriter:
             if heading.kind == "amount" and value is not None
         ]
         self.scale(next(iter(self._decimals), 0), filter(None, amounts))
-        cells, longest = [], 1
-        for column, (value, memory) in enumerate(zip(values, self._memory, strict=True)):
-            # Names and words are repeated, so the cell of each of them is made only once.
-            known = (value, self._scale) if self.headings[column].kind == "amount" else value
-            cell = memory.get(known)
-            if cell is None:
-                cell = self._cell(column, value)
-                if len(memory) < _MOST_REMEMBERED and not isinstance(value, Formula):
-                    memory[known] = cell
-            cells.append(cell[0])
-            longest = max(longest, cell[1])
-        height = _LINE_HEIGHT * min(longest, _MOST_LINES) + _ROW_MARGIN
-        self.worksheet.add_row(self.row, cells, height)
+        lines = map(self._write_cell, range(len(values)), values)
+        height = _LINE_HEIGHT * min(max(lines, default=1), _MOST_LINES) + _ROW_MARGIN
+        self.worksheet.set_row(self.row, height)
         self.row += 1
 
-    def _cell(self, column: int, value: object) -> tuple[str, int]:
-        """Return the XML of a cell after the number of its row, and its number of lines."""
-        heading = self.headings[column]
+    def _write_cell(self, column: int, value: object) -> int:
+        """Write a cell by the kind of its column. Return its number of lines."""
+        sheet, row, heading = self.worksheet, self.row, self.headings[column]
+        text = str(value)
         if value is None:
             is_amount = heading.kind == "amount"
             blank = self._formats.cells[SheetColumnKind.NUMBER] if is_amount else self._calculated
-            return blank_cell(blank), 1
-        if isinstance(value, Formula):
-            return formula_cell(value, self._formula_format(column, value)), 1
-        text = str(value)
-        if heading.kind == "amount":
-            is_number = len(text) <= LONGEST_NUMBER
-            shape = self._amount_format(column, text) if is_number else None
-            return number_cell(float(text), shape) if is_number else "", 1
-        lines = _lines(text, heading) if heading.is_printed else 1
-        if isinstance(value, int):
-            return number_cell(value, self._formats.cells[SheetColumnKind.COUNT]), lines
-        if isinstance(value, date):
-            return day_cell(value, self._date), lines
-        if heading.kind == "exact":
-            self._widen(column, len(text) + 3.0)
-        shapes = self._text_formats.get(heading.kind, self._text_formats["text"])
-        plain, quoted = (str(style_of(shape)) for shape in shapes)
-        return text_cell(in_cell(text), plain, quoted), lines
+            must(sheet.write_blank(row, column, None, blank))
+        elif isinstance(value, Formula):
+            shape = self._formula_format(column, value)
+            must(sheet.write_formula(row, column, f"={value.text}", shape, value.value))
+        elif heading.kind == "amount":
+            self.number(column, text)
+        elif isinstance(value, int):
+            must(sheet.write_number(row, column, value, self._formats.cells[SheetColumnKind.COUNT]))
+        elif isinstance(value, date):
+            must(sheet.write_datetime(row, column, value, self._date))
+        else:
+            if heading.kind == "exact":
+                self._widen(column, len(text) + 3.0)
+            self.text(column, text, heading.kind if heading.kind in self._text_formats else "text")
+        is_wrapped = heading.is_printed and value is not None and not isinstance(value, Formula)
+        return _lines(text, heading) if is_wrapped else 1
 
     def _formula_format(self, column: int, formula: Formula) -> Any:
         if formula.amount:

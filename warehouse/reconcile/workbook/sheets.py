@@ -32,10 +32,9 @@ from warehouse.reconcile.workbook.content import (
     WorkbookContent,
 )
 from warehouse.reconcile.workbook.edits import WORDING_LABEL
-from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, machine_headings
-from warehouse.spreadsheet.writing.exact_difference import can_be_live, difference, fixed_point
+from warehouse.reconcile.workbook.sheet import Formula, Heading, SheetWriter, machine_headings
+from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_point
 from warehouse.spreadsheet.writing.format import Draft, must
-from warehouse.spreadsheet.writing.plain_sheet import Formula
 
 LISTS = "Lists"
 LONGEST_COMMENT = 1000

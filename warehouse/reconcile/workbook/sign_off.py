@@ -16,9 +16,9 @@ import python_calamine
 from warehouse.reconcile.model import Signature, moment
 from warehouse.reconcile.workbook import imprint
 from warehouse.reconcile.workbook.edits import role_of
-from warehouse.spreadsheet.reading.safety import UNREADABLE
+from warehouse.spreadsheet.reading.files import UNREADABLE
+from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import fold
-from warehouse.spreadsheet.reading.xml_findings import sheet_paths
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')

@@ -24,9 +24,8 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import display_asset
 from warehouse.reconcile.workbook.content import TRAIL, TrendNight, WorkbookContent
 from warehouse.reconcile.workbook.edits import ROLES
-from warehouse.reconcile.workbook.sheet import LETTERS, Heading, SheetWriter
+from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
-from warehouse.spreadsheet.writing.plain_sheet import Formula
 
 _NIGHTS = 14  # nights in the trends
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000

@@ -67,8 +67,7 @@ from warehouse.reconcile.workbook.imprint import (
     title_key,
 )
 from warehouse.reconcile.workbook.sheets import exact_amounts
-from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, number
-from warehouse.spreadsheet.writing.exact_difference import fixed_point
+from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
 MOST_ROWS = 200  # rows of one table that are reported one by one
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100

@@ -44,7 +44,7 @@ from warehouse.spreadsheet.writing.layout import (
     fitting,
     parts,
 )
-from warehouse.spreadsheet.writing.rows import Rows, RowsXml, Styles
+from warehouse.spreadsheet.writing.rows import RowsXml, Styles, render_rows
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
@@ -202,7 +202,13 @@ def _width(content: WorkbookContent, field: str) -> float:
 
 
 def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[RowsXml]:
-    rows, first = Rows(sheet.columns, styles, {}), 2
+    yield from render_rows(sheet.columns, _position_values(content, sheet), styles, {})
+
+
+def _position_values(
+    content: WorkbookContent, sheet: TableSheet
+) -> Iterator[dict[str, Sequence[object]]]:
+    """Yield the values of the positions of a sheet by source, a batch at a time."""
     fields, ids = content.outcome.fields, content.outcome.ids
     for batch in _read_batches(content, sheet.start, sheet.rows):
         numbers, *columns = zip(*batch, strict=True)
@@ -219,8 +225,7 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
             values[name] = [in_name_cell(names[name]) for names in shown]
             if name in WITH_IDS:
                 values[f"{name}_id"] = list(map(in_name_cell, column))
-        yield rows.render(values, first)
-        first += len(batch)
+        yield values
 
 
 def _read_batches(

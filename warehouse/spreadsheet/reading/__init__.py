@@ -1,1 +1,1 @@
-"""Cells of spreadsheets that other programs wrote, read with bounds."""
+"""Readers of ledgers that other programs wrote, with limits on size and time."""

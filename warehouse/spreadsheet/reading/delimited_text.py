@@ -1,7 +1,7 @@
-"""Text with delimiters as rows: a line a row where that is proven, else as the csv module reads it.
+"""Delimited text as rows: by lines if that is proven to be right, otherwise by the csv module.
 
-A million lines as lists of texts take a gigabyte and ten seconds; as one Arrow array of cells they
-take a tenth of both, and a column of them is had at once.
+A million lines as lists of strings take a gigabyte and ten seconds. As one Arrow array they take a
+tenth of both, and a whole column is available at once.
 """
 
 import csv
@@ -18,16 +18,16 @@ import pyarrow.csv as arrow_csv
 Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
-_LARGEST = 2**31 - 2  # bytes that one Arrow array of texts holds
-_ENCLOSED = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
-# A whole cell like ="00123", or the same in quotes as CSV wants it: "=""00123""".
+_LARGEST = 2**31 - 2  # bytes of an Arrow array of strings
+_QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
+# A whole cell like ="00123", or the same with the quotes of CSV: "=""00123""".
 _TEXT_FORMULA = re.compile(
     r'(?<![^\n;\t,|])(?:="([^"\r\n]*)"|"=""([^"\r\n]*)""")(?=[;\t,|\r\n]|\Z)'
 )
 
 
 class Cells(Sequence[Row]):
-    """The rows of a text as one array of its lines with their ends; a blank one has no cells."""
+    """The rows of a text as one array of lines with their line ends. A blank row has no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
@@ -49,29 +49,29 @@ class Cells(Sequence[Row]):
         return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the rows from `start` on with exactly so many cells, and their columns."""
+        """Return the indexes of the rows from `start` on with `width` cells, and their columns."""
         rows, columns = self._of_width(width)
         first = pc.sum(pc.less(rows, start)).as_py() or 0
         return rows.slice(first), [column.slice(first) for column in columns]
 
     def column(self, index: int) -> pa.Array:
-        """Return a cell of every row, an empty text where the row ends before it."""
+        """Return a column of all rows. A cell is empty if its row is too short."""
         common = pc.mode(self._widths)[0]["mode"].as_py()
         rows, columns = self._of_width(common)
         column = columns[index] if index < common else pa.repeat("", len(rows))
         if len(rows) == len(self):
             return column
-        is_odd = pc.not_equal(self._widths, common)
-        odd = pc.ascii_rtrim(self._lines.filter(is_odd), "\r\n")
-        cells = pc.split_pattern(odd, self._delimiter)
+        is_other = pc.not_equal(self._widths, common)
+        others = pc.ascii_rtrim(self._lines.filter(is_other), "\r\n")
+        cells = pc.split_pattern(others, self._delimiter)
         has_it = pc.greater(pc.list_value_length(cells), index)
         texts = pc.list_element(cells.filter(has_it), index)
-        texts = pc.replace_with_mask(pa.repeat("", len(odd)), has_it, texts)
-        column = pc.replace_with_mask(pa.repeat("", len(self)), pc.invert(is_odd), column)
-        return pc.replace_with_mask(column, is_odd, texts)
+        texts = pc.replace_with_mask(pa.repeat("", len(others)), has_it, texts)
+        column = pc.replace_with_mask(pa.repeat("", len(self)), pc.invert(is_other), column)
+        return pc.replace_with_mask(column, is_other, texts)
 
     def _of_width(self, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the numbers of all rows with so many cells, and their columns."""
+        """Return the indexes of all rows with `width` cells, and their columns."""
         if width not in self._by_width:
             rows = pc.indices_nonzero(pc.equal(self._widths, width)).cast(pa.int64())
             lines = self._lines if len(rows) == len(self) else self._lines.take(rows)
@@ -80,12 +80,12 @@ class Cells(Sequence[Row]):
 
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
-    """Return the columns of lines that have so many cells each."""
-    if width == 1 or not len(lines):  # of which a reader of CSV takes the blank ones for none
+    """Return the columns of lines that have `width` cells each."""
+    if width == 1 or not len(lines):  # because Arrow skips blank lines
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
-        pa.BufferReader(_letters(lines)),
+        pa.BufferReader(_bytes_of(lines)),
         arrow_csv.ReadOptions(use_threads=False, block_size=_LARGEST, column_names=names),
         arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False),
         arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
@@ -93,17 +93,17 @@ def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array
     return [column.combine_chunks() for column in table.columns]
 
 
-def _letters(lines: pa.StringArray) -> pa.Buffer:
-    """Return the bytes of all lines, one behind the other, without a copy of them."""
-    _, ends, letters = lines.buffers()
-    places = memoryview(ends).cast("i")[lines.offset :]
-    return letters.slice(places[0], places[len(lines)] - places[0])
+def _bytes_of(lines: pa.StringArray) -> pa.Buffer:
+    """Return the bytes of consecutive lines without a copy."""
+    _, ends, content = lines.buffers()
+    offsets = memoryview(ends).cast("i")[lines.offset :]
+    return content.slice(offsets[0], offsets[len(lines)] - offsets[0])
 
 
 def unwrap_text_formulas(text: str) -> str:
-    """Return a text in which a cell like ="00123" is a quoted cell, as spreadsheets show it.
+    """Replace cells like ="00123" by "00123", as spreadsheets show them.
 
-    Programs write such cells so that a spreadsheet keeps their zeros and digits.
+    Programs write such cells so that a spreadsheet keeps leading zeros and all digits.
     """
     if '="' not in text:
         return text
@@ -111,9 +111,10 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether some line of a file is longer than a field may be, give or take a block.
+    """Return whether a line of a file is longer than a field may be, within one block.
 
-    It is asked before its cells are made: one line of 300 MB was a list of 150 million cells.
+    This is checked before the cells exist, because one line of 300 MB was a list of 150 million
+    cells.
     """
     blocks = 0
     for start in range(0, len(content), _BLOCK):
@@ -126,17 +127,15 @@ def has_long_line(content: bytes) -> bool:
 
 
 def cells_of(text: str, delimiter: str) -> Cells | None:
-    """Return the rows of a text, or None where its lines are not proven to be its rows.
+    """Return the rows of a text, or None if its lines are not proven to be its rows.
 
-    They are where every line ends the same way and a quote stands at the two ends of a cell only,
-    with no quote, delimiter or end of line between them.
+    They are proven if all lines end in the same way, and quotes are only at both ends of a cell
+    that has no quote, delimiter or line end inside. The csv module reads other texts, which takes
+    ten times as long.
     """
-    # Lines are rows only where no quoted cell holds an end of line. That is proven by counting: all
-    # ends are alike, and each line that has a quote is whole cells, quoted at both ends or not at
-    # all. What is not proven goes to the csv module, which is ten times as slow.
     size = len(text) if text.isascii() else len(text.encode())
     is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    # Arrow takes a mark of the byte order for none of the text wherever lines begin to be read.
+    # Arrow drops a byte order mark at the start of any block of lines.
     if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
         return None
     if "\r" in text and text.count("\r") != text.count("\r\n"):
@@ -146,8 +145,8 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
         return None
     if '"' in text:
         quoted = lines.filter(pc.match_substring(lines, '"'))
-        letter = f'[^"\\x{{{ord(delimiter):x}}}]'
-        cell = f'(?:{letter}*|"{letter}*")'
+        character = f'[^"\\x{{{ord(delimiter):x}}}]'
+        cell = f'(?:{character}*|"{character}*")'
         pattern = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*\r?\n?$"
         if not pc.all(pc.match_substring_regex(quoted, pattern)).as_py():
             return _tab_cells(text, lines) if delimiter == "\t" else None
@@ -156,15 +155,15 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
 
 
 def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
-    """Return the rows of a text with tabs in which quotes are letters, None where they may not be.
+    """Return the rows of a text with tabs whose quotes are characters of names, otherwise None.
 
-    A program that prints a table with tabs often quotes nothing, and a name may begin with a quote
-    (`"Genesis" carry`), which no CSV has. It is taken as printed where the csv module refuses it,
-    all lines have as many tabs, and no cell has a quote at both ends.
+    Programs that write tables with tabs often quote nothing, so a name may begin with a quote
+    (`"Genesis" carry`), which is not valid CSV. The quotes are kept if the csv module refuses the
+    text, all lines have equally many tabs, and no cell has quotes at both ends.
     """
     is_blank = pc.equal(pc.ascii_trim_whitespace(lines), "")
     tabs = pc.unique(pc.count_substring(lines.filter(pc.invert(is_blank)), "\t"))
-    if len(tabs) != 1 or pc.any(pc.match_substring_regex(lines, _ENCLOSED)).as_py():
+    if len(tabs) != 1 or pc.any(pc.match_substring_regex(lines, _QUOTED_CELL)).as_py():
         return None
     try:
         for _ in rows_of(text, "\t"):
@@ -175,19 +174,19 @@ def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
 
 
 def _lines(content: bytes) -> pa.StringArray:
-    """Return the lines of a text with their ends, without a copy of it."""
+    """Return the lines of a text with their line ends, without a copy."""
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     is_ended = len(ends) > 0 and ends[-1] == len(content)
-    places = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
-    offsets = pa.py_buffer(places)
-    return pa.StringArray.from_buffers(len(places) - 1, offsets, pa.py_buffer(content))
+    bounds = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
+    offsets = pa.py_buffer(bounds)
+    return pa.StringArray.from_buffers(len(bounds) - 1, offsets, pa.py_buffer(content))
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
-    """Yield every row as the csv module reads it, and the number of the line that it begins on.
+    """Yield every row as the csv module reads it, and the number of its first line.
 
-    A quote that does not end would take all rows below it into one cell: where the text `is_whole`,
-    and not only its beginning, that raises. Raises `ValueError` with the line that is no CSV.
+    An open quote would put all rows below it into one cell. If the text `is_whole`, and not only
+    the beginning of a file, this raises `ValueError` with the number of the line.
     """
     csv.field_size_limit(LONGEST_FIELD)
     lines = io.StringIO(text, newline="")
@@ -198,4 +197,4 @@ def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tup
             yield row, line
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"line {line} is no CSV ({error})") from error
+        raise ValueError(f"line {line} is not valid CSV ({error})") from error

@@ -1,4 +1,4 @@
-"""Files as grids of cells: xlsx, xlsm, xls and ods through calamine, and delimited text."""
+"""Files as grids of cells: workbooks, delimited text and printed tables."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from warehouse.spreadsheet.reading.archives import GZIP, ArchiveMember, LedgerFile
-from warehouse.spreadsheet.reading.code_pages import decode
 from warehouse.spreadsheet.reading.delimited_text import (
     LONGEST_FIELD,
     Row,
@@ -16,7 +14,16 @@ from warehouse.spreadsheet.reading.delimited_text import (
     rows_of,
     unwrap_text_formulas,
 )
-from warehouse.spreadsheet.reading.formats.formulas import letters_of
+from warehouse.spreadsheet.reading.files import (
+    GZIP,
+    MOST_CELLS,
+    ArchiveMember,
+    LedgerFile,
+    is_compound,
+    refusal,
+    too_wide,
+)
+from warehouse.spreadsheet.reading.openxml import SheetFindings, letters_of
 from warehouse.spreadsheet.reading.printed_tables import (
     BOTH,
     cut_rows,
@@ -24,23 +31,23 @@ from warehouse.spreadsheet.reading.printed_tables import (
     piped_rows,
     spaced_rows,
 )
-from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
+from warehouse.spreadsheet.reading.text import decode
 from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
-from warehouse.spreadsheet.reading.xml_findings import SheetFindings
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
-HEAD = 100  # rows in which a header is looked for
+HEAD = 100  # rows that are searched for a header
 DELIMITERS = ";\t,|"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """One sheet: its rows from the first one on; `lines` are their numbers where not 1, 2, 3...
+    """One sheet, or the table of a text file.
 
-    `errors` has, by row and column from 0, what the reader gave out as empty. Where `is_blank_sure`
-    is false, an empty cell may be an error cell that the format does not show. `likely_starts` are
-    where the columns of a text seem to begin, if it is a table in columns that are not proven.
+    `lines` has the line numbers of the rows if they are not 1, 2, 3 and so on. `errors` has the
+    text of each error cell by row and column index. If `is_blank_sure` is false, an empty cell may
+    be an error cell, because the format does not show the difference. `likely_starts` has the
+    likely first characters, from 1, of columns made of spaces that are not proven.
     """
 
     sheet: str
@@ -55,15 +62,15 @@ class Grid:
     likely_starts: tuple[int, ...] = ()
 
     def line(self, row: int) -> int:
-        """Return the number of a row as its program shows it."""
+        """Return the number of a row, by its index, as its program shows it."""
         return self.lines[row] if self.lines else row + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedFile:
-    """One file: its name, digest, grids and what there is to say of it.
+    """One file: its path, SHA-256, grids and notices.
 
-    `others` are tabs that are no sheets of cells, with what they are.
+    `others` has the name and kind of each tab that is not a worksheet.
     """
 
     path: LedgerFile
@@ -74,13 +81,16 @@ class OpenedFile:
 
 
 def is_ledger_name(path: LedgerFile) -> bool:
-    """Return whether a file may be a ledger by its name: visible, with a known ending."""
+    """Return whether a file may be a ledger: its name is visible and has a known ending."""
     name = path.name.rpartition("/")[2]
     return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
 
 
-def whole(path: LedgerFile, pause: Callable[[], None]) -> bytes:
-    """Return the bytes of a file that nobody is writing to; `pause` waits between two looks."""
+def stable_bytes(path: LedgerFile, pause: Callable[[], None]) -> bytes:
+    """Return the bytes of a file. `pause` waits before the file is checked for changes.
+
+    Raises `UnreadableSpreadsheet` if the file changes in between, or if it is empty.
+    """
     before = path.stat()
     pause()
     content = path.read_bytes()
@@ -88,7 +98,7 @@ def whole(path: LedgerFile, pause: Callable[[], None]) -> bytes:
     is_packed = isinstance(path, ArchiveMember)
     is_as_long = is_packed or len(content) == after.st_size
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or not is_as_long:
-        raise refusal(path, "is still being written", "Wait until it is whole and run again")
+        raise refusal(path, "is still being written", "Wait until it is complete and run again")
     if not content:
         raise refusal(path, "is empty (0 bytes)", "Save the ledger again")
     return content
@@ -100,35 +110,35 @@ def open_file(
     pause: Callable[[], None] = lambda: None,
     starts: Sequence[int] = (),
 ) -> OpenedFile:
-    """Read one file; `recognised` says how many fields of a ledger it sees in some rows.
+    """Read one file. `recognised` returns a score for the fields of a ledger in some rows.
 
-    `starts` are where the columns of a text begin, if it is a table in columns made of spaces.
-    Raises `UnreadableSpreadsheet` with what the file really is.
+    `starts` has the first character of each column, from 1, of a text whose columns are made of
+    spaces. Raises `UnreadableSpreadsheet` with the real format of the file.
     """
     if isinstance(path, Path) and path.suffix.lower() == GZIP:
         path = ArchiveMember(path)
-    content = whole(path, pause)
+    content = stable_bytes(path, pause)
     digest = hashlib.sha256(content).hexdigest()
     if path.suffix.lower() in TEXTS:
         if has_long_line(content):
             raise refusal(
                 path,
-                f"has a line of more than {LONGEST_FIELD:,} bytes: a ledger has one line for each "
-                "row",
-                "Export it again with a line for each row, or save it as xlsx",
+                f"has a line of more than {LONGEST_FIELD:,} bytes, but a ledger has one line for "
+                "each row",
+                "Export it again with one line for each row, or save it as xlsx",
             )
         text, notices = decode_text(path, content)
         return OpenedFile(
             path=path,
             sha256=digest,
-            grids=(_table(path, text, recognised, starts),),
+            grids=(_text_grid(path, text, recognised, starts),),
             notices=notices,
         )
-    return _spreadsheet(path, content, digest)
+    return _workbook(path, content, digest)
 
 
-def _spreadsheet(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
-    """Read the sheets of cells of a workbook, and what its other tabs are."""
+def _workbook(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
+    """Read the worksheets of a workbook, and the names and kinds of its other tabs."""
     workbook = read_workbook(path, content) or WorkbookCells()
     grids: list[Grid] = []
     notices: list[str] = []
@@ -139,8 +149,8 @@ def _spreadsheet(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
             continue
         findings = workbook.findings.get(sheet.name, SheetFindings())
         notices += [
-            f"{sheet.name}: column {letters_of(column)} shows thousands or millions of what "
-            f"its cells hold (their format is {code!r}): what they hold was read"
+            f"{sheet.name}: column {letters_of(column)} shows its numbers in thousands or millions "
+            f"(format {code!r}). The numbers in the cells were read"
             for column, code in sorted(findings.scaled.items())
         ]
         grids.append(
@@ -165,11 +175,13 @@ def _spreadsheet(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
 
 
 def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file by its mark, as UTF-8, else as its letters say, which is told."""
+    """Return the text of a file, and a notice if its encoding had to be guessed.
+
+    A byte order mark decides first, then UTF-16 without a mark, UTF-8, and the likeliest code page.
+    """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
-    # UTF-16 without a mark: Latin letters in it have a zero for every second byte, and the place of
-    # the zeros tells the order.
+    # In UTF-16, every second byte of Latin letters is a zero. Its position shows the byte order.
     zeros = content[:2000].count(0)
     if zeros > len(content[:2000]) // 4:
         order = "le" if content[1:2] == b"\x00" else "be"
@@ -183,19 +195,19 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
         return text, (reason,)
 
 
-def _table(
+def _text_grid(
     path: LedgerFile,
     text: str,
     recognised: Callable[[Sequence[Row]], int],
     starts: Sequence[int] = (),
 ) -> Grid:
-    """Read delimited text, with the delimiter that makes a header recognisable."""
+    """Read a text: delimited, between pipes, or in columns made of spaces."""
     first, _, rest = text.partition("\n")
     skipped = 0
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
-    if "\f" in text:  # where a printer begins a page
+    if "\f" in text:  # the start of a page for a printer
         text = text.replace("\f", "")
     if starts:
         return Grid(sheet="", rows=cut_rows(text, starts))
@@ -214,7 +226,7 @@ def _table(
 
 
 def _delimited_rows(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
-    """Return the rows of delimited text, of which so many lines were skipped."""
+    """Return the rows of delimited text. `skipped` lines above it were removed."""
     cells_by_line = cells_of(text, delimiter)
     if cells_by_line is not None:
         lines = range(1 + skipped, len(cells_by_line) + 1 + skipped)
@@ -233,15 +245,15 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Return the delimiter of a text, and whether a header of a ledger is recognised with it."""
-    # Each delimiter is tried on the first rows: the one with which most fields of a ledger are
-    # recognised wins, and among equals the one with the widest row.
+    """Return the delimiter of a text, and whether it makes the header of a ledger recognizable."""
+    # Each delimiter is tried on the first rows. The best one has the highest score of recognized
+    # fields. Among equals, it has the widest row.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:
         cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
         scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
-    best = max(delimiters, key=lambda delimiter_: scores[delimiter_])
+    best = max(delimiters, key=scores.__getitem__)
     return best, scores[best][0] >= BOTH
 
 
@@ -251,4 +263,4 @@ def _rows(
     try:
         yield from rows_of(text, delimiter, is_whole=is_whole)
     except ValueError as error:
-        raise refusal(path, str(error), "Mend its quotes or save it again") from error
+        raise refusal(path, str(error), "Correct its quotes or save it again") from error

@@ -1,7 +1,7 @@
 """Tables as programs print them: between pipes and rules, or in columns made of spaces.
 
-Every line is one row, so that its number is that of its line. Rules, page lines and notes are rows
-with one cell right of all columns: neither an asset nor an amount, whichever column comes first.
+Every line is one row, so row numbers are line numbers. Rules, page numbers and notes become rows
+with one cell to the right of all columns. So they are never taken for an asset or an amount.
 """
 
 import re
@@ -11,8 +11,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line of nothing but dashes, equals signs, box-drawing and what stands where they cross. Patterns
-# of lines take each letter once: one with two ways to it went over a line of dashes for hours.
+# A line that has only dashes, equals signs, box-drawing characters and their crossings. Each
+# pattern for lines can match a character in only one way, because a pattern with two ways took
+# hours for a line of dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -38,14 +39,14 @@ _GROUPS = re.compile(r"[0-9]{3}(?: [0-9]{3})*(?:[.,][0-9]+)?[-)]?(?: ?[A-Z%]{1,6
 _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
-_HEAD = 100  # lines in which a header is looked for
-BOTH = 10  # what `recognised` says at least where both an asset and an amount are named
+_HEAD = 100  # lines that are searched for a header
+BOTH = 10  # the lowest score of `recognised` for rows that name an asset and an amount
 _Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]
 
 
 def piped_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table between pipes that has rules, or None where it is none."""
+    """Return the rows of a table with pipes and rules, or None if the text is not such a table."""
     head = text[:200_000].translate(_BARS).splitlines()[:_HEAD]
     if not any(_RULE.fullmatch(line) for line in head):
         return None
@@ -68,37 +69,39 @@ def _aside(line: str, width: int) -> Row:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines as an editor numbers them."""
+    """Return the lines of a text as an editor counts them."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
 def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table in columns made of spaces, or None where they are not proven.
+    """Return the rows of a table whose columns are made of spaces, or None if not proven.
 
-    They are proven if each line below the header, except page headings, rules and notes, is blank
-    between the columns, and no other place could be the edge of a column.
+    The columns are proven if each line below the header is blank between them and no other edge is
+    possible. Page headings, rules and notes do not count.
     """
     if "\t" in text:
         return None
     lines = _lines(text)
-    for place, line in enumerate(lines[:_HEAD]):
+    for number, line in enumerate(lines[:_HEAD]):
         for titles in _titles(line, recognised):
             if recognised([[line[start:end] for start, end in titles]]) < BOTH:
                 continue
-            rows = _rows_below(lines, place, titles)
-            if rows is not None and recognised([rows[place]]) >= BOTH:
+            rows = _rows_below(lines, number, titles)
+            if rows is not None and recognised([rows[number]]) >= BOTH:
                 return rows
     return None
 
 
 def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
-    """Yield the titles that a line may have: with two spaces between them, then with one."""
+    """Yield the possible titles of a line: separated by two spaces, then by one."""
     yield [match.span() for match in _SPACED.finditer(line)]
     titles: list[_Span] = []
     for match in _WORD.finditer(line):
         start, end = match.span()
         before = titles[-1] if titles and titles[-1][1] + 1 == start else None
-        if before and recognised([[line[before[0] : end]]]):  # `Account name` is one title
+        if before and recognised(
+            [[line[before[0] : end]]]
+        ):  # for example, `Account name` is one title
             titles[-1] = before[0], end
         else:
             titles.append((start, end))
@@ -108,43 +111,48 @@ def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
 def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> list[Row] | None:
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
-    asides |= {place for place, line in enumerate(lines) if _is_aside(line, above)}
-    # A note may go on where columns end. Notes are looked for only if the columns are not proven
-    # with all lines: a note has no digit, or it is a sentence with one space between its words.
-    for find_notes in (_no_notes, _without_digits, _sentences):
-        notes = {at for at in find_notes(lines) if lines[at].strip() != lines[header].strip()}
-        body = [lines[at] for at in range(header, len(lines)) if at not in asides | notes]
+    asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
+    # A note may cross the edge of a column. Lines are taken for notes only if the columns are not
+    # proven with all lines. A note has no digit, or it is a sentence with single spaces.
+    for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
+        notes = {
+            number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
+        }
+        left_out = asides | notes
+        body = [lines[number] for number in range(header, len(lines)) if number not in left_out]
         columns = _columns(body, titles)
-        if columns is None or any(_is_row(lines[at], body[1:], columns) for at in notes - asides):
+        if columns is None:
+            continue
+        if any(_is_row(lines[number], body[1:], columns) for number in notes - asides):
             continue
         rows = [
             _aside(line, len(columns))
-            if at in asides | notes
+            if number in left_out
             else [line[start:end].strip() for start, end in columns]
-            for at, line in enumerate(lines)
+            for number, line in enumerate(lines)
         ]
-        # Two spaces within a cell are the gap between two cells.
+        # Two spaces within a cell would be the gap between two cells.
         if not any("  " in str(cell) for row in rows for cell in row[: len(columns)]):
             return rows
     return None
 
 
-def _no_notes(lines: Sequence[str]) -> set[int]:
+def _find_no_notes(lines: Sequence[str]) -> set[int]:
     del lines
     return set()
 
 
-def _without_digits(lines: Sequence[str]) -> set[int]:
-    return {place for place, line in enumerate(lines) if not _DIGIT.search(line)}
+def _find_lines_without_digits(lines: Sequence[str]) -> set[int]:
+    return {number for number, line in enumerate(lines) if not _DIGIT.search(line)}
 
 
-def _sentences(lines: Sequence[str]) -> set[int]:
-    sentences = {place for place, line in enumerate(lines) if _SENTENCE.fullmatch(line.strip())}
-    return sentences | _without_digits(lines)
+def _find_sentences(lines: Sequence[str]) -> set[int]:
+    sentences = {number for number, line in enumerate(lines) if _SENTENCE.fullmatch(line.strip())}
+    return sentences | _find_lines_without_digits(lines)
 
 
 def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
-    """Return whether a line that was taken for a note may be a row that keeps to no column."""
+    """Return whether a line that looks like a note may be a row that ignores the columns."""
     words = line.split()
     if not any(_AMOUNT.fullmatch(word) for word in words):
         return False
@@ -154,19 +162,19 @@ def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
 
 
 def is_page_number(text: str) -> bool:
-    """Return whether a text says the number of a page and nothing else."""
+    """Return whether a text is only a page number."""
     return bool(_PAGE.fullmatch(text))
 
 
 def without_digits(text: str) -> str:
-    """Return a text with 0 for each number, so that the headings of all pages are equal."""
+    """Replace each number in a text by 0, so that the headings of all pages are equal."""
     return _DIGITS.sub("0", text.strip())
 
 
 def _is_aside(line: str, above: Collection[str]) -> bool:
-    """Return whether a line is blank, a rule, a footer, or one of those above the first header.
+    """Return whether a line is blank, a rule, a footer, or one of the lines above the header.
 
-    Those are repeated on every page, with other digits.
+    The lines above the header are repeated on every page with different digits.
     """
     text = line.strip()
     patterns = (_RULE, _FOOTER, _PAGE)
@@ -175,7 +183,7 @@ def _is_aside(line: str, above: Collection[str]) -> bool:
 
 
 def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | None:
-    """Return the columns below titles, or None if an edge between two of them is not proven."""
+    """Return the columns below titles, or None if the edge between two columns is not proven."""
     if len(lines) < 2 or len(titles) < 2:  # noqa: PLR2004 - a header and a row, two columns
         return None
     rows = [row for row in dict.fromkeys(lines[1:]) if row.strip() != lines[0].strip()]
@@ -194,7 +202,7 @@ def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | Non
 
 
 def _numbering(rows: Sequence[str], first: _Span) -> list[_Span]:
-    """Return the column without a title that numbers the rows at the left, if there is one."""
+    """Return the column on the left that numbers the rows and has no title, if there is one."""
     numbers = [row.split(maxsplit=1)[0] for row in rows if row.strip()]
     counted = [str(number) for number in range(len(numbers) + 1)]
     end = max((len(row) - len(row.lstrip()) + len(row.split()[0]) for row in rows), default=0)
@@ -203,30 +211,30 @@ def _numbering(rows: Sequence[str], first: _Span) -> list[_Span]:
 
 
 def _blank_runs(lines: Sequence[str]) -> list[_Span]:
-    """Return the places that are blank in all of these lines, as runs."""
+    """Return the character ranges that are blank in all lines."""
     blanks = [True] * max(map(len, lines))
     for line in dict.fromkeys(lines):
         for match in _WORD.finditer(line):
             start, end = match.span()
             blanks[start:end] = [False] * (end - start)
     runs = []
-    place = 0
+    position = 0
     for is_blank, run in groupby(blanks):
         length = len(list(run))
         if is_blank:
-            runs.append((place, place + length))
-        place += length
+            runs.append((position, position + length))
+        position += length
     return runs
 
 
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return where the right one of two columns begins, or None if that is not proven.
+    """Return the first character of the right one of two columns, or None if it is not proven.
 
-    `end` is where the right column ends. If a name has a space at the same place in every row,
-    there are several runs of blanks: then one column must begin or end at its title, or the right
-    one must have nothing but amounts.
+    `end` is the end of the right column. If all names have a space at the same position, there are
+    several ranges of blanks. Then one column must begin or end at its title, or the right column
+    must have only amounts.
     """
     for run in runs:
         cells = [row[run[1] : end].rstrip() for row in rows]
@@ -250,7 +258,10 @@ def _are_amounts(cells: Sequence[str]) -> bool:
 def _edge_of_amounts(
     runs: Sequence[_Span], run: _Span, rows: Sequence[str], cells: Sequence[str]
 ) -> int | None:
-    """Return where a column of amounts begins; a space may stand between their thousands."""
+    """Return the first character of a column of amounts, or None if it is not proven.
+
+    A space may separate the thousands of an amount.
+    """
     for row, cell in zip(rows, cells, strict=True):
         before = row[: row.find(cell, run[1])] if cell else row[: run[1]]
         last = before.split()[-1] if before.strip() else ""
@@ -267,9 +278,9 @@ def _edge_of_amounts(
 
 
 def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
-    """Return the rows of a table in columns of spaces that begin at these places, counted from 1.
+    """Return the rows of a table whose columns begin at these characters, counted from 1.
 
-    A line that has a word across the edge of two columns gets one cell more than there are columns.
+    If a word crosses the edge of two columns, its line gets one more cell than there are columns.
     """
     lines = _lines(text)
     edges = [0, *(start - 1 for start in starts[1:])]
@@ -287,21 +298,20 @@ def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
 
 
 def _is_cut(line: str, edges: Sequence[int]) -> bool:
-    """Return whether a word of a line goes across the edge of a column."""
+    """Return whether a word of a line crosses the edge of a column."""
     return any(not line[edge - 1 : edge + 1].count(" ") and len(line) > edge for edge in edges[1:])
 
 
 def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
-    """Return where the columns of a table in columns of spaces seem to begin, counted from 1.
+    """Return the likely first character of each column, from 1, if the columns are not proven.
 
-    For a table whose columns are not proven. Nothing is returned if no line is a header, or if most
-    lines have no gap.
+    Return an empty tuple if no line is a header, or if most lines have no gap.
     """
     lines = _lines(text)
-    for place, line in enumerate(lines[:_HEAD]):
+    for number, line in enumerate(lines[:_HEAD]):
         for titles in _titles(line, recognised):
             if recognised([[line[start:end] for start, end in titles]]) >= BOTH:
-                rows = [row for row in lines[place + 1 :] if not _is_aside(row, ())]
+                rows = [row for row in lines[number + 1 :] if not _is_aside(row, ())]
                 if 2 * sum("  " in row.strip() for row in rows) < len(rows):
                     continue
                 pairs = pairwise(titles)
@@ -310,10 +320,10 @@ def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
 
 
 def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
-    """Return the place left of which most rows are blank, at the title if others are as good."""
+    """Return the position with the most blanks before it. The start of the title wins a tie."""
     best, most = right[0], -1
-    for place in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
-        blanks = sum(not row[place - 1 : place].strip() for row in rows)
+    for position in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
+        blanks = sum(not row[position - 1 : position].strip() for row in rows)
         if blanks > most:
-            best, most = place, blanks
+            best, most = position, blanks
     return best

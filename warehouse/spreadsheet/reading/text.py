@@ -1,12 +1,19 @@
-"""Text out of cells: as its reader sees it, and folded for comparison."""
+"""Text of cells, and the code page of a text file.
+
+A code page is likely if it makes every word a word of some language. For example, `Łódź` in the
+code page of Central Europe is `£ódŸ` in the one of Western Europe, which is not a word. If another
+code page is as likely, the notice says so.
+"""
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 
 def as_text(cell: object) -> str:
-    """Return a cell as the text its reader sees: 123.0 is 123."""
+    """Return a cell as a person sees it: for example, 123.0 is 123."""
     if isinstance(cell, str):
         return cell
     if cell is None:
@@ -18,22 +25,181 @@ def as_text(cell: object) -> str:
     return str(cell)
 
 
-def text_at(row: Sequence[object], place: int | None) -> str:
-    """Return the text of a cell without spaces around it; nothing where there is no such cell."""
-    return as_text(row[place]).strip() if place is not None and len(row) > place else ""
+def text_at(row: Sequence[object], column: int | None) -> str:
+    """Return the text of a cell without outer spaces, empty if the row has no such cell."""
+    return as_text(row[column]).strip() if column is not None and len(row) > column else ""
 
 
 def first_text(row: Sequence[object]) -> str:
-    """Return the first text of a row without spaces around it; nothing of a blank row."""
+    """Return the first text of a row without outer spaces, empty for a blank row."""
     return next((text for cell in row if (text := as_text(cell).strip())), "")
 
 
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def fold(text: str) -> str:
-    """Return the name without case, outer and double spaces, and zero widths."""
+    """Return a name in lower case, without outer and double spaces and invisible characters."""
     if text.isascii() and text.isalnum():
         return text.lower()
-    seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
-    return " ".join(seen.split()).casefold()
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
+    return " ".join(visible.split()).casefold()
+
+
+# The match starts at the start of a word. If it could start at each letter, a long word would take
+# hours.
+_WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
+# Characters between words, and characters that are only at the ends of words.
+_BETWEEN = re.compile("[\\s\u00a0\u2018\u2019\u2013\u2014\u2026]+")
+_AT_ENDS = (
+    "\u20ac\u00a3\u00a5\u00a7\u00b0\u00ab\u00bb\u201e\u201c\u201d\u201a\u00b7\u2022\u2122\u00ae\u00a9\u00b1\u2116"
+    "\u2039\u203a\u00bf\u00a1"
+)
+_LATIN = "abcdefghijklmnopqrstuvwxyz"
+_MOST_WORDS = 5000
+_SHOWN = 3
+_CAMEL = re.compile("[a-z][A-Z]")
+_SHORT = 2
+_AS_LIKELY = 0.3  # difference in the share of rare letters at which a reading is as likely
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """A language: its letters in lower case, without a to z if its script is Latin.
+
+    `pattern` matches all its words. `common` has the most frequent letters of another script.
+    """
+
+    name: str
+    letters: str
+    pattern: str = ""
+    common: str = ""
+
+
+_WESTERN = (
+    _Language("German", "äöüß"),
+    _Language("French", "àâçéèêëîïôûùœæ", "(?:[^ùè]|(?<![ae])è)*|.*où"),
+    _Language("Spanish", "áéíñóúü", "(?:[^ñ]|ñ(?=[aeiouáéíóú]))*"),
+    _Language("Italian", "àèéìòù", "[a-z]*[àèéìòù]?"),
+    _Language("Portuguese", "ãõáâàçéêíóôú", "(?:[^ãõ]|ã(?=[eo]|$)|õ(?=e))*"),
+    _Language("Danish or Norwegian", "æøå"),
+    _Language("Swedish or Finnish", "åäöé"),
+)
+_CENTRAL = (
+    _Language("Polish", "ąćęłńóśźż"),
+    _Language(
+        "Czech or Slovak", "áčďéěíňóřšťúůýžľĺŕôä", "(?:[^ŕĺ]|[ŕĺ](?=[bcdfghjklmnpqrstvxz]))*"
+    ),
+    _Language("Hungarian", "áéíóöőúüű"),
+    _Language("Croatian or Slovene", "čćđšž"),
+    _Language("Romanian", "ăâîşţ"),
+    _Language("German", "äöüß"),
+)
+_CYRILLIC = (
+    _Language("Russian", "абвгдежзийклмнопрстуфхцчшщъыьэюяё", common="оеаинтсрвл"),
+    _Language("Ukrainian", "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя", common="оаниітверк"),
+    _Language("Serbian", "абвгдђежзијклљмнњопрстћуфхцчџш", common="аоиенртсук"),
+)
+_GREEK = (_Language("Greek", "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋ", common="αοιετσνηυρ"),)
+_TURKISH = (_Language("Turkish", "çğıöşüâi̇"),)  # noqa: RUF001 - a letter of Turkish
+_BALTIC = (
+    _Language("Lithuanian", "ąčęėįšųūž"),
+    _Language("Latvian", "āčēģīķļņšūž"),
+    _Language("Estonian", "äõöüšž"),
+)
+# If several are as likely, the first one is used. Old programs write the last ones.
+_CODE_PAGES = {
+    "cp1252": _WESTERN,
+    "cp1250": _CENTRAL,
+    "cp1251": _CYRILLIC,
+    "cp1253": _GREEK,
+    "cp1254": _TURKISH,
+    "cp1257": _BALTIC,
+    "iso8859-15": _WESTERN,
+    "iso8859-2": _CENTRAL,
+    "koi8-r": _CYRILLIC[:1],
+    "cp850": _WESTERN,
+    "mac-roman": _WESTERN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The words in one code page: their languages, and the words that no language has."""
+
+    codec: str
+    words: tuple[str, ...]
+    unknown: tuple[str, ...]
+    languages: tuple[str, ...]
+    rare: float
+
+    @property
+    def cost(self) -> tuple[int, int, float]:
+        """The rank of the reading. A lower one is more likely."""
+        return len(self.unknown), len(self.languages), self.rare
+
+
+def decode(content: bytes) -> tuple[str, str]:
+    """Return the text of a file that is not UTF-8, and a notice about its code page."""
+    matches = islice(_WORD.finditer(content), 50 * _MOST_WORDS)
+    words = tuple(islice(dict.fromkeys(match[0] for match in matches), _MOST_WORDS))
+    best, *others = sorted((_read(codec, words) for codec in _CODE_PAGES), key=lambda r: r.cost)
+    text = content.decode(best.codec, "replace")
+    return text, f"read as {best.codec}, because it is not UTF-8{_reason(best, others)}"
+
+
+def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
+    texts = tuple(word.decode(codec, "replace") for word in words)
+    letters = [letter for text in texts for letter in text.lower() if not letter.isascii()]
+    parts = dict.fromkeys(part.strip(_AT_ENDS) for text in texts for part in _BETWEEN.split(text))
+    by_part = {part: _languages(part, codec) for part in parts if part and not part.isascii()}
+    unknown = tuple(part for part, languages in by_part.items() if not languages)
+    # Find few languages that have all words: take the one with the most remaining words each time.
+    needed: list[str] = []
+    remaining = {part: [item.name for item in items] for part, items in by_part.items() if items}
+    while remaining:
+        names = [name for names in remaining.values() for name in names]
+        needed.append(max(dict.fromkeys(names), key=names.count))
+        remaining = {part: names for part, names in remaining.items() if needed[-1] not in names}
+    common = "".join(item.common for item in _CODE_PAGES[codec] if item.name in needed)
+    rare = sum(letter not in common for letter in letters) / len(letters) if common else 0.0
+    return _Reading(codec=codec, words=texts, unknown=unknown, languages=tuple(needed), rare=rare)
+
+
+def _languages(word: str, codec: str) -> list[_Language]:
+    """Return the languages of a code page that may have a word."""
+    plain = word.replace("ß", "")  # which has no capital
+    is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
+    if not is_cased and not _CAMEL.search(word):
+        return []
+    folded = word.lower()
+    accents = sum(not letter.isascii() for letter in word)
+    has_few_accents = len(word) <= _SHORT or accents * 4 <= len(word) * 3
+    return [
+        language
+        for language in _CODE_PAGES[codec]
+        if set(folded) <= set(language.letters + ("" if language.common else _LATIN))
+        and (language.common or has_few_accents)
+        and re.fullmatch(language.pattern or ".*", folded)
+    ]
+
+
+def _reason(best: _Reading, others: list[_Reading]) -> str:
+    """Return the end of the notice: the languages, and another reading that is as likely."""
+    if best.unknown:
+        shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
+        return f", but no code page makes a word of {shown}: save it as UTF-8"
+    rivals = (
+        reading
+        for reading in others
+        if not reading.unknown and reading.words != best.words and reading.cost[1] == best.cost[1]
+    )
+    rival = next(rivals, None)
+    languages = f" and has the letters of {' and '.join(best.languages)}"
+    if rival is None or best.rare + _AS_LIKELY < rival.rare:
+        return languages if best.languages else ""
+    index = next(index for index, word in enumerate(best.words) if word != rival.words[index])
+    return (
+        f"{languages}. As {rival.codec} it has those of {' and '.join(rival.languages)}, and "
+        f"{best.words[index]!r} would be {rival.words[index]!r}. Save it as UTF-8 to be sure"
+    )

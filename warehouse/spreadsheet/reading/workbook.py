@@ -1,11 +1,12 @@
-"""Read the cells of a workbook in a child process (see `warehouse.isolation`).
+"""Cells of a workbook, read in a child process (see `warehouse.isolation`).
 
-A reader of spreadsheets makes room for the whole rectangle between A1 and the last cell with
-something in it, unpacks whatever the archive holds, and panics on files of some programs. All of
-it happens in the child: where that ends without a result, the file is refused.
+calamine allocates the whole rectangle from A1 to the last filled cell, unpacks everything in the
+archive, and panics on files of some programs. All of this happens in the child. If the child ends
+without a result, the file is refused.
 """
 
 import io
+import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -15,33 +16,65 @@ import python_calamine
 from msgspec.msgpack import Ext
 
 from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
-from warehouse.spreadsheet.reading.formats.biff import mend_code_page
-from warehouse.spreadsheet.reading.formats.flat_xml import NoSuchFormat
-from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, FileKind, kind_of
-from warehouse.spreadsheet.reading.formats.open_document import read_open_document
-from warehouse.spreadsheet.reading.formats.sheet_rows import SheetRows, TooWide, filled_spans
-from warehouse.spreadsheet.reading.formats.spreadsheet_ml import read_spreadsheet_ml
-from warehouse.spreadsheet.reading.safety import (
+from warehouse.spreadsheet.reading.files import (
+    FLAT,
     MOST_CELLS,
+    REFUSED,
+    FileKind,
     FileName,
     Named,
     NotASpreadsheet,
     UnreadableSpreadsheet,
     archive,
     is_compound,
+    kind_of,
     password_refusal,
     refusal,
     require_no_password,
     too_wide,
 )
-from warehouse.spreadsheet.reading.xml_findings import SheetFindings, findings
+from warehouse.spreadsheet.reading.openxml import SheetFindings, findings
+from warehouse.spreadsheet.reading.xml_workbooks import (
+    NoSuchFormat,
+    SheetRows,
+    TooWide,
+    filled_spans,
+    read_open_document,
+    read_spreadsheet_ml,
+)
 
-# Room for the largest sheet that is read, 60 million cells of 24 bytes, for the same cells as
-# Python's objects, and for what an interpreter maps for itself.
+_FIRST_RECORD = b"\x09\x08\x10\x00\x00\x06\x05\x00"  # the first record of a BIFF8 workbook
+_SECTOR = 512
+_CODE_PAGE = 0x42
+_UTF_16 = struct.pack("<H", 1200)
+
+
+def mend_code_page(content: bytes) -> bytes:
+    """Return an xls file with the code page UTF-16, the only one of BIFF8.
+
+    The writers of Perl and PHP state a code page of Windows. Then calamine returns each text with a
+    zero after each character.
+    """
+    book = content.find(_FIRST_RECORD)
+    while book >= 0:
+        end = min(book - book % _SECTOR + _SECTOR, len(content))
+        offset = book
+        while offset + 6 <= end:
+            record, length = struct.unpack_from("<HH", content, offset)
+            if record == _CODE_PAGE and length == len(_UTF_16):
+                content = content[: offset + 4] + _UTF_16 + content[offset + 6 :]
+                break
+            offset += 4 + length
+        book = content.find(_FIRST_RECORD, book + 1)
+    return content
+
+
+# Memory for the largest sheet (60 million cells of 24 bytes), for its cells as Python objects, and
+# for the interpreter.
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
-_PLAIN = {str, float, int, bool}
-_CONTENT = "content.xml"  # of OpenDocument
-# MessagePack knows no times without a zone: each kind has an extension, whose content is its text.
+_PACKABLE_TYPES = {str, float, int, bool}
+_CONTENT = "content.xml"  # the sheets of OpenDocument
+# MessagePack cannot hold times without a time zone, so each type is an extension with a text.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
     date: (2, date.isoformat),
@@ -57,7 +90,7 @@ _FROM_TEXT: dict[int, Callable[[str], object]] = {
 
 
 class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
-    """A file to read, what it must contain, and how sheets begin that are opened but not read."""
+    """A file to read, the marker that it must contain, and the prefix of sheets to skip."""
 
     name: str
     content: bytes
@@ -66,7 +99,7 @@ class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SheetCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """One tab: only one of kind `WorkSheet` has cells."""
+    """One tab. Only a tab of kind `WorkSheet` has cells."""
 
     name: str
     kind: str
@@ -76,10 +109,10 @@ class SheetCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What was read of a workbook: its tabs, and by name what the reader does not tell of them.
+    """The tabs of a workbook, with the findings of each sheet by its name.
 
-    `refused` says why nothing was read; `is_damaged` where the reader took it for no workbook,
-    `lacks_marker` where it does not contain what was asked for.
+    `refused` is the reason if nothing was read. `is_damaged` is true if calamine does not recognize
+    the file, and `lacks_marker` if the file does not contain the marker.
     """
 
     sheets: tuple[SheetCells, ...] = ()
@@ -92,10 +125,10 @@ class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 def read_workbook(
     path: Named, content: bytes, *, marker: bytes = b"", skipped: str = ""
 ) -> WorkbookCells | None:
-    """Read the cells of every tab, or return None where no part of the file has the marker.
+    """Read the cells of every tab. Return None if no part of the file has the marker.
 
-    Tabs whose name begins with `skipped` are opened but not read. Raises `NotASpreadsheet` where
-    the file is none, and `UnreadableSpreadsheet` where it cannot be read for another reason.
+    Tabs whose name begins with `skipped` have no cells. Raises `NotASpreadsheet` if the file is not
+    a spreadsheet, and `UnreadableSpreadsheet` if it cannot be read for another reason.
     """
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
     try:
@@ -104,10 +137,8 @@ def read_workbook(
         raise refusal(
             path,
             "broke the reader of spreadsheets: it spans more cells than a ledger has, from A1 to "
-            "the last one that is filled, or it is damaged, or was made by a program that writes "
-            "spreadsheets in a way of its own",
-            "Delete what stands far to the right or far below, and save it again as xlsx, ods or "
-            "CSV",
+            "the last filled cell, or it is damaged, or its program writes an unusual format",
+            "Delete the cells far to the right or far below, and save it again as xlsx, ods or CSV",
         ) from error
     if reply.refused:
         raise (NotASpreadsheet if reply.is_damaged else UnreadableSpreadsheet)(reply.refused)
@@ -131,24 +162,22 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     if kind in REFUSED:
         raise refusal(path, kind.value, "Open it in its program and save it as xlsx or CSV")
     try:
-        own = _own_sheets(path, request, kind)
+        own = _read_ourselves(path, request, kind)
         return _read_by_calamine(path, request) if own is None else _as_cells(own, request)
     except TooWide as error:
         raise too_wide(path) from error
     except python_calamine.PasswordError as error:
         raise password_refusal(path) from error
     except (python_calamine.CalamineError, NoSuchFormat) as error:
-        raise NotASpreadsheet(
-            str(
-                refusal(
-                    path, f"is no whole spreadsheet ({error})", "Save it again as xlsx, ods or CSV"
-                )
-            )
-        ) from error
+        problem = f"is not a complete spreadsheet ({error})"
+        message = str(refusal(path, problem, "Save it again as xlsx, ods or CSV"))
+        raise NotASpreadsheet(message) from error
 
 
-def _own_sheets(path: Named, request: WorkbookRequest, kind: FileKind) -> list[SheetRows] | None:
-    """Return the sheets of a format that is read here, or None of one that is left to calamine."""
+def _read_ourselves(
+    path: Named, request: WorkbookRequest, kind: FileKind
+) -> list[SheetRows] | None:
+    """Return the sheets of a format that we read ourselves, or None if calamine reads it."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
         is_open = kind is FileKind.FLAT_OPEN
@@ -164,7 +193,7 @@ def _own_sheets(path: Named, request: WorkbookRequest, kind: FileKind) -> list[S
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
-    if request.marker:  # whoever looks for comments takes each row for as long as the others
+    if request.marker:  # the caller that searches for comments expects rows of equal length
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))
@@ -236,7 +265,7 @@ def _sheet(
 
 
 def _trim(rows: list[list[Any]]) -> None:
-    """Cut what is blank at the end of rows: a cell in column IV makes all of them 256 wide."""
+    """Cut blank cells at the end of rows, because one cell in column IV makes all rows 256 wide."""
     for row in rows:
         filled = len(row)
         while filled and row[filled - 1] == "":
@@ -245,16 +274,19 @@ def _trim(rows: list[list[Any]]) -> None:
 
 
 def _packable(rows: list[list[Any]]) -> list[list[Any]]:
-    return [[cell if type(cell) in _PLAIN else _pack(cell) for cell in row] for row in rows]
+    return [
+        [cell if type(cell) in _PACKABLE_TYPES else _pack_time(cell) for cell in row]
+        for row in rows
+    ]
 
 
-def _pack(cell: Any) -> Ext:
+def _pack_time(cell: Any) -> Ext:
     code, text = _TO_TEXT[type(cell)]
     return Ext(code, text(cell).encode())
 
 
-def _unpack(code: int, text: memoryview) -> object:
+def _unpack_time(code: int, text: memoryview) -> object:
     return _FROM_TEXT[code](bytes(text).decode())
 
 
-_DECODER = msgspec.msgpack.Decoder(WorkbookCells, ext_hook=_unpack)
+_DECODER = msgspec.msgpack.Decoder(WorkbookCells, ext_hook=_unpack_time)

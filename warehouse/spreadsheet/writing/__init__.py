@@ -1,1 +1,1 @@
-"""Workbooks written exactly and in constant memory."""
+"""Writers of workbooks whose texts never become formulas."""

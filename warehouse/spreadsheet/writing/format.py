@@ -1,4 +1,4 @@
-"""What stands around the rows: styles, header, notes, widths, panes, filter, names, print."""
+"""Everything of a sheet except its rows: formats, header, notes, widths, panes and printing."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,32 +15,34 @@ from warehouse.spreadsheet.writing.layout import (
     TableSheet,
 )
 
-AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'  # of what is not known
-ROUNDED = "~"  # before a figure that has more digits than are shown
+# For an amount whose decimals are not known.
+AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
+ROUNDED = "~"  # before a figure with more digits than its cell shows
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
 AMOUNT_LINE: dict[str, object] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-_FROZEN = 2  # columns of a long table that stay in sight
-_AROUND = 11  # points of what stands above and below a table, and is made as small as that
-# Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
-_OPTIONS = {
+_FROZEN_COLUMNS = 2  # columns of a long table that do not scroll
+_SMALL_FONT = 11  # points, the font size of the page header and footer
+# Rows are written to disk immediately, and no text becomes a formula, a link or a number.
+_WRITER_OPTIONS = {
     "constant_memory": True,
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
 }
-# Every program has this font or one of the same widths, so that texts end where we think; with a
-# scheme Excel would take the font of its theme instead.
+# Every program has this font or one of the same widths, so we know the width of each text. With a
+# scheme, Excel would use the font of its theme instead.
 _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """The formats of a workbook, by what they are for.
+    """The formats of a workbook by their purpose.
 
-    `amounts` are by their decimals; the last one is for those with more than are shown.
+    `amounts` has a format for each number of decimals. The last one is for amounts with more
+    decimals than a cell shows.
     """
 
     header: Any
@@ -63,7 +65,7 @@ class Formats:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A workbook being drawn: its file in memory, the writer, and the formats."""
+    """A workbook that is not finished: its file in memory, the writer and the formats."""
 
     file: BytesIO
     book: Any
@@ -71,13 +73,13 @@ class Draft:
 
 
 def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = False) -> str:
-    """Return the number format of an amount, which aligns the points of its column.
+    """Return the number format of an amount. It aligns the decimal points of a column.
 
     `room` is the number of decimals that the column has room for. An amount that has more digits
     than its cell shows begins with `ROUNDED`.
     """
-    # Digits that are not there are left free by `_0`, which is as wide as a digit in every program;
-    # a `?` is so in Excel alone.
+    # `_0` leaves space for a missing digit. In every program the space is as wide as a digit. A `?`
+    # does this only in Excel.
     point = "." if decimals else "_."
     shown = f"#,##0{point}{'0' * decimals}{'_0' * (room - decimals)}_)"
     if is_rounded:
@@ -86,10 +88,10 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
-    """Begin a workbook that has no date but `made_at`; `about` becomes its custom properties."""
+    """Start a workbook. `made_at` is its only date, and `about` is its custom properties."""
     file = BytesIO()
-    # A copy of the font, for the writer adds to what it is given.
-    book = xlsxwriter.Workbook(file, {**_OPTIONS, "default_format_properties": dict(_FONT)})
+    # The writer changes the dictionary of the font, so it gets a copy.
+    book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})
     created = made_at.replace(tzinfo=None, microsecond=0)
     book.set_properties({"title": title, "author": "nightbook", "created": created})
     for name, text in about.items():
@@ -141,27 +143,38 @@ def _formats(book: Any) -> Formats:
 
 
 def must(code: object) -> None:
-    """Stop where the writer did not write: it says so only by a number."""
+    """Raise `ValueError` if XlsxWriter did not write a cell, which it reports by a code."""
     if code not in (0, None):
-        raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
+        raise ValueError(f"XlsxWriter refused a cell (code {code}); no file was made")
+
+
+def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
+    """Write a text as it is, even if it looks like the XML of a rich text."""
+    # In constant memory, XlsxWriter copies a text between <r> and </r> into the file as XML. Such a
+    # text is written as a rich text of two parts, which the writer escapes.
+    if text.startswith("<r>") and text.endswith("</r>"):
+        must(worksheet.write_rich_string(row, column, text[:1], shape, text[1:], shape))
+    else:
+        must(worksheet.write_string(row, column, text, shape))
 
 
 def long_table(
     workbook: Draft, sheet: TableSheet, *, footer: str, header: str = "", paper_rows: int = 0
 ) -> None:
-    """Add a sheet for a long table: all but its rows, for which it has models.
+    """Add a sheet for a long table without its rows.
 
-    Of more than `paper_rows` only the first are printed, and `header` says so on the paper.
+    Model rows have the styles of the rows. If the table has more than `paper_rows` rows, only these
+    are printed, and `header` is the note about it on the page.
     """
     worksheet = workbook.book.add_worksheet(sheet.name)
-    _columns(worksheet, sheet)
+    _set_columns(worksheet, sheet)
     for index, column in enumerate(sheet.columns):
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # Row 2 carries the style of each column, row 3 that of texts which look like formulas, the
-    # further ones those of amounts by their decimals: `splice` reads the style numbers from them
-    # and puts the real rows in their place.
+    # Row 2 has the style of each column, row 3 the style of texts that look like formulas, and the
+    # other rows have the styles of amounts by their decimals. `splice` reads the style numbers and
+    # replaces these rows with the real ones.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
             must(worksheet.write_blank(row, index, None, formats[column.kind]))
@@ -169,9 +182,9 @@ def long_table(
         for index, column in enumerate(sheet.columns):
             if column.kind is SheetColumnKind.NUMBER:
                 must(worksheet.write_blank(row, index, None, shape))
-    worksheet.freeze_panes(1, _FROZEN)
+    worksheet.freeze_panes(1, _FROZEN_COLUMNS)
     worksheet.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
-    _conditions(workbook, worksheet, sheet)
+    _add_conditions(workbook, worksheet, sheet)
     printed = sum(column.is_printed for column in sheet.columns)
     is_cut = 0 < paper_rows < sheet.rows
     worksheet.print_area(0, 0, paper_rows if is_cut else sheet.last_row - 1, printed - 1)
@@ -180,17 +193,17 @@ def long_table(
 
 
 def heading(formats: Formats, column: SheetColumn) -> Any:
-    """Return the format of a header: above figures it stands to the right, as they do."""
+    """Return the format of a header. Above figures, it is aligned to the right."""
     is_left = column.kind in (SheetColumnKind.TEXT, SheetColumnKind.DIGITS)
     return formats.header if is_left else formats.header_right
 
 
-def _columns(worksheet: Any, sheet: TableSheet) -> None:
+def _set_columns(worksheet: Any, sheet: TableSheet) -> None:
     worksheet.set_row(0, 32)
     for index, column in enumerate(sheet.columns):
         options = {} if column.is_printed else {"level": 1}
         worksheet.set_column(index, index, column.width, None, options)
-    texts = [_letters(sheet, column) for column in sheet.columns if _is_text(column)]
+    texts = [_data_range(sheet, column) for column in sheet.columns if _is_text(column)]
     worksheet.ignore_errors({"number_stored_as_text": " ".join(texts)})
 
 
@@ -198,52 +211,52 @@ def _is_text(column: SheetColumn) -> bool:
     return column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 
 
-def _letters(sheet: TableSheet, column: SheetColumn) -> str:
+def _data_range(sheet: TableSheet, column: SheetColumn) -> str:
     letter = sheet.letter(column.source, column.kind)
     return f"{letter}2:{letter}{sheet.last_row}"
 
 
-def _conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
+def _add_conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
     flags = [column for column in sheet.columns if column.kind is SheetColumnKind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is SheetColumnKind.NUMBER]
-    areas = tuple(_letters(sheet, column) for column in numbers)
+    areas = tuple(_data_range(sheet, column) for column in numbers)
     if areas:
         sizes(workbook, worksheet, areas)
     if areas and flags:
         flag = sheet.letter(flags[0].source, SheetColumnKind.DIGITS)
-        _rule(worksheet, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
+        _add_rule(worksheet, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
 
 
 def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...], room: int = DECIMALS) -> None:
-    """Show numbers that are too small or too large for the common format in powers of ten."""
+    """Show numbers in powers of ten if they are too small or too large for their format."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
     tiny = f"=AND({number},{first}<>0,ABS({first})<1E-{min(room, 8)})"
-    _rule(worksheet, areas, tiny, workbook.formats.tiny)
-    _rule(worksheet, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
+    _add_rule(worksheet, areas, tiny, workbook.formats.tiny)
+    _add_rule(worksheet, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
 
 
-def _rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
+def _add_rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
     condition = {"type": "formula", "criteria": formula, "format": shape}
     condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
     must(worksheet.conditional_format(areas[0], condition))
 
 
 def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
-    """Set the paper up: A4, landscape, one page wide, as many as it takes; numbered."""
+    """Set up numbered A4 pages in landscape. The sheet is one page wide."""
     worksheet.set_paper(A4)
     worksheet.set_landscape()
     worksheet.fit_to_pages(1, 0)
     worksheet.set_margins(left=0.2, right=0.2, top=0.6, bottom=0.6)
     if header:
-        worksheet.set_header(f"&L&{_AROUND}{header}")
-    worksheet.set_footer(f"&L&{_AROUND}{footer}&R&{_AROUND}Page &P of &N")
+        worksheet.set_header(f"&L&{_SMALL_FONT}{header}")
+    worksheet.set_footer(f"&L&{_SMALL_FONT}{footer}&R&{_SMALL_FONT}Page &P of &N")
 
 
 def define_names(workbook: Draft, sheet: TableSheet) -> None:
-    """Define names for a whole table and each of its columns, like `accounts` and `accounts_total`.
+    """Define names for a table and its columns, for example `accounts` and `accounts_total`.
 
-    A table that goes on over further sheets has none: a name would miss the other parts.
+    A table on several sheets has no names, because a name would miss the other parts.
     """
     if sheet.parts > 1:
         return
@@ -256,7 +269,7 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """Return the name of a column in formulas: a number has its source's without `_text`."""
+    """Return the name of a column in formulas. A number has no suffix `_text`."""
     if column.kind is SheetColumnKind.NUMBER:
         return column.source.removesuffix("_text")
     return column.source

@@ -1,6 +1,6 @@
-"""What a sheet is, as data: its columns, their titles, meanings, kinds and widths.
+"""Sheets as data: columns with their titles, meanings, kinds and widths.
 
-Titles are stable, for people's lookups hang on them. Nothing here writes.
+Titles are stable, because lookups of other workbooks depend on them.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -11,25 +11,25 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows; of more the exact text has the rest
+DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows; the exact text has all of them
 
 
 class SheetColumnKind(Enum):
-    """What a column shows of its source."""
+    """The form in which a column shows its source."""
 
     TEXT = "text"
     COUNT = "count"
-    NUMBER = "number"  # an amount as a double: to read, to sort, to add up
-    EXACT = "exact"  # the same amount as text: the truth
-    DIGITS = "digits"  # whether all numbers of the row are their exact texts
+    NUMBER = "number"  # an amount as a double, to read, sort and add up
+    EXACT = "exact"  # the same amount as exact text
+    DIGITS = "digits"  # whether all numbers of the row are exact
 
 
 @dataclass(frozen=True, slots=True)
 class SheetColumn:
-    """One column: the source it shows, its title and meaning, and how it is laid out.
+    """A column: its source, title, meaning and layout.
 
-    `source` names a column of the data; that of a NUMBER is the exact text. `is_printed` columns
-    stand together on the left; the others are grouped on the right and stay off the paper.
+    `source` names a column of the data. The source of a NUMBER is the exact text. Columns that are
+    printed are on the left; the others are grouped on the right.
     """
 
     source: str
@@ -43,9 +43,10 @@ class SheetColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSheet:
-    """One sheet, or the part of a table that one sheet can hold: `start` is its first row, from 0.
+    """A sheet with a table, or with one part of a table that needs several sheets.
 
-    A table that fits one sheet has `part` 1 of 1.
+    `start` is the index of its first row in the table. A table that fits one sheet has `part` 1 of
+    `parts` 1.
     """
 
     table: str
@@ -57,28 +58,28 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """The tab: the table's name, numbered from the second part on."""
+        """The name of the tab. It has a number from the second part on."""
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
     def formula_name(self) -> str:
-        """The tab as formulas write it."""
+        """The name of the tab in formulas."""
         return f"'{self.name}'" if " " in self.name else self.name
 
     @property
     def last_row(self) -> int:
-        """The last row of the data, as a spreadsheet counts; the header is row 1."""
+        """The number of the last row of data. The header is row 1."""
         return max(self.rows, 1) + 1
 
     def letter(self, source: str, kind: SheetColumnKind) -> str:
-        """Return the column letter of a source; `KeyError` where the sheet does not show it."""
+        """Return the letter of a column. Raises `KeyError` if the sheet does not have it."""
         for index, column in enumerate(self.columns):
             if (column.source, column.kind) == (source, kind):
                 return str(xl_col_to_name(index))
         raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
 
     def cells(self, source: str, kind: SheetColumnKind) -> str:
-        """Return the data of a column as an absolute reference, like `Accounts!$B$2:$B$9`."""
+        """Return the reference of a column's data, for example `Accounts!$B$2:$B$9`."""
         letter = self.letter(source, kind)
         return f"{self.formula_name}!${letter}$2:${letter}${self.last_row}"
 
@@ -86,7 +87,7 @@ class TableSheet:
 def parts(
     table: str, columns: tuple[SheetColumn, ...], rows: int, limit: int = ROWS_PER_SHEET
 ) -> tuple[TableSheet, ...]:
-    """Return a table as sheets of at most `limit` rows each: one, unless there are more."""
+    """Split a table into sheets of at most `limit` rows. An empty table has one sheet."""
     count = max(1, -(-rows // limit))
     return tuple(
         TableSheet(
@@ -102,19 +103,19 @@ def parts(
 
 
 def title(name: str) -> str:
-    """Return the title of a column: `trading_free_text` is `Trading free, exact`."""
+    """Return the title of a column: for `trading_free_text`, it is `Trading free, exact`."""
     plain = name.removesuffix("_text").replace("_", " ")
     plain = plain.removeprefix("is ").capitalize()
     return f"{plain}, exact" if name.endswith("_text") else plain
 
 
 def fitting(longest: int, widest: int = WIDEST) -> float:
-    """Return a column width, in letters, for a text of that length."""
+    """Return the column width for a text of `longest` characters."""
     return float(min(max(longest + 2, NARROWEST), widest))
 
 
 def shown_decimals(text: str, room: int = DECIMALS) -> int:
-    """Return how many decimals of an exact text a number shows."""
+    """Return the number of decimals that a number cell shows of an exact text."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
     return min(max(behind, FEWEST_DECIMALS), room)

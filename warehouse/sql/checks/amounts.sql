@@ -1,14 +1,14 @@
--- Every amount is its text: the same value where DECIMAL(38,18) holds it, NULL where it does not.
+-- Each amount equals its text, or is NULL if DECIMAL(38,18) cannot hold it.
 --
 -- severity: error
--- portfolio_id: Portfolio of the wrong amount.
+-- portfolio_id: The portfolio of the wrong amount.
 -- asset_id: Its asset.
 -- venue_id: Its venue.
 -- account_name: Its account.
 -- bucket: Its balance kind.
 -- state: Its state.
 -- amount: The amount as a number.
--- amount_text: The amount as text, which is the truth.
+-- amount_text: The exact amount, as text.
 -- example: select amount, amount_text from balances where amount is distinct from internal.as_amount(amount_text)
 
 select

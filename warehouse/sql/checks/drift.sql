@@ -1,9 +1,9 @@
--- Everything in the book is as documented, or was already otherwise on an earlier night.
+-- Everything in the book is as documented, or differed already on an earlier night.
 -- severity: warning
--- path: Where it stands, without indexes.
+-- path: Its path without indexes.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: The field, or for an unknown value the word.
--- example: One value of it.
+-- word: The field, or the value if it is unknown.
+-- example: One example.
 
 select
     path,

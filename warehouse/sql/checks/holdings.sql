@@ -1,12 +1,12 @@
--- What is held adds up to the same, of each asset, by portfolio, by venue and by asset, as its control totals.
+-- The holdings of each asset by portfolio, venue and asset have the same sum as its control totals.
 --
 -- severity: error
 -- asset_id: The asset that does not add up.
--- is_custom_asset: Whether the organization defined it itself.
--- stated: The sum of its control totals, which its amounts have; NULL where there is none.
--- holdings: The same over all portfolios.
--- by_venue: The same over all venues.
--- by_asset: The same as one row has it.
+-- is_custom_asset: Whether the organization defined the asset itself.
+-- stated: The sum of its control totals, which is that of its amounts. NULL if there is none.
+-- holdings: The sum over all portfolios.
+-- by_venue: The sum over all venues.
+-- by_asset: The total in its single row.
 -- example: select asset_id, is_custom_asset, exact_sum(total_text) as total from holdings group by all
 
 with amounts as (

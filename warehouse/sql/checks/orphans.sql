@@ -1,10 +1,10 @@
--- Every row has its parent: balances an account, accounts a position, positions a portfolio.
+-- Each row has its parent: balances an account, accounts a position, positions a portfolio.
 --
--- A total is taken over the parent, so that an orphan's money would be in no total.
+-- Totals are added up by parent, so the money of an orphan would be missing in all totals.
 --
 -- severity: error
--- table_name: Table of the orphan.
--- row_count: How many rows of it have no parent.
+-- table_name: The table of the orphan.
+-- row_count: Number of its rows without a parent.
 -- example: select * from balances anti join accounts using (portfolio_id, asset_id, venue_id)
 
 with orphans as (

@@ -1,6 +1,6 @@
-"""The book as sources of dbt: `nightbook tables --format dbt > models/sources.yml`.
+"""The book as dbt sources: `nightbook tables --format dbt > models/sources.yml`.
 
-Tables, types and words are those of the published file; tests are what the contract promises.
+Tables, types and descriptions are from the published file, and the tests are from the contract.
 """
 
 import json
@@ -15,18 +15,18 @@ from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
 
 HEAD = (
-    "# Written by `nightbook tables --format dbt`, for dbt 1.10 or newer: write it anew after an",
+    "# Written by `nightbook tables --format dbt`, for dbt 1.10 or newer. Write it again after an",
     "# upgrade of nightbook. The database is attached read-only in profiles.yml, as `nightbook`.",
 )
 _SOURCES = {
     "main": ("nightbook", "The newest book."),
-    "history": ("nightbook_history", "Every night. Tested by nightbook before it is published."),
-    "ops": ("nightbook_ops", "What nightbook knows about its nights."),
+    "history": ("nightbook_history", "All nights. nightbook tests each before it is published."),
+    "ops": ("nightbook_ops", "Facts about the nights."),
 }
 
 
 def render(descriptions: Sequence[Description]) -> str:
-    """Return `sources.yml` of tables and views; macros are called by name in models."""
+    """Return the text of `sources.yml` with tables and views. Models call macros by name."""
     return "\n".join(_lines(descriptions)) + "\n"
 
 
@@ -35,8 +35,8 @@ def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
         (description.schema, description.name) == ("ops", NIGHTS.name)
         for description in descriptions
     )
-    tables_of = (*OF_SOURCES, *GATE, BUILD) if is_firm else (*BOOK, *OPS)
-    promised = {(table.schema, table.name): table for table in (*tables_of, *RECONCILED)}
+    declared = (*OF_SOURCES, *GATE, BUILD) if is_firm else (*BOOK, *OPS)
+    contracts = {(table.schema, table.name): table for table in (*declared, *RECONCILED)}
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():
         tables = [
@@ -51,31 +51,31 @@ def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
             yield f"    description: {json.dumps(meaning)}"
             yield "    tables:"
         for table in tables:
-            yield from _table(table, promised.get((schema, table.name)))
+            yield from _table(table, contracts.get((schema, table.name)))
 
 
-def _table(described: Description, promise: Table | None) -> Iterator[str]:
-    yield f"      - name: {described.name}"
-    yield f"        description: {json.dumps(described.comment)}"
-    if (described.schema, described.name) == ("ops", "snapshots"):
+def _table(description: Description, contract: Table | None) -> Iterator[str]:
+    yield f"      - name: {description.name}"
+    yield f"        description: {json.dumps(description.comment)}"
+    if (description.schema, description.name) == ("ops", "snapshots"):
         yield "        config:"
         yield "          loaded_at_field: finished_at"
         yield "          freshness:"
         yield f"            warn_after: {{count: {STALE_HOURS}, period: hour}}"
         yield "            filter: is_book"
-    # In `main` every row is of one date.
-    same = ("snapshot_date",) if described.schema == "main" else ()
-    key = [name for name in promise.key if name not in same] if promise else []
+    # In `main`, all rows have the same date.
+    constant = ("snapshot_date",) if description.schema == "main" else ()
+    key = [name for name in contract.key if name not in constant] if contract else []
     if len(key) > 1:
         yield "        data_tests:"
         yield f'          - unique: {{arguments: {{column_name: "row({", ".join(key)})"}}}}'
     yield "        columns:"
-    for name, kind, comment in described.columns:
+    for name, kind, comment in description.columns:
         yield f"          - name: {name}"
         yield f"            data_type: {json.dumps(kind)}"
         yield f"            description: {json.dumps(comment)}"
         tests = ["unique"] * (key == [name])
-        if promise and not promise.column(name).nullable:
+        if contract and not contract.column(name).nullable:
             tests.insert(0, "not_null")
         if tests:
             yield f"            data_tests: [{', '.join(tests)}]"

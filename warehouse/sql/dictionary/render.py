@@ -1,4 +1,6 @@
-"""Render the data dictionary: pages, diagram and questions."""
+"""The data dictionary as Markdown: tables, views, macros, diagrams and questions."""
+
+# ruff: noqa: S608 - examples name our own tables
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,42 +17,59 @@ from warehouse.sql.checks import every_check
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
 
+FILE = Path(__file__).parents[2] / "README.md"
 DAY = "snapshot_date"
+_OPENING = Path(__file__).with_name("opening.md")
+_QUESTIONS = Path(__file__).with_name("questions.sql")
+_QUESTION = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of the dictionary: the role of the person, the text, and the query."""
+
+    asker: str
+    words: str
+    sql: str
+
+
+QUESTIONS = tuple(Question(*entry) for entry in _QUESTION.findall(_QUESTIONS.read_text("utf-8")))
 
 
 def diagram(
     tables: Sequence[Table], parents: Sequence[Table] = (), direction: str = "TB"
 ) -> Iterator[str]:
-    """Yield an entity-relationship diagram: each table with its key, and what it is a part of.
+    """Yield the lines of an entity-relationship diagram: each table with its key and parents.
 
-    `parents` are the tables that others may be a part of; all of them when none are named.
+    `parents` has the tables that may be parents, which are all tables by default.
     """
-    chosen = parents or tables
+    candidates = parents or tables
     yield "```mermaid"
     yield "erDiagram"
     yield f"    direction {direction}"
     for table in tables:
-        for parent in direct_parents(table, chosen):
+        for parent in direct_parents(table, candidates):
             line = "||--o{" if parent.resource == table.resource else "|o--o{"
-            yield f'    {parent.name} {line} {table.name} : "{_label(parent, chosen)}"'
+            yield f'    {parent.name} {line} {table.name} : "{_label(parent, candidates)}"'
     for table in tables:
         yield f"    {table.name} {{"
-        for column in _join_columns(table, chosen):
-            yield f"        {column.kind.value} {column.name}{_marks(column, table, chosen)}"
+        for column in _join_columns(table, candidates):
+            yield f"        {column.kind.value} {column.name}{_marks(column, table, candidates)}"
         yield "    }"
     yield "```\n"
 
 
 def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    """Return the tables that a table is a part of, without those that a nearer one leads to."""
-    every = _parents(table, tables)
-    further = {above.name for parent in every for above in _parents(parent, tables)}
-    return [parent for parent in every if parent.name not in further]
+    """Return the parents of a table, without the ancestors of other parents."""
+    parents = _parents(table, tables)
+    ancestors = {above.name for parent in parents for above in _parents(parent, tables)}
+    return [parent for parent in parents if parent.name not in ancestors]
 
 
 def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    # A column has one name in every table, so a key within another table's columns is a reference.
-    # Outside of its own key only ids count: `type` is that of a venue, or that of an instrument.
+    # A column has the same name in all tables, so the key of a table within the columns of another
+    # is a reference. Outside its own key, only ids count, because `type` may be that of a venue or
+    # of an instrument.
     own = {*table.key, *(name for name in table.names if name.endswith("_id"))}
     return [
         other
@@ -60,14 +79,14 @@ def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 
 
 def _label(parent: Table, tables: Sequence[Table]) -> str:
-    """Return the columns that a parent's key adds to those of its own parents."""
+    """Return the key columns of a parent that are not in the keys of its own parents."""
     above = {name for other in direct_parents(parent, tables) for name in other.key}
     names = [name for name in parent.key if name not in above | {DAY}]
     return ", ".join(names)
 
 
 def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
-    """Return the columns that tables are joined by: the key, and the keys of others."""
+    """Return the columns for joins: the table's own key and the keys of its parents."""
     names = {*table.key, *(name for parent in _parents(table, tables) for name in parent.key)}
     return [column for column in table.columns if column.name in names]
 
@@ -75,32 +94,9 @@ def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
 def _marks(column: Column, table: Table, tables: Sequence[Table]) -> str:
     marks = ["PK"] if column.name in table.key else []
     is_foreign = any(column.name in parent.key for parent in _parents(table, tables))
-    # Every key of the book begins with the day: marking it as foreign as well would say nothing.
+    # All keys of the book begin with the day, so marking it as foreign would not help.
     marks += ["FK"] if is_foreign and column.name != DAY else []
     return f" {', '.join(marks)}" if marks else ""
-
-
-_FILE = Path(__file__).with_name("questions.sql")
-_ENTRY = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Who asks, what, and the query."""
-
-    asker: str
-    words: str
-    sql: str
-
-
-QUESTIONS = tuple(Question(*entry) for entry in _ENTRY.findall(_FILE.read_text("utf-8")))
-
-
-# ruff: noqa: S608 - examples name our own tables
-
-
-FILE = Path(__file__).parents[2] / "README.md"
-_OPENING = Path(__file__).with_name("opening.md")
 
 
 def render() -> str:
@@ -109,15 +105,16 @@ def render() -> str:
 
 
 def examples() -> tuple[tuple[str, str], ...]:
-    """Return every example query of the dictionary, with the name of what it is an example of."""
-    plain = [(table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)]
-    before = [(f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE]
-    written = [(view.name, view.example) for view in (*ops_views(), *views())]
-    written += [(f"history.{name}", _over_nights(name)) for name in MATERIALIZED]
-    written += [(macro.name, macro.example) for macro in macros()]
-    checks = [(check.name, check.sql) for check in every_check()]
-    asked = [(question.words, question.sql) for question in QUESTIONS]
-    return (*plain, *before, *written, *checks, *asked)
+    """Return all example queries of the dictionary, each with the name of its table or view."""
+    return (
+        *((table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)),
+        *((f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE),
+        *((view.name, view.example) for view in (*ops_views(), *views())),
+        *((f"history.{name}", _over_nights(name)) for name in MATERIALIZED),
+        *((macro.name, macro.example) for macro in macros()),
+        *((check.name, check.sql) for check in every_check()),
+        *((question.words, question.sql) for question in QUESTIONS),
+    )
 
 
 def _example(table: Table) -> str:
@@ -135,18 +132,21 @@ def _lines() -> Iterator[str]:
     yield from _contents()
     yield from _questions()
     yield "## The tables and their keys\n"
-    yield "`PK` is part of the key, `FK` of another table's. Every table has `snapshot_date`.\n"
+    yield (
+        "`PK` marks a column of the table's key, and `FK` a column of the key of another table. "
+        "All tables have `snapshot_date`.\n"
+    )
     yield from diagram(BOOK)
-    yield "In `ops`, what is known of a snapshot hangs on its `snapshot_id`:\n"
-    known = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
-    yield from diagram(known, parents=(SNAPSHOTS, REQUESTS), direction="LR")
+    yield "The tables of `ops` about a snapshot have its `snapshot_id`:\n"
+    about_snapshots = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
+    yield from diagram(about_snapshots, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
-    yield "In `main` they show the newest book, in `history` every night.\n"
+    yield "The tables in `main` show the newest book, and those in `history` show all nights.\n"
     for table in BOOK:
         yield from _table(table)
     for name in BEFORE:
         yield f"### {name}_before\n"
-        yield f"As `{name}`, of the book before the newest.\n"
+        yield f"Like `{name}`, for the book before the newest.\n"
     yield "## Views\n"
     for view in views():
         yield from _view(view)
@@ -159,7 +159,7 @@ def _lines() -> Iterator[str]:
     for view in ops_views():
         yield from _view(view, "ops.")
     yield "## The reconciliation\n"
-    yield "Empty until a ledger is held against the book: `nightbook reconcile run`.\n"
+    yield "Empty until a ledger is compared with the book (`nightbook reconcile run`).\n"
     for table in RECONCILED:
         yield from _table(table)
     yield from _checks()
@@ -186,13 +186,13 @@ def _contents() -> Iterator[str]:
 
 
 def _typed_macros() -> list[Macro]:
-    """Return the macros that an analyst types."""
+    """Return the macros for analysts."""
     return [macro for macro in macros() if macro.schema == "main"]
 
 
 def _questions() -> Iterator[str]:
     yield "## Twenty questions\n"
-    yield "Each with its answer on the nights of the demo: [the answers](answers.md).\n"
+    yield "[The answers](answers.md) show the result of each on the nights of the demo.\n"
     for number, question in enumerate(QUESTIONS, start=1):
         link = f"answers.md#question-{number}"
         yield f"{number}. {question.words} ({question.asker}) [Answer]({link})\n"
@@ -244,8 +244,8 @@ def _macro(macro: Macro) -> Iterator[str]:
 
 def _checks() -> Iterator[str]:
     yield "## Checks\n"
-    yield "Each is a query for what is wrong, run on every book before it is shown.\n"
-    yield "| check | severity | what it holds |"
+    yield "Each check is a query for wrong rows, which runs on each book before it is published.\n"
+    yield "| check | severity | rule |"
     yield "|---|---|---|"
     for check in every_check():
         yield f"| `{check.name}` | {check.severity} | {_cell(check.meaning)} |"

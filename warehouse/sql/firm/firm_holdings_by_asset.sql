@@ -1,26 +1,26 @@
--- What there is of each asset over all sources of the newest book of the firm.
+-- Holdings by asset, over all sources of the firm's newest book.
 --
--- A listed asset is the same everywhere, so its sources are added up, exactly. A custom asset is
--- that of the organisation which defined it: two of the same id are never added to each other. The
--- totals hold the sources of that night's book and no others: read `missing_sources` with each.
+-- A listed asset is the same in all sources, so their amounts are added exactly. A custom asset
+-- belongs to the organisation that defined it. Two custom assets with the same id are never added.
+-- The totals include only the sources in that night's book, so check `missing_sources` too.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: Asset held; assets are never added to each other.
--- is_custom_asset: Whether the asset is one that an organisation defined itself.
--- custom_of: For a custom asset, the source that defined it; NULL for a listed one.
--- free: Free, of the kinds that the document knows; NULL where DECIMAL(38,18) cannot hold it.
--- free_text: The same, exact.
--- locked: Locked, of the kinds that the document knows; NULL where DECIMAL(38,18) cannot hold it.
--- locked_text: The same, exact.
--- other: All that the document does not know; NULL where DECIMAL(38,18) cannot hold it exactly.
--- other_text: The same, exact.
--- total: Free, locked and other together; NULL where DECIMAL(38,18) cannot hold it exactly.
--- total_text: The same, exact.
--- sources: How many sources of the book hold it.
--- source_names: Which these are, in alphabetical order.
--- missing_sources: Sources that the book of that night lacks (see ops.nights); NULL where it is whole.
--- portfolios: Portfolios that list the asset, over those sources.
--- accounts: Accounts of the asset, over those sources.
+-- asset_id: The asset. Amounts of different assets are never added to each other.
+-- is_custom_asset: Whether an organisation defined the asset itself.
+-- custom_of: The source that defined a custom asset. NULL for a listed asset.
+-- free: Free amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
+-- free_text: The same as exact text.
+-- locked: Locked amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
+-- locked_text: The same as exact text.
+-- other: All undocumented amounts. NULL if DECIMAL(38,18) cannot hold the sum exactly.
+-- other_text: The same as exact text.
+-- total: The sum of free, locked and other. NULL if DECIMAL(38,18) cannot hold it exactly.
+-- total_text: The same as exact text.
+-- sources: Number of sources in the book that hold it.
+-- source_names: The names of these sources, in alphabetical order.
+-- missing_sources: Sources missing in the book of that night (see ops.nights). NULL if none is missing.
+-- portfolios: Number of portfolios that list the asset, over these sources.
+-- accounts: Number of accounts of the asset, over these sources.
 -- example: select asset_id, total_text, sources, missing_sources from firm_holdings_by_asset order by all
 
 with sums as (

@@ -1,25 +1,25 @@
--- What each night of the firm's book is made of: one row per date that has a source.
+-- The nights of the firm's book: one row per date with at least one source.
 --
--- The counts are those of the sources that the book of the night holds; ops.nights has each source.
+-- The counts are over the sources in the book of the night. ops.nights has a row for each source.
 --
 -- snapshot_date: Business date of the book.
--- snapshot_id: Its short name: the date, how many sources it holds of how many, and a digest of
---     their snapshots. The same snapshots have the same name, as long as portfolios that several
---     sources see count for the same ones.
--- sources: How many sources the book holds.
--- listed: How many were to be in it.
--- missing_sources: Names of those that it lacks; NULL where it is whole.
+-- snapshot_id: A short name made of the date, the numbers of included and of all sources, and a
+--     digest of their snapshots. The same snapshots have the same name while shared portfolios
+--     count for the same sources.
+-- sources: Number of sources in the book.
+-- listed: Number of sources that should be in it.
+-- missing_sources: Names of the missing sources. NULL if none is missing.
 -- is_book: Always true, as in ops.snapshots.
 -- state: Always accepted: each source accepts its own nights.
--- decided_by: Who accepted them: guards, or the names of people; NULL where nobody did.
--- reason: Why some were accepted by hand, each with its source; empty where none was.
--- started_at: When the first of their reads began, UTC.
--- finished_at: When the last answer to any of them was complete, UTC.
--- request_count: Requests made.
--- failed_request_count: Requests given up.
--- byte_count: Bytes received, decoded.
--- reject_count: Things that break the contract: see ops.rejects.
--- inexact_count: Values kept as text only: see ops.inexact.
+-- decided_by: guards, or the names of the people who accepted them. NULL if nobody did.
+-- reason: Why people accepted some of them, each with its source. Empty if the guards accepted all.
+-- started_at: When the first read of them began, UTC.
+-- finished_at: When the last response to any of them was complete, UTC.
+-- request_count: Number of requests.
+-- failed_request_count: Number of failed requests.
+-- byte_count: Number of received bytes, decoded.
+-- reject_count: Number of values that break the contract (see ops.rejects).
+-- inexact_count: Number of values kept only as text (see ops.inexact).
 -- example: select snapshot_date, sources, listed, missing_sources from firm_nights order by all
 
 select

@@ -1,17 +1,17 @@
--- Portfolios that several sources can see: one row each, as of the newest date of which that is so.
+-- Portfolios that several sources can see: one row each, for the newest date on which they do.
 --
--- Such a portfolio counts once, so that no sum holds it twice. The rows that the other sources have
--- of it are left out of all tables and views of amounts. ops.shared_portfolios has every date.
+-- Such a portfolio counts once, so that sums do not include it twice. All tables and views of
+-- amounts omit its rows in the other sources. ops.shared_portfolios has all dates.
 --
 -- portfolio_id: The portfolio.
--- portfolio_name: Its name for people; NULL where the API states none.
+-- portfolio_name: Its display name. NULL if the API states none.
 -- sources: The sources that see it, in alphabetical order.
 -- counted_for: The source for which it counts.
--- is_settled: Whether firm.toml says so. Otherwise it is the first of them by name, and a person
---     must decide.
+-- is_settled: Whether firm.toml names that source. If not, it is the first of them by name, and
+--     a person must decide.
 -- snapshot_date: The newest date on which several sources saw it.
--- nights: On how many dates they did.
--- differs: Whether they state different amounts for it, on that date.
+-- nights: Number of dates on which they did.
+-- differs: Whether they state different amounts for it on that date.
 -- example: select portfolio_name, sources, counted_for from firm_shared_portfolios
 --     where not is_settled order by all
 

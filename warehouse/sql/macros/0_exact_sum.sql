@@ -1,11 +1,11 @@
--- exact_sum(amount_text): The exact sum of amounts given as text: an aggregate for any GROUP BY.
+-- exact_sum(amount_text): The exact sum of amounts as text: an aggregate for any GROUP BY.
 --
--- No FILTER and no OVER can be put on it: write `exact_sum(case when ... then amount_text end)`. In
--- DuckDB 1.2 it has no place in HAVING either: filter around a subquery.
+-- It does not support FILTER and OVER. Use `exact_sum(case when ... then amount_text end)`. In
+-- DuckDB 1.2 it does not work in HAVING either, so filter the rows of a subquery.
 --
--- amount_text: Amounts as the API sends them, of any size; NULLs are left out.
--- returns: Text in plain digits, without exponent and needless zeros; NULL for no rows. A text that
---     is no amount (`1,5`, `NaN`, ` 1`) is an error that names it, never a wrong number.
+-- amount_text: Amounts as the API sends them, of any size. NULLs are skipped.
+-- returns: Text in plain digits, without an exponent or unnecessary zeros. NULL without rows. A
+--     text that is not an amount (`1,5`, `NaN`, ` 1`) is an error that shows the text.
 -- example: select asset_id, is_custom_asset, exact_sum(amount_text) from balances group by all
 
 create or replace macro exact_sum(amount_text) as (

@@ -1,12 +1,12 @@
--- known_at(moment): Which snapshot was the book of each date, by all that was decided until then.
+-- known_at(moment): The snapshot that was the book of each date at that moment, by the decisions until then.
 --
--- What we believed before a night was taken again, accepted late or rejected. Its totals are in
--- `totals_known_at`; what differs now is in `restated_since`.
+-- This shows the state before a night was retaken, accepted late or rejected. `totals_known_at` has
+-- its totals, and `restated_since` has the differences from today.
 --
--- moment: A time, like timestamptz '2026-11-20 08:00:00+00'; a date is its first instant, UTC where
---     the client's time zone is UTC.
--- returns: A table: snapshot_date, snapshot_id, decided_by, decided_at, reason, and is_book, whether
---     it is the date's book today. A date without a book by then has no row.
+-- moment: A time, like timestamptz '2026-11-20 08:00:00+00'. A date means its midnight in the time
+--     zone of the client.
+-- returns: A table: snapshot_date, snapshot_id, decided_by, decided_at, reason, and is_book, which
+--     is true if it is the date's book today. A date without a book at that moment has no row.
 -- example: select * from known_at(now()) order by all limit 10
 
 create or replace macro known_at(moment) as table

@@ -1,13 +1,13 @@
--- totals_known_at(day, moment): What we believed at a moment that there was of each asset.
+-- totals_known_at(day, moment): The total of each asset on a day, as known at a moment.
 --
--- The totals are those of ops.control_totals, exact, so that they are known of nights as well that
--- are not the book any more, until they are pruned.
+-- The totals are the exact totals of ops.control_totals. They also exist for nights that are no
+-- longer the book, until these are pruned.
 --
--- day: Any date: the newest book on or before it, of those known at the moment. An error where
---     there was none, or where its totals are pruned.
+-- day: Any date. The newest book on or before it that was known at the moment is used. It is an
+--     error if there was none, or if its totals are pruned.
 -- moment: A time, as for known_at.
--- returns: A table: snapshot_date, snapshot_id, asset_id, is_custom_asset, total (NULL where
---     DECIMAL(38,18) cannot hold it exactly) and total_text, the same, exact.
+-- returns: A table: snapshot_date, snapshot_id, asset_id, is_custom_asset, total (NULL if
+--     DECIMAL(38,18) cannot hold it exactly) and total_text (exact).
 -- example: select * from totals_known_at(current_date, now()) order by all limit 10
 
 create or replace macro totals_known_at(day, moment) as table

@@ -1,13 +1,13 @@
--- restated_since(moment): What we say today of dates of which we said something else at a moment.
+-- restated_since(moment): Totals of dates that differ today from what was known at a moment.
 --
--- One row per asset whose total of a date is not what it was believed to be, because the night was
--- taken again, accepted late or rejected. The totals are those of ops.control_totals, exact.
+-- One row per date and asset whose total changed, because the night was retaken, accepted late or
+-- rejected. The totals are the exact totals of ops.control_totals.
 --
 -- moment: A time, as for known_at.
 -- returns: A table: snapshot_date, change (replaced, withdrawn, added or pruned), snapshot_before
 --     and snapshot_after, asset_id, is_custom_asset, before_text, after_text and delta_text, exact;
---     decided_by, decided_at and reason of the last decision on either. Totals of what is pruned are
---     NULL.
+--     decided_by, decided_at and reason of the last decision on either. Totals of pruned snapshots
+--     are NULL.
 -- example: select * from restated_since(now() - interval 1 day) order by all limit 10
 
 create or replace macro restated_since(moment) as table
@@ -23,7 +23,7 @@ with restatements as (
         where is_book
     ) as new
         on new.snapshot_date = old.snapshot_date
-    -- A night that was taken since is news, and restates nothing.
+    -- A night that was taken since then is new and does not restate anything.
     where old.snapshot_id is distinct from new.snapshot_id
         and (old.snapshot_id is not null or new.started_at <= moment::timestamptz)
 ),

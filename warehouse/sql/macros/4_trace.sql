@@ -1,18 +1,18 @@
--- trace(portfolio, asset, day): Where each amount of a position comes from: night, request and JSON path.
+-- trace(portfolio, asset, day): The origin of each amount of a position: night, request and JSON path.
 --
--- What this file knows. The bytes themselves lie in the landing folder: `nightbook trace` shows them.
--- `day` may be left out: `trace('Treasury Reserve', 'BTC')` is of the newest book.
+-- This uses only the database. The bytes are in the landing folder, and `nightbook trace` shows them.
+-- `day` is optional: `trace('Treasury Reserve', 'BTC')` is about the newest book.
 --
--- portfolio: A portfolio's id or its name; of several that have the name, all are told.
--- asset: An asset's id.
--- day: Any date: the newest book on or before it is used; the newest of all when left out. An error
---     where there is none.
+-- portfolio: The portfolio's id or name. If several have the name, all are returned.
+-- asset: The asset's id.
+-- day: Any date. The newest book on or before it is used, or the newest of all by default. It is an
+--     error if there is none.
 -- returns: A table: snapshot_date, snapshot_id, portfolio_id, portfolio_name, asset_id,
---     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and of the
---     request whose answer stated it: request_no, path, query, sent_at, received_at, byte_count,
---     sha256 and file, which lies in `landing/<snapshot_date>/<snapshot_id>/`. `json_path` (RFC 9535)
---     leads to the amount in that answer by ids; of a balance kind that the document does not know,
---     to the kind, and `state` tells the rest.
+--     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and
+--     these columns of the request whose response has it: request_no, path, query, sent_at,
+--     received_at, byte_count, sha256 and file (in `landing/<snapshot_date>/<snapshot_id>/`).
+--     `json_path` (RFC 9535) leads to the amount in the response by ids. For an undocumented
+--     balance kind, it leads to the kind, and `state` has the rest of the path.
 -- example: select venue_id, account_name, bucket, state, amount_text, request_no, sha256, json_path
 --     from trace((select min(portfolio_id) from balances), 'BTC') order by all
 

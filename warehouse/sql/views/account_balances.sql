@@ -1,38 +1,38 @@
--- One row per account of a position, with its whole balance side by side, also an empty one.
+-- One row per account of a position, with all parts of its balance, including empty balances.
 --
--- A part that the API does not state is NULL, which is not zero; a total of nothing is 0. Each
--- amount that DECIMAL(38,18) cannot hold exactly is NULL, and its twin ..._text is always exact.
+-- A part that the API does not state is NULL, which is not zero. The total of an empty balance is 0.
+-- An amount that DECIMAL(38,18) cannot hold exactly is NULL, but ..._text is always exact.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: Portfolio that holds the account.
--- asset_id: Asset that the account counts.
--- is_custom_asset: Whether the asset is one the organization defined itself.
--- venue_id: Venue that keeps the account.
+-- portfolio_id: The portfolio that has the account.
+-- asset_id: The asset of the account.
+-- is_custom_asset: Whether the organization defined the asset itself.
+-- venue_id: The venue that keeps the account.
 -- account_name: The account's name at the venue.
--- duplicate_no: 0, and counting up only where the API repeats the same account.
--- balance_count: How many amounts the API states; 0 when the balance is empty.
--- trading_free: Free to trade; NULL when not stated.
--- trading_free_text: The same, exact.
--- trading_locked: Locked by trading; NULL when not stated.
--- trading_locked_text: The same, exact.
--- margin_locked: Locked as margin; NULL when not stated.
--- margin_locked_text: The same, exact.
--- staking_locked: Locked by staking; NULL when not stated.
--- staking_locked_text: The same, exact.
--- custody_free: Free in custody; NULL when not stated.
--- custody_free_text: The same, exact.
--- custody_locked: Locked in custody; NULL when not stated.
--- custody_locked_text: The same, exact.
--- other: Sum of all that has no column here, such as a new kind; NULL when there is none.
--- other_text: The same, exact.
--- total: Sum of all that is stated, known and unknown; 0 when nothing is.
--- total_text: The same, exact.
--- portfolio_name: The portfolio's name for people; NULL where the API states none.
--- venue_name: The venue's name for people; NULL where the list of venues does not have it.
+-- duplicate_no: 0. If the API repeats an account, the repetitions have 1, 2 and so on.
+-- balance_count: Number of amounts in the API. 0 if the balance is empty.
+-- trading_free: Free to trade. NULL if not stated.
+-- trading_free_text: The same as exact text.
+-- trading_locked: Locked by trading. NULL if not stated.
+-- trading_locked_text: The same as exact text.
+-- margin_locked: Locked as margin. NULL if not stated.
+-- margin_locked_text: The same as exact text.
+-- staking_locked: Locked by staking. NULL if not stated.
+-- staking_locked_text: The same as exact text.
+-- custody_free: Free in custody. NULL if not stated.
+-- custody_free_text: The same as exact text.
+-- custody_locked: Locked in custody. NULL if not stated.
+-- custody_locked_text: The same as exact text.
+-- other: Sum of all amounts without a column here, such as a new kind. NULL if there is none.
+-- other_text: The same as exact text.
+-- total: Sum of all stated amounts, including undocumented ones. 0 if there are none.
+-- total_text: The same as exact text.
+-- portfolio_name: The portfolio's display name. NULL if the API states none.
+-- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text
 --     from account_balances order by all
 
--- Accounts and amounts below each other: one grouping finds those without an amount too.
+-- Accounts and amounts in one list, so that one GROUP BY also finds accounts without amounts.
 with entries as (
     select
         portfolio_id,
@@ -103,7 +103,7 @@ parts as (
 sums as (
     select
         *,
-        -- The long way, for the few that are not sums of small decimals.
+        -- The slow calculation, for the few that are not sums of small decimals.
         case
             when texts is not null
                 then internal.exact_sums(

@@ -1,19 +1,20 @@
--- How the total of each asset moved since the book before: no asset alone holds a night.
+-- Large changes of asset totals since the previous book. A single asset does not hold a night.
 --
--- An asset that is sold out, bought, swept or wrong shows here, with its totals before and after.
--- One row per asset whose total is new, gone, of another sign, or moved by more than a fifth. The
--- totals are those of ops.control_totals, exact. Where there is no book before, there is no row.
+-- It shows assets that were sold out, bought, swept or misreported, with totals before and after.
+-- One row per asset whose total is new, gone, of a different sign, or moved by more than a fifth.
+-- The totals are the exact totals of ops.control_totals. Without a previous book, it has no rows.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: Asset whose total moved.
--- is_custom_asset: Whether the asset is one the organization defined itself.
+-- asset_id: The asset whose total moved.
+-- is_custom_asset: Whether the organization defined the asset itself.
 -- move: new, gone, turned (its sign), fell or rose.
--- severity: text, so sort by severity_rank; high where it turned, or is more than eight times what it was, or less than an eighth;
---     medium where it is gone, or more than twice or less than half; low otherwise.
--- before: The total before; NULL where DECIMAL(38,18) cannot hold it exactly.
--- before_text: The same, exact; 0 where there was none.
--- after: The total now; NULL where DECIMAL(38,18) cannot hold it exactly.
--- after_text: The same, exact; 0 where there is none.
+-- severity: Text, so sort by severity_rank. high if it turned, or is more than eight times or less
+--     than an eighth of the total before. medium if it is gone, or is more than twice or less than
+--     half. Otherwise low.
+-- before: The total before. NULL if DECIMAL(38,18) cannot hold it exactly.
+-- before_text: The same as exact text. 0 if there was none.
+-- after: The total now. NULL if DECIMAL(38,18) cannot hold it exactly.
+-- after_text: The same as exact text. 0 if there is none.
 -- severity_rank: 1 for high, 2 for medium, 3 for low.
 -- example: select asset_id, move, before_text, after_text from asset_moves
 --     order by severity_rank, asset_id
@@ -26,7 +27,7 @@ with books as (
     from internal.books
 ),
 
--- Added up once: planning an exact sum costs more than the sum of a night's few totals.
+-- Added up once, because planning an exact sum takes longer than adding the few totals.
 sums as (
     select
         place,
@@ -107,7 +108,7 @@ where before_text <> after_text
         before_text = '0'
         or after_text = '0'
         or (was < 0) <> (now < 0)
-        -- Of floats, in which 3.96 is a little more than 1.2 times 3.3.
+        -- These are floats, in which 3.96 is a little more than 1.2 times 3.3.
         or round(times, 9) < 0.8
         or round(times, 9) > 1.2
     )

@@ -1,27 +1,27 @@
--- What changed since the book before: one row per amount that is new, gone or different.
+-- Changes since the previous book: one row per amount that is new, gone or different.
 --
--- Amounts are compared by value: `1.0` is `1.00`. Where there is no book before, all is new.
+-- Amounts are compared by value, so `1.0` equals `1.00`. Without a previous book, all are new.
 --
--- portfolio_id: Portfolio that holds the account.
--- asset_id: Asset that the account counts.
--- is_custom_asset: Whether the asset is one the organization defined itself.
--- venue_id: Venue that keeps the account.
+-- portfolio_id: The portfolio that has the account.
+-- asset_id: The asset of the account.
+-- is_custom_asset: Whether the organization defined the asset itself.
+-- venue_id: The venue that keeps the account.
 -- account_name: The account's name at the venue.
 -- duplicate_no: As in accounts.
 -- bucket: A kind of balance, as in `balances`.
--- state: free, locked, or a state not in the document.
--- change: new (not stated before), gone (not stated any more) or changed.
--- before: The amount before; NULL when new, or where DECIMAL(38,18) cannot hold it exactly.
--- before_text: The same, exact; NULL when new.
--- after: The amount now; NULL when gone, or where DECIMAL(38,18) cannot hold it exactly.
--- after_text: The same, exact; NULL when gone.
--- delta: After less before, what is not stated counting 0; NULL where it does not fit.
--- delta_text: The same, exact.
--- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
---     API states none.
--- venue_name: The venue's name for people; NULL where the list of venues does not have it.
--- before_date: Business date of the book before; NULL when there is none or it is empty.
--- after_date: Business date of this book; NULL when it is empty.
+-- state: free, locked, or an undocumented state.
+-- change: new (not stated before), gone (no longer stated) or changed.
+-- before: The amount before. NULL if it is new or DECIMAL(38,18) cannot hold it exactly.
+-- before_text: The same as exact text. NULL if it is new.
+-- after: The amount now. NULL if it is gone or DECIMAL(38,18) cannot hold it exactly.
+-- after_text: The same as exact text. NULL if it is gone.
+-- delta: After minus before, in which a missing amount counts as 0. NULL if it does not fit.
+-- delta_text: The same as exact text.
+-- portfolio_name: The portfolio's display name, or its last name if it is gone. NULL if the API
+--     states none.
+-- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
+-- before_date: Business date of the previous book. NULL if there is none or it is empty.
+-- after_date: Business date of this book. NULL if it is empty.
 -- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
 --     from changes group by all
 

@@ -1,22 +1,22 @@
--- What only this API can tell: one row per thing that a person should look at.
+-- Findings in the book: one row per thing that a person should check.
 --
--- Money is an amount that is not zero. What instruments_differ counts is in ops.listings. A
--- round_count is a list of 100, 200, 250, 500, 1000, ... records exactly: where a service begins to
--- page without saying so, this is what its lists look like. An account_repeated is listed more than
--- once in a position. If the amounts are the same, the severity is high, because they count twice.
+-- Money means an amount that is not zero. ops.listings has the instruments of instruments_differ. A
+-- round_count is a list of exactly 100, 200, 250, 500, 1000, ... records. If a service begins to
+-- page silently, its lists look like this. An account_repeated is listed more than once in a
+-- position. If its amounts are equal, the severity is high, because they may count twice.
 --
 -- snapshot_date: Business date of the book.
--- severity: high, medium or low; text, so sort by severity_rank.
+-- severity: high, medium or low. It is text, so sort by severity_rank.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
 --     integration_unknown_venue, portfolio_vanished, portfolio_renamed, portfolio_emptied,
 --     venue_emptied, asset_moved (see asset_moves), instruments_stale, instruments_gone,
 --     instruments_differ, round_count, account_repeated or book_moved.
--- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
--- venue_id: The venue it is about; NULL where it is about a portfolio alone.
+-- portfolio_id: The portfolio of the finding. NULL if it is only about a venue.
+-- venue_id: The venue of the finding. NULL if it is only about a portfolio.
 -- words: The finding in one sentence.
--- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
---     API states none.
--- venue_name: The venue's name for people; NULL where the list of venues does not have it.
+-- portfolio_name: The portfolio's display name, or its last name if it is gone. NULL if the API
+--     states none.
+-- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
 -- severity_rank: 1 for high, 2 for medium, 3 for low.
 -- example: select severity, kind, words from findings order by severity_rank, kind, words
 
@@ -81,7 +81,7 @@ lists as (
         venue_id
 ),
 
--- Each listing of an account that a position has more than once; 1.0 and 1.00 are one amount.
+-- The listings of accounts that a position has more than once. 1.0 and 1.00 are equal amounts.
 repeated_listings as (
     select
         accounts.portfolio_id,
@@ -183,7 +183,7 @@ every_finding as (
     from money
     inner join portfolios
         on portfolios.portfolio_id = money.portfolio_id
-    -- Without the key the API has not said which integrations there are.
+    -- Without this key, the API did not state any integrations.
     where portfolios.integration_count is not null
         and not exists (
             select 1
@@ -286,7 +286,7 @@ every_finding as (
     where instruments.stale_since is not null
     group by instruments.venue_id
     union all
-    -- What expired by itself is no news.
+    -- Expired instruments are expected to disappear.
     select
         'medium',
         'instruments_gone',

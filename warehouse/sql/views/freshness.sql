@@ -1,13 +1,13 @@
--- How old each thing was when the book was read: one row per portfolio and per venue.
+-- Age of each portfolio and venue when the book was read.
 --
 -- snapshot_date: Business date of the book.
 -- kind: portfolio or venue.
--- id: The portfolio or venue, as the API names it.
--- name: Its name for people.
--- updated_at: When the API says it last changed, UTC; NULL where it does not say.
+-- id: The id of the portfolio or venue in the API.
+-- name: Its display name.
+-- updated_at: Time of the last change in the API, UTC. NULL if it is not stated.
 -- read_at: When the read of the book was complete, UTC.
--- days_unchanged: Whole days between the two; negative where the API's time is ahead.
--- stale_since: For a venue whose instruments could not be read: the date of the last good read.
+-- days_unchanged: Whole days from updated_at to read_at. Negative if the time of the API is later.
+-- stale_since: The date of the last good read, for a venue whose instruments could not be read.
 -- example: select kind, name, days_unchanged from freshness order by days_unchanged desc limit 10
 
 with things as (

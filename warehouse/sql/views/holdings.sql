@@ -1,13 +1,13 @@
--- What each portfolio holds of each asset, over all venues and accounts.
+-- Holdings of each portfolio by asset, over all venues and accounts.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: Portfolio that holds the asset.
--- asset_id: Asset held; assets are never added to each other.
--- is_custom_asset: Whether the asset is one the organization defined itself.
+-- portfolio_id: The portfolio that holds the asset.
+-- asset_id: The asset. Amounts of different assets are never added to each other.
+-- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset
--- accounts: Accounts of the asset, also empty ones.
--- venues: Venues that keep one of those accounts.
--- portfolio_name: The portfolio's name for people; NULL where the API states none.
+-- accounts: Number of accounts of the asset, including empty ones.
+-- venues: Number of venues that keep one of these accounts.
+-- portfolio_name: The portfolio's display name. NULL if the API states none.
 -- example: select portfolio_id, asset_id, total_text from holdings order by all
 
 with counted as (

@@ -1,25 +1,25 @@
--- Which instruments each venue listed, on which terms, and from when to when.
+-- Instruments that each venue listed, their terms, and the period of each.
 --
--- A night whose rows were carried over counts as it is shown.
+-- A night with carried-over rows counts like any other.
 --
 -- venue_id: The venue.
 -- instrument_id: The instrument.
--- type: As in instruments, in those nights.
--- display_name: As in instruments, in those nights.
--- feed_id: As in instruments, in those nights.
--- venue_symbol: As in instruments, in those nights.
--- base_asset: As in instruments, in those nights.
--- term_asset: As in instruments, in those nights.
--- min_base_qty: As in instruments, in those nights.
--- max_base_qty: As in instruments, in those nights.
--- min_base_increment: As in instruments, in those nights.
--- min_term_qty: As in instruments, in those nights.
--- min_price: As in instruments, in those nights.
--- max_price: As in instruments, in those nights.
--- min_tick: As in instruments, in those nights.
--- expiration: As in instruments, in those nights.
+-- type: As in instruments, in these nights.
+-- display_name: As in instruments, in these nights.
+-- feed_id: As in instruments, in these nights.
+-- venue_symbol: As in instruments, in these nights.
+-- base_asset: As in instruments, in these nights.
+-- term_asset: As in instruments, in these nights.
+-- min_base_qty: As in instruments, in these nights.
+-- max_base_qty: As in instruments, in these nights.
+-- min_base_increment: As in instruments, in these nights.
+-- min_term_qty: As in instruments, in these nights.
+-- min_price: As in instruments, in these nights.
+-- max_price: As in instruments, in these nights.
+-- min_tick: As in instruments, in these nights.
+-- expiration: As in instruments, in these nights.
 -- form: history by venue_id, instrument_id
--- venue_name: The venue's name for people on the last of those nights that states one.
+-- venue_name: The venue's display name on the last of these nights that states one.
 -- example: select * from instrument_history where change <> 'first' order by all limit 10
 
 select

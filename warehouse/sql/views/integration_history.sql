@@ -1,14 +1,14 @@
--- Which integrations each portfolio had, in which state, and from when to when.
+-- Integrations of each portfolio, their states, and the period of each.
 --
--- A night on which the API said nothing of a portfolio's integrations changes nothing of it.
+-- A night without integrations of a portfolio in the API does not end a period.
 --
 -- portfolio_id: The portfolio.
 -- integration_id: The integration.
--- venue_id: Its venue in those nights.
--- status: Its state in those nights.
+-- venue_id: Its venue in these nights.
+-- status: Its state in these nights.
 -- form: history by portfolio_id, integration_id
--- portfolio_name: The portfolio's name for people on the last of those nights that states one.
--- venue_name: The venue's name for people on the last of those nights that states one.
+-- portfolio_name: The portfolio's display name on the last of these nights that states one.
+-- venue_name: The venue's display name on the last of these nights that states one.
 -- example: select * from integration_history order by all limit 10
 
 with books as (

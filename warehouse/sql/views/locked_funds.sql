@@ -1,18 +1,18 @@
--- What is locked, where and why: one row per portfolio, venue, asset and kind, without zeros.
+-- Locked amounts: one row per portfolio, venue, asset and kind, without zeros.
 --
--- Also of a kind that the document does not know, where it says `locked`, at any depth.
+-- It includes undocumented kinds that have `locked` at any depth.
 --
 -- snapshot_date: Business date of the book.
--- portfolio_id: Portfolio that holds the asset.
--- venue_id: Venue that keeps it.
--- asset_id: Asset locked.
--- is_custom_asset: Whether the asset is one the organization defined itself.
--- bucket: What locks it: a kind of balance, as in `balances`.
--- locked: Sum over the accounts; NULL where DECIMAL(38,18) cannot hold it exactly.
--- locked_text: The same, exact.
--- accounts: Accounts with something locked.
--- portfolio_name: The portfolio's name for people; NULL where the API states none.
--- venue_name: The venue's name for people; NULL where the list of venues does not have it.
+-- portfolio_id: The portfolio that holds the asset.
+-- venue_id: The venue that keeps it.
+-- asset_id: The locked asset.
+-- is_custom_asset: Whether the organization defined the asset itself.
+-- bucket: The kind of balance, as in `balances`.
+-- locked: Sum over the accounts. NULL if DECIMAL(38,18) cannot hold it exactly.
+-- locked_text: The same as exact text.
+-- accounts: Number of accounts with a locked amount.
+-- portfolio_name: The portfolio's display name. NULL if the API states none.
+-- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
 -- example: select bucket, asset_id, is_custom_asset, exact_sum(locked_text) as locked
 --     from locked_funds group by all
 

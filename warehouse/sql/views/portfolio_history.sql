@@ -1,7 +1,7 @@
--- What each portfolio was called, and from when to when.
+-- Names of each portfolio, and the period of each.
 --
 -- portfolio_id: The portfolio.
--- name: Its name in those nights.
+-- name: Its name in these nights.
 -- form: history by portfolio_id
 -- example: select * from portfolio_history order by portfolio_id, valid_from
 

@@ -1,30 +1,29 @@
--- How each asset got from its opening to its closing amount: one row per asset, cause by cause.
+-- Opening amount, changes by cause, and closing amount: one row per asset.
 --
--- From the book before to the newest one. Opening and the four causes add up to closing exactly.
--- An account is told by all its key; what only moved between its own parts is no cause. Without a
--- book before, everything is of new accounts.
+-- It goes from the previous book to the newest. Opening and the four causes add up to closing
+-- exactly. An account is identified by its full key. Moves between parts of one account are not
+-- counted. Without a previous book, all amounts belong to new accounts.
 --
--- asset_id: Asset; assets are never added to each other.
--- is_custom_asset: Whether the asset is one the organization defined itself.
--- opening_date: Business date of the book that it opens with; NULL when there is none or it is
---     empty.
--- closing_date: Business date of the book that it closes with; NULL when it is empty.
--- opening: The amount in the opening book; 0 when none is stated.
--- opening_text: The same, exact.
--- new_accounts: What accounts hold that the opening book does not list.
--- new_accounts_text: The same, exact.
--- gone_accounts: What accounts held that the closing book does not list, negative.
--- gone_accounts_text: The same, exact.
--- increased: By how much accounts of both books rose, those that rose.
--- increased_text: The same, exact.
--- decreased: By how much accounts of both books fell, those that fell; negative.
--- decreased_text: The same, exact.
--- closing: The amount in the closing book; 0 when none is stated.
--- closing_text: The same, exact.
--- accounts_new: How many accounts are new, also empty ones.
--- accounts_gone: How many accounts are gone, also empty ones.
--- accounts_increased: How many accounts rose.
--- accounts_decreased: How many accounts fell.
+-- asset_id: The asset. Amounts of different assets are never added to each other.
+-- is_custom_asset: Whether the organization defined the asset itself.
+-- opening_date: Business date of the opening book. NULL if there is none or it is empty.
+-- closing_date: Business date of the closing book. NULL if it is empty.
+-- opening: The amount in the opening book. 0 if none is stated.
+-- opening_text: The same as exact text.
+-- new_accounts: Amount in accounts that the opening book does not list.
+-- new_accounts_text: The same as exact text.
+-- gone_accounts: Amount in accounts that the closing book does not list, negative.
+-- gone_accounts_text: The same as exact text.
+-- increased: Increase of those accounts in both books that rose.
+-- increased_text: The same as exact text.
+-- decreased: Decrease of those accounts in both books that fell, negative.
+-- decreased_text: The same as exact text.
+-- closing: The amount in the closing book. 0 if none is stated.
+-- closing_text: The same as exact text.
+-- accounts_new: Number of new accounts, including empty ones.
+-- accounts_gone: Number of accounts that are gone, including empty ones.
+-- accounts_increased: Number of accounts that rose.
+-- accounts_decreased: Number of accounts that fell.
 -- example: select asset_id, opening_text, closing_text from roll_forward order by all limit 10
 
 with account_pairs as (

@@ -1,14 +1,14 @@
--- What can be traded: instruments not expired when the book was read, at venues that are trading.
+-- Tradable instruments: not expired when the book was read, at venues that are trading.
 --
 -- snapshot_date: Business date of the book.
--- venue_id: Venue that trades it.
--- venue_name: The venue's name for people.
--- instrument_id: Instrument, as the API names it.
+-- venue_id: The venue that trades it.
+-- venue_name: The venue's display name.
+-- instrument_id: The instrument's id in the API.
 -- type: spot or future.
--- display_name: Its name for people.
+-- display_name: Its display name.
 -- venue_symbol: Its symbol at the venue.
--- base_asset: Asset traded.
--- term_asset: Asset paid with.
+-- base_asset: The asset that is traded.
+-- term_asset: The asset of the price.
 -- min_base_qty: Smallest order, in base asset.
 -- max_base_qty: Largest order, in base asset.
 -- min_base_increment: Step of the order size.
@@ -16,8 +16,8 @@
 -- min_price: Lowest price.
 -- max_price: Highest price.
 -- min_tick: Step of the price.
--- expiration: When a dated future expires, UTC; NULL for what does not expire.
--- stale_since: NULL when read tonight; otherwise the date of the last good read of the venue.
+-- expiration: When a dated future expires, UTC. NULL if it does not expire.
+-- stale_since: NULL if read tonight. Otherwise the date of the last good read of the venue.
 -- example: select venue_name, venue_symbol from tradable_instruments where base_asset = 'BTC'
 
 select

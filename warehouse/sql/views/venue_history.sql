@@ -1,9 +1,9 @@
--- What each venue was called, its state and its types, and from when to when.
+-- Name, state and types of each venue, and the period of each.
 --
 -- venue_id: The venue.
--- display_name: Its name in those nights.
--- trading_status: Its state in those nights.
--- types: Its types in those nights, in alphabetical order.
+-- display_name: Its name in these nights.
+-- trading_status: Its state in these nights.
+-- types: Its types in these nights, in alphabetical order.
 -- form: history by venue_id
 -- example: select * from venue_history order by venue_id, valid_from
 

@@ -22,8 +22,8 @@ from warehouse.reconcile.settings.config import TEMPLATE, parse_config
 from warehouse.reconcile.settings.layout import name_pattern
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, NotReconciled
+from warehouse.spreadsheet.reading.files import UnreadableSpreadsheet
 from warehouse.spreadsheet.reading.grid import open_file
-from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 pytestmark = pytest.mark.usefixtures("no_workbook")
 

@@ -55,8 +55,12 @@ FAR = '<Cell ss:Index="16384"><Data ss:Type="Number">1</Data></Cell>'
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("half.fods", "libreoffice.fods", "is no whole spreadsheet .its XML ends or breaks"),
-        ("half.xml", "libreoffice-2003.xml", "is no whole spreadsheet .its XML ends or breaks"),
+        ("half.fods", "libreoffice.fods", "is not a complete spreadsheet .its XML ends or breaks"),
+        (
+            "half.xml",
+            "libreoffice-2003.xml",
+            "is not a complete spreadsheet .its XML ends or breaks",
+        ),
         ("bomb.xls", flat("").replace("<Workbook", f"{BOMB}<Workbook", 1), "is XML of another"),
         ("far.xml", flat(f'<Row ss:Index="1048576">{FAR}</Row>'), "spans more cells than"),
         ("back.xml", flat('<Row ss:Index="1"><Cell/></Row>'), "rows do not follow one another"),

@@ -94,7 +94,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 # What ends the child, what its reader counts, and what its reader gives up by itself.
-TOO_WIDE = "(.*spans more cells than|is no whole spreadsheet)"
+TOO_WIDE = "(.*spans more cells than|is not a complete spreadsheet)"
 FAR = "<v>1</v></c>"
 WIDE = {
     "far corner": sheet(f'{HEADER}{ROW}<row r="1048576"><c r="XFD1048576">{FAR}</row>'),
@@ -231,7 +231,7 @@ def zipfile_stored(size: int) -> bytes:
 def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> None:
     """A stream that does not unpack or ends too early, or a list of parts that is not there."""
     (desk.folder.inbox / "ledger.xlsx").write_bytes(damaged(kind))
-    with pytest.raises(NotReconciled, match=r"^ledger\.xlsx is no whole spreadsheet") as told:
+    with pytest.raises(NotReconciled, match=r"^ledger\.xlsx is not a complete spreadsheet") as told:
         desk.run()
     assert told.value.exit_code == 2
 

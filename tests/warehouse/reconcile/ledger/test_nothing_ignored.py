@@ -35,7 +35,9 @@ def desk(tmp_path: Path) -> Desk:
 def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: str) -> None:
     """The rows below it would be one cell of a row that looks like a note, and all would tie."""
     desk.put(ledger(BOOK) + line + "p1;SOL;v1;main;5\n" * 500)
-    with pytest.raises(NotReconciled, match=r"ledger\.csv line 4 is no CSV .* Mend its quotes"):
+    with pytest.raises(
+        NotReconciled, match=r"ledger\.csv line 4 is not valid CSV .* Correct its quotes"
+    ):
         desk.run()
 
 
@@ -53,7 +55,7 @@ def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> No
     """A file of which any cell is quoted quotes its cells: a quote that is left open is a fault."""
     rows = '"p1"\tBTC\tv1\tmain\t1.5\n"p1\tETH\tv1\tmain\t2\n'
     desk.put(f"portfolio\tasset\tvenue\taccount\tamount\n{rows}")
-    with pytest.raises(NotReconciled, match=r"line 3 is no CSV"):
+    with pytest.raises(NotReconciled, match=r"line 3 is not valid CSV"):
         desk.run()
 
 

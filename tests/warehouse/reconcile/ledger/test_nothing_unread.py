@@ -270,7 +270,7 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "half an archive": (
         lambda at: (at.put(WHOLE), at.put("PK", "custody.zip")),
-        "custody.zip: not used: it is no whole archive",
+        "custody.zip: not used: it is not a complete archive",
     ),
     "a name that leads out of an archive": (
         lambda at: (at.put(WHOLE), archive(at, "custody.zip", WHOLE, "../../ledger.csv")),

@@ -129,6 +129,9 @@ def test_a_column_that_shows_thousands_is_told(
         page.write_number(1, 2, 1_250_000, made.add_format({"num_format": code}))
     ledger = read(path)
     assert amounts(ledger) == ["1250000"]
-    words = "shows thousands or millions of what its cells hold (their format is"
-    told = [f"Spot: column {name} {words} {code!r}): what they hold was read" for name in columns]
+    told = [
+        f"Spot: column {name} shows its numbers in thousands or millions (format {code!r}). The "
+        "numbers in the cells were read"
+        for name in columns
+    ]
     assert [notice.message for notice in ledger.notices] == told

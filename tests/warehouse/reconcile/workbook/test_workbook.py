@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile.workbook import write
-from warehouse.spreadsheet.writing.exact_difference import can_be_live, difference, fixed_point
+from warehouse.spreadsheet.writing.cells import can_be_live, difference, fixed_point
 
 OFFICE = shutil.which("soffice")
 ALWAYS = """<?xml version="1.0" encoding="UTF-8"?>

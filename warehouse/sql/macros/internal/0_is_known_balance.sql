@@ -1,4 +1,4 @@
--- is_known_balance(bucket, state): Whether the document knows this part of a balance (2.5).
+-- is_known_balance(bucket, state): Whether this part of a balance is documented (2.5).
 --
 -- bucket: As in `balances`.
 -- state: As in `balances`.

@@ -1,11 +1,11 @@
--- plain_digits(amount_text): The same amount in plain digits: no exponent, no needless zero, `-0` is `0`.
+-- plain_digits(amount_text): The same amount in plain digits: no exponent, no unnecessary zeros, and `-0` becomes `0`.
 --
--- amount_text: An amount as the API sends it, like `1.50`, `.5` or `-2e-8`; any number of digits.
--- returns: Text, exact; NULL for NULL and for what is no amount (an exponent beyond 200 is none).
+-- amount_text: An amount as the API sends it, like `1.50`, `.5` or `-2e-8`, with any number of digits.
+-- returns: Exact text. NULL for NULL, and for a text that is not an amount (exponents are at most 200).
 -- example: select internal.plain_digits('-001.50e3')
 
 create or replace macro internal.plain_digits(amount_text) as (
-    -- A list of one, transformed step by step: how a macro names what it uses twice.
+    -- A list with one element, transformed in steps: a macro has no other way to name a value.
     [
         case
             when regexp_full_match(
@@ -13,7 +13,7 @@ create or replace macro internal.plain_digits(amount_text) as (
                 '[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?0*([01]?[0-9]?[0-9]|200))?'
             ) then {
                 'minus': case when starts_with(amount_text, '-') then '-' else '' end,
-                -- 200 zeros on each side, so that the point can move 200 places either way.
+                -- 200 zeros on each side, so that the point can move by 200 digits in both directions.
                 'digits': repeat('0', 200)
                     || regexp_replace(amount_text, '[+\-.]|[eE].*', '', 'g')
                     || repeat('0', 200),

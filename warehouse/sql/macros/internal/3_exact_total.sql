@@ -1,17 +1,17 @@
--- exact_total(amount_texts): The exact sum of a list of amounts, however long they are.
+-- exact_total(amount_texts): The exact sum of a list of amounts with any number of digits.
 --
--- amount_texts: A list of amounts as the API sends them; NULLs are left out.
--- returns: Text in plain digits; NULL for an empty list. A text that is no amount is an error.
+-- amount_texts: A list of amounts as the API sends them. NULLs are skipped.
+-- returns: Text in plain digits. NULL for an empty list. A text that is not an amount is an error.
 -- example: select internal.exact_total(['1e30', '-0.000000000000000000000001'])
 
 create or replace macro internal.exact_total(amount_texts) as (
-    -- School addition in columns of 15 digits, the lowest first, each step a list of one.
+    -- Column addition with columns of 15 digits, the lowest first. Each step is a list of one.
     [
         list_transform(
             list_filter(amount_texts, lambda given: given is not null),
             lambda given: coalesce(
                 internal.plain_digits(given),
-                -- A cast that fails with words; error() counts as a side effect and stops pruning.
+                -- A cast that fails with a message, because error() is a side effect and stops pruning.
                 cast(
                     cast(
                         '"' || left(given, 100) || '" is no amount; nothing was added up' as integer
@@ -59,7 +59,7 @@ create or replace macro internal.exact_total(amount_texts) as (
             )
         }
     )
-    -- A negative total is found by adding up the opposite: one of the two owes nothing.
+    -- A negative total is found from the sum of the opposites: one of the two needs no borrow.
     .list_transform(
         lambda columns: [
             {'deep': columns['deep'], 'minus': '', 'sums': columns['sums']},
@@ -70,7 +70,7 @@ create or replace macro internal.exact_total(amount_texts) as (
             }
         ]
     )[1]
-    -- Carry: 1e35 keeps what is divided positive, and is taken off again.
+    -- Carry: adding 1e35 keeps the dividend positive, and it is subtracted afterwards.
     .list_transform(
         lambda side: {
             'minus': side['minus'],

@@ -1,8 +1,8 @@
 -- exact_part_where(split, chosen): `exact_part` of the chosen rows of one night: an aggregate.
 --
--- split: What `exact_split` made of a row; made once in a subquery, it serves several sums.
--- chosen: Whether the row is one of those to add up.
--- returns: A STRUCT as of exact_part; where its `texts` are NULL, `small` is the whole sum.
+-- split: The result of `exact_split` for a row. A subquery can compute it once for several sums.
+-- chosen: Whether the row is added.
+-- returns: A STRUCT as from exact_part. If its `texts` are NULL, `small` is the whole sum.
 -- example: select internal.exact_part_where(internal.exact_split(amount, amount_text), state = 'free') from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 

@@ -1,9 +1,9 @@
--- exact_split(amount, amount_text): One amount as `exact_part_where` adds it up.
+-- exact_split(amount, amount_text): One amount in the form that `exact_part_where` adds.
 --
--- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
+-- amount: The amount as DECIMAL(38,18), or NULL if only its text is exact.
 -- amount_text: The same amount as text.
--- returns: A STRUCT: `small`, the amount where it is below 1e12, so that a decimal holds the sum of
---     a hundred million of them; or else `odd`, its text.
+-- returns: A STRUCT of `small`, the amount if it is below 1e12 (a decimal holds the sum of a hundred
+--     million of them), and `odd`, its text if it is not.
 -- example: select internal.exact_split(amount, amount_text) from balances
 
 create or replace macro internal.exact_split(amount, amount_text) as (

@@ -1,8 +1,8 @@
--- exact_merge(first, second): Two of `exact_part_where` in one, as if of the rows of both.
+-- exact_merge(first, second): Combine two results of `exact_part_where`, as if over the rows of both.
 --
--- first: What `exact_part_where` returned.
--- second: The same of other rows.
--- returns: A STRUCT as of exact_part.
+-- first: A result of `exact_part_where`.
+-- second: A result for other rows.
+-- returns: A STRUCT as from exact_part.
 -- example: select internal.exact_merge(internal.exact_part_where(given, true), internal.exact_part_where(given, true))['small']
 --     from (select internal.exact_split(amount, amount_text) as given from balances
 --     where asset_id = 'BTC' and not is_custom_asset)

@@ -1,8 +1,8 @@
--- exact_single(amount, amount_text): What `exact_sums` needs to know of one amount: no aggregate.
+-- exact_single(amount, amount_text): The input of `exact_sums` for one amount, which is not an aggregate.
 --
--- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
--- amount_text: The same amount as text; read only where `amount` is NULL.
--- returns: A STRUCT as of exact_part.
+-- amount: The amount as DECIMAL(38,18), or NULL if only its text is exact.
+-- amount_text: The same amount as text, which is read only if `amount` is NULL.
+-- returns: A STRUCT as from exact_part.
 -- example: select internal.exact_sums([internal.exact_single(amount, amount_text)])[1].text from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 

@@ -1,8 +1,8 @@
--- exact_sums(parts): The exact sums of several `exact_part`, in their order.
+-- exact_sums(parts): The exact sums of several results of `exact_part`, in the same order.
 --
--- parts: A list of what `exact_part` returned.
--- returns: A list of STRUCT: `text` in plain digits, NULL where there was no amount at all, and
---     `amount`, the same as DECIMAL(38,18), NULL also where that type cannot hold it exactly.
+-- parts: A list of results of `exact_part`.
+-- returns: A list of STRUCT: `text` in plain digits, or NULL if there was no amount, and `amount`, the
+--     same as DECIMAL(38,18), or NULL if that type cannot hold it exactly.
 -- example: select internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text as total from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 

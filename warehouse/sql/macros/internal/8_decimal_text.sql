@@ -1,7 +1,7 @@
--- decimal_text(amount): A DECIMAL(38,18) in plain digits, without needless zeros.
+-- decimal_text(amount): A DECIMAL(38,18) in plain digits, without unnecessary zeros.
 --
--- amount: The amount, of that type.
--- returns: Text, exact; NULL for NULL.
+-- amount: The amount, of this type.
+-- returns: Exact text. NULL for NULL.
 -- example: select internal.decimal_text(min_price) from instruments limit 5
 
 create or replace macro internal.decimal_text(amount) as (

@@ -1,7 +1,7 @@
--- value_text(value): Any value as text, without the zeros that a DECIMAL(38,18) does not need.
+-- value_text(value): Any value as text. A DECIMAL(38,18) has no unnecessary zeros.
 --
 -- value: A value of any type.
--- returns: Text, exact; NULL for NULL.
+-- returns: Exact text. NULL for NULL.
 -- example: select internal.value_text(min_price) from instruments limit 5
 
 create or replace macro internal.value_text(value) as (

@@ -1,9 +1,9 @@
--- change_words(what, earlier, later): A change as a person would write it down.
+-- change_words(what, earlier, later): The description of a change in plain text.
 --
--- what: What changed, like the name of a column.
--- earlier: Its value before; NULL where none was stated.
--- later: Its value after; NULL where none is stated.
--- returns: Text like `name: Old -> New`, a DECIMAL(38,18) in plain digits; NULL where nothing changed.
+-- what: The thing that changed, like the name of a column.
+-- earlier: Its value before. NULL if none was stated.
+-- later: Its value after. NULL if none is stated.
+-- returns: Text like `name: Old -> New`, with decimals in plain digits. NULL if nothing changed.
 -- example: select internal.change_words('status', 'requested', 'verified')
 
 create or replace macro internal.change_words(what, earlier, later) as (

@@ -1,18 +1,18 @@
--- What was read by night, told in stretches of nights that are alike: one row a stretch.
+-- One row per period of nights with equal values.
 --
--- A night that was not taken changes nothing: the change lies between `changed_after` and
--- `valid_from`, and nobody knows more. To ask what was so on a day, compare it with `valid_from`
--- and `valid_to`.
+-- A missing night does not end a period. A change happened at an unknown time between
+-- `changed_after` and `valid_from`. To find the values on a day, compare it with `valid_from` and
+-- `valid_to`.
 --
--- valid_from: First night on which it was read so.
--- valid_to: Last night on which it was read so, without another state between.
--- is_current: Whether the newest book has it so.
--- nights: Nights on which it was read so.
--- changed_after: The night before valid_from that has a book; NULL for the first book of all.
--- change: first (the first book had it), new, changed, or back (it was gone in between).
--- what_changed: What is not as in the row before, in words; NULL where there is none before.
+-- valid_from: First night with these values.
+-- valid_to: Last night with these values, without other values in between.
+-- is_current: Whether the newest book has these values.
+-- nights: Number of nights with these values.
+-- changed_after: The last night before valid_from that has a book. NULL for the first book.
+-- change: first (in the first book), new, changed, or back (it was missing in between).
+-- what_changed: The differences from the previous row as text. NULL if there is none.
 
--- The nights that tell something, in their order; a query may have its own by the same name.
+-- The relevant nights in order. A query may define its own list with the same name.
 with books as (
     select
         snapshot_date,

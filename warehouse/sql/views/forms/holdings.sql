@@ -1,15 +1,15 @@
--- Balances by what they are told by, free, locked and other: one row for each row of a query.
+-- Balances by a key, as free, locked and other amounts: one row for each row of a query.
 --
--- Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it.
+-- Sums are exact. If DECIMAL(38,18) cannot hold a sum, it is NULL and only ..._text has it.
 --
--- free: Free, of the kinds that the document knows; 0 when none is stated.
--- free_text: The same, exact.
--- locked: Locked, of the kinds that the document knows; 0 when none is stated.
--- locked_text: The same, exact.
--- other: All that the document does not know, such as a new kind; 0 when there is none.
--- other_text: The same, exact.
--- total: Free, locked and other together.
--- total_text: The same, exact.
+-- free: Free amounts of the documented kinds. 0 if none is stated.
+-- free_text: The same as exact text.
+-- locked: Locked amounts of the documented kinds. 0 if none is stated.
+-- locked_text: The same as exact text.
+-- other: All undocumented amounts, such as those of a new kind. 0 if there are none.
+-- other_text: The same as exact text.
+-- total: The sum of free, locked and other.
+-- total_text: The same as exact text.
 
 with listed as (
     $query
@@ -47,7 +47,7 @@ sums as (
         locked.small as locked,
         other.small as other,
         total.small as total,
-        -- The long way, for the few that are not sums of small decimals.
+        -- The slow calculation, for the few that are not sums of small decimals.
         case when len(total.texts) > 0 then internal.exact_sums([free, locked, other, total]) end as odd
     from totals
 )

@@ -1,13 +1,13 @@
--- One row per thing that is not as documented, over all nights: a field, a word or a balance kind
--- that is new, a required field that is missing, a type that changed.
+-- One row per difference from the document, over all nights: a new field, value or balance kind, a
+-- missing required field, or a changed type.
 --
--- path: Where it stands, without indexes, like data[].positions[].note.
+-- path: Its path without indexes, like data[].positions[].note.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: For an unknown value: the word; otherwise the name of the field.
--- first_seen: Business date of the first night that had it.
--- last_seen: Business date of the newest night that had it.
--- example: One value of it on its first night, as JSON text, the first 200 letters.
--- seen: How often it came, over all nights.
+-- word: The value if it is an unknown value. Otherwise the name of the field.
+-- first_seen: Business date of the first night with it.
+-- last_seen: Business date of the newest night with it.
+-- example: One example from its first night as JSON text, the first 200 characters.
+-- seen: Number of occurrences over all nights.
 -- example: select * from ops.drift where first_seen = (select max(first_seen) from ops.drift)
 
 select

@@ -1,0 +1,317 @@
+"""Files that may be ledgers: their format, their archives, and why a file is refused.
+
+Nothing is unpacked onto the disk, so no name in an archive can lead to another folder.
+"""
+
+import gzip
+import io
+import lzma
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+MOST_CELLS = 60_000_000
+ZIP, GZIP = ".zip", ".gz"
+ARCHIVES = (ZIP, GZIP, ".7z", ".rar", ".tar", ".tgz", ".bz2", ".xz", ".zst")
+# What a damaged archive can raise. A ValueError comes from a name that is not UTF-8, or from a
+# negative offset.
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    ValueError,
+)
+_MOST_BYTES = 2 * 1024**3  # that a workbook may unpack to
+_SMALL_BYTES = 100 * 1024**2  # unpacked, at which any compression is harmless
+_BOMB_RATIO = 250  # of unpacked to packed bytes
+_MOST_MEMBERS = 1000
+_BLOCK = 1_000_000  # bytes
+_OLE = b"\xd0\xcf\x11\xe0"
+# The second record of an encrypted xls file.
+_LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
+_HEAD_BYTES = 4096
+_ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
+_ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+class FileKind(Enum):
+    """The format of a file by its first bytes. For a refused format, the value is the reason."""
+
+    FLAT_OPEN = "a flat OpenDocument spreadsheet"
+    SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
+    WEB_PAGE = "is a web page, whatever its name says"
+    OTHER_XML = "is XML of another kind than spreadsheets, whatever its name says"
+    SYLK = "is a SYLK file, whatever its name says"
+    DIF = "is a file of the Data Interchange Format, whatever its name says"
+    OLD_BIFF = "is from a program before Excel 95, or only looks like such a workbook"
+    OTHER = "another format"
+
+
+REFUSED = frozenset(
+    {FileKind.WEB_PAGE, FileKind.OTHER_XML, FileKind.SYLK, FileKind.DIF, FileKind.OLD_BIFF}
+)
+FLAT = frozenset({FileKind.FLAT_OPEN, FileKind.SPREADSHEET_ML})
+_FIRST_BYTES = {
+    b"ID;P": FileKind.SYLK,
+    b"TABLE\r\n0,1": FileKind.DIF,
+    b"TABLE\n0,1": FileKind.DIF,
+    b"\x09\x00\x04\x00": FileKind.OLD_BIFF,
+    b"\x09\x00\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x02\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x04\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x08\x08\x00": FileKind.OLD_BIFF,
+    b"\x09\x08\x10\x00": FileKind.OLD_BIFF,
+}
+
+
+def kind_of(content: bytes) -> FileKind:
+    """Return the format of a file by its first bytes. The ending of its name may be wrong.
+
+    `OTHER` is every format that calamine reads.
+    """
+    for first_bytes, kind in _FIRST_BYTES.items():
+        if content.startswith(first_bytes):
+            return kind
+    head = content[:_HEAD_BYTES]
+    text = head.decode(_ENCODINGS.get(head[:2], "utf-8-sig"), "replace").lstrip()
+    if not text.startswith("<"):
+        return FileKind.OTHER
+    root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    names = {"document": FileKind.FLAT_OPEN, "Workbook": FileKind.SPREADSHEET_ML}
+    if root is not None and "<!" not in text[: root.start()] and root[1] in names:
+        return names[root[1]]
+    return (
+        FileKind.OTHER_XML
+        if text.startswith("<?xml") and "<html" not in text
+        else FileKind.WEB_PAGE
+    )
+
+
+class Named(Protocol):
+    """A file with the name that people know."""
+
+    @property
+    def name(self) -> str:
+        """The name. A file in an archive has the name of the archive before its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """The name of a file whose path is not known."""
+
+    name: str
+
+
+class UnreadableSpreadsheet(ValueError):
+    """A file cannot be read as a spreadsheet or as a table of text. Nothing was read from it."""
+
+    exit_code = 2
+
+
+class NotASpreadsheet(UnreadableSpreadsheet):
+    """The reader does not recognize the file as a spreadsheet."""
+
+
+def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
+    """Return the error for a file, with its problem and the remedy."""
+    return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
+
+
+def password_refusal(path: Named) -> UnreadableSpreadsheet:
+    """Return the error for a file with a password."""
+    return refusal(path, "is protected by a password", "Save a copy without one")
+
+
+def too_wide(path: Named) -> UnreadableSpreadsheet:
+    """Return the error for a file with too many cells for our memory."""
+    return refusal(
+        path,
+        f"spans more cells than a ledger has: more than {MOST_CELLS:,} from A1 to the last filled "
+        "cell",
+        "Delete the cells far to the right or far below, and save it again",
+    )
+
+
+def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
+    """Return the error for a file whose unpacked content is too large for our memory."""
+    return refusal(path, "unpacks to more than a ledger can be", "Save it again in its program")
+
+
+def is_compound(content: bytes) -> bool:
+    """Return whether a file is in the format before OpenXML, or is an encrypted workbook."""
+    return content.startswith(_OLE)
+
+
+def require_no_password(path: Named, content: bytes) -> None:
+    """Raise `UnreadableSpreadsheet` if a compound file has a password."""
+    if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
+        raise password_refusal(path)
+
+
+@contextmanager
+def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
+    """Open the parts of a zipped workbook after checking that they are safe to unpack.
+
+    Raises `UnreadableSpreadsheet` if the file is a ZIP bomb, has a password, is binary or is
+    damaged. Damage that appears while the caller reads a part raises it too.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as names:
+            if is_bomb(names.infolist(), len(content)):
+                raise unpacks_too_far(path)
+            if _is_locked(names):
+                raise password_refusal(path)
+            if any(name.lower().endswith("workbook.bin") for name in names.namelist()):
+                raise refusal(
+                    path,
+                    "is a binary workbook (xlsb), in which error cells and formulas without a "
+                    "value look like empty cells",
+                    "Save it as xlsx, ods or CSV",
+                )
+            yield names
+    except UnreadableSpreadsheet:
+        raise
+    except UNREADABLE as error:
+        raise refusal(
+            path,
+            "is not a complete spreadsheet. Perhaps only half of it was copied",
+            "Copy it again",
+        ) from error
+
+
+def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
+    """Return whether parts unpack to more than a ledger can be.
+
+    `size` is the size of the packed file in bytes. `unpacked` bytes are added to the sizes that the
+    parts state.
+    """
+    whole = sum(info.file_size for info in parts) + unpacked
+    return whole > _MOST_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)
+
+
+def _is_locked(names: zipfile.ZipFile) -> bool:
+    """Return whether parts are encrypted. OpenDocument states this in its manifest."""
+    if any(info.flag_bits & 1 for info in names.infolist()):
+        return True
+    manifest = "META-INF/manifest.xml"
+    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMember:
+    """One file in an archive, with the methods of a path that readers of files need.
+
+    `member` is its name in a ZIP archive. It is empty for the content of a gzip file.
+    """
+
+    archive: Path
+    member: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name for people, such as `archive.zip/folder/ledger.csv` or `ledger.csv.gz`."""
+        member = self.member.replace("\\", "/")
+        return f"{self.archive.name}/{member}" if member else self.archive.name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, without the ending of gzip."""
+        return PurePosixPath(self.name if self.member else self.archive.stem).suffix
+
+    def is_file(self) -> bool:
+        """Return whether the archive exists."""
+        return self.archive.is_file()
+
+    def stat(self) -> os.stat_result:
+        """Return the size and times of the archive."""
+        return self.archive.stat()
+
+    def read_bytes(self) -> bytes:
+        """Unpack the file. Raises `UnreadableSpreadsheet` if it is damaged or too large."""
+        try:
+            if not self.member:
+                return self._gunzip()
+            with zipfile.ZipFile(self.archive) as file:
+                info = file.getinfo(self.member)
+                if info.flag_bits & 1:
+                    raise password_refusal(self)
+                if is_bomb([info], info.compress_size):
+                    raise unpacks_too_far(self)
+                return file.read(info)
+        except UnreadableSpreadsheet:
+            raise
+        except (*UNREADABLE, KeyError, RuntimeError) as error:
+            raise refusal(
+                self, "cannot be unpacked", "Unpack it yourself, or copy its archive again"
+            ) from error
+
+    def _gunzip(self) -> bytes:
+        size = self.archive.stat().st_size
+        blocks: list[bytes] = []
+        length = 0
+        with gzip.open(self.archive) as file:
+            while block := file.read(_BLOCK):
+                length += len(block)
+                blocks.append(block)
+                if is_bomb([], size, length):
+                    raise unpacks_too_far(self)
+        return b"".join(blocks)
+
+
+LedgerFile = Path | ArchiveMember
+
+
+def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
+    """Yield every file in an archive, and the reason if it cannot be read.
+
+    Raises `UnreadableSpreadsheet` if the archive cannot be read.
+    """
+    if archive.suffix.lower() == GZIP:
+        yield ArchiveMember(archive), ""
+        return
+    try:
+        with zipfile.ZipFile(archive) as file:
+            # `is_dir` fails if a name is empty.
+            infos = [info for info in file.infolist() if not info.filename.endswith("/")]
+    except UNREADABLE as error:
+        raise refusal(
+            archive,
+            "is not a complete archive. Perhaps only half of it was copied",
+            "Copy it again",
+        ) from error
+    if len(infos) > _MOST_MEMBERS:
+        raise refusal(
+            archive,
+            f"has {len(infos):,} files, more than {_MOST_MEMBERS:,}",
+            "Unpack it and put the ledgers into the inbox",
+        )
+    if is_bomb(infos, archive.stat().st_size):
+        raise unpacks_too_far(archive)
+    names = [info.filename for info in infos]
+    for info in infos:
+        yield ArchiveMember(archive, info.filename), _member_problem(info, names)
+
+
+def _member_problem(info: zipfile.ZipInfo, names: list[str]) -> str:
+    path = PurePosixPath(info.filename.replace("\\", "/"))
+    if info.flag_bits & 1:
+        return "it is protected by a password: put an unpacked copy into the inbox"
+    if not path.parts:
+        return "it has no name in the archive: put an unpacked copy into the inbox"
+    if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+        return "its name leads out of the archive: put an unpacked copy into the inbox"
+    if names.count(info.filename) > 1:
+        return "several files in the archive have this name: put an unpacked copy into the inbox"
+    if path.suffix.lower() in ARCHIVES:
+        return "it is an archive in an archive: unpack the inner one into the inbox"
+    return ""

@@ -1,1 +1,0 @@
-"""Formats of spreadsheets that the common reader does not take, or takes wrongly."""
