@@ -74,7 +74,7 @@ _PAPER_ROWS = 40  # rows of all positions, because the breaks are printed on the
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
-_KEY_MEANING = "The key of the position for lookups, as in the positions workbook."
+_KEY_MEANING = "A text for lookups of the position, as in the positions workbook."
 _Kind = SheetColumnKind
 
 _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
