@@ -220,7 +220,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of its key. A break that was not compared keeps those of its own night."""
+        """The fields of the key. A break that was not compared keeps the fields of its night."""
         return tuple(name for name in FIELDS if name in self.names)
 
     @property
@@ -230,7 +230,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name, value in pairs if value != WHOLE)
 
     def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return its key with these fields. The value of a field that it lacks is `WHOLE`."""
+        """Return the key with these fields. The value of a field that it lacks is `WHOLE`."""
         values = dict(zip(self.fields, self.key, strict=True))
         return tuple(values.get(name, WHOLE) for name in fields)
 
@@ -295,7 +295,7 @@ class Outcome:
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
     def closing_reason(self, break_: Break) -> str:
-        """Return the reason why a break of the run before is gone."""
+        """Return the reason why a break of the run before no longer exists."""
         if break_.level not in self.levels:
             level = ", ".join(break_.level)
             return f"not compared per {level} any more: matched, gone, or a break at another level"
@@ -410,7 +410,7 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
-    """A break of the run before that is gone, with its last status, owner and comment."""
+    """A break of the run before that no longer exists, with its last status, owner and comment."""
 
     closed_on: date
     closed_because: str
@@ -916,8 +916,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One signature of one result. In older signatures `open_breaks` is None.
 
-    `entered_by` is the user who entered it, if this is another person. `source` is the workbook
-    that contained it, if there is one.
+    `entered_by` is the user who entered the signature, if this is a different person. `source` is
+    the workbook that contained the signature, if there is one.
     """
 
     role: str

@@ -1,4 +1,4 @@
-"""One reconciliation from start to end. Only this module knows all steps."""
+"""One reconciliation from start to end. Only this module combines all steps."""
 
 import gc
 import hashlib
@@ -132,7 +132,7 @@ class RunFiles:
 def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunInputs) -> RunFiles:
     """Reconcile one book: read everything, store the result in one transaction, write the files.
 
-    If a question is open, or the run is killed, nothing of it is stored. If it is killed after the
+    If a question is open, or the run is killed, nothing is stored. If it is killed after the
     transaction, the next run replaces the stored result with the same one and writes the files.
     """
     day = source.day

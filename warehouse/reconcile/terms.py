@@ -121,7 +121,7 @@ def together(questions: Sequence[Ambiguous]) -> Ambiguous:
 
 
 class Late(Ambiguous):
-    """A ledger is of another day, and recon.toml does not allow its use."""
+    """A ledger belongs to another day, and recon.toml does not allow its use."""
 
 
 class DayClosed(Exception):

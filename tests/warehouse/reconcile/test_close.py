@@ -301,7 +301,7 @@ def _ledger(contents: dict[str, bytes]) -> None:
                 "Difference, exact was",
             ),
             (_swap, "belongs to run"),
-            (_ledger, "is not the file that its name promises"),
+            (_ledger, "is not the file that a result read under this name"),
         ],
         3,
     ),

@@ -129,7 +129,7 @@ class CloseSummary:
 def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     """Write the pack of a month and lock its days. It can be repeated if it was killed.
 
-    Raises `NotReconciled` if there is nothing to close, and `NotClosed` if a person must settle
+    Raises `NotReconciled` if no day can be closed, and `NotClosed` if a person must settle
     something first.
     """
     record = Record(folder)
@@ -152,7 +152,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
     with written_aside(path.with_suffix(".html")) as file:
         file.write(page)
-    # The record comes last. Without it the days are open, and the same version is written again.
+    # The record comes last. Without it the days are open, and the next close writes the same
+    # version.
     closing = Closing(
         month=month.name,
         version=facts.version,

@@ -185,7 +185,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that differs from all in `taken` on every system, and add it to them."""
+    """Return a name that is not in `taken` on any system, and add it to `taken`."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -274,7 +274,7 @@ def unpack(
     doubled = sorted(name for name, number in found.items() if number > 1)
     check.differences += [f"{name} is in the pack twice" for name in doubled]
     if sum(entry.file_size for entry in names.infolist()) > _MOST_BYTES:
-        raise ValueError("it says that it is larger than packs are")
+        raise ValueError("its stated size is above the limit for packs")
     for name, member in manifest.members.items():
         if name not in found:
             check.differences.append(f"{name} is missing")

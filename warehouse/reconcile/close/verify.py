@@ -1,4 +1,4 @@
-"""Verification of a pack on any machine, without a home, a book or a folder of its own.
+"""Verification of a pack on any machine, without a home or a book.
 
 It compares each file with the manifest, each workbook with its stored result, each result with the
 positions of its day, and each signature with its result. Packs of all formats are verified.
@@ -33,7 +33,7 @@ _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
 def is_pack(file: Path) -> bool:
-    """Return whether the ending of a file is that of a pack. Workbooks have a different one."""
+    """Return whether a file has the ending of a pack. Workbooks have a different ending."""
     return file.suffix.lower() == ".zip"
 
 
@@ -68,7 +68,7 @@ def _compare(
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
     first, last = first_and_last(facts.month)
     if not first <= facts.through <= last:
-        raise ValueError(f"it says that it covers {facts.month} through {facts.through}")
+        raise ValueError(f"it states that it covers {facts.month} through {facts.through}")
     month = month_of(record, facts.month, book_ids, facts.through)
     if not month.results:
         raise ValueError("it has no result")
@@ -197,7 +197,7 @@ def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check:
         if name.startswith((pack.LEDGERS, pack.SETTINGS))
     }
     check.differences += [
-        f"{name} is not the file that its name promises, or no result read it"
+        f"{name} is not the file that a result read under this name"
         for name, digest in found.items()
         if expected.get(digest) != name
     ]

@@ -1,7 +1,7 @@
 """Unused columns and rows of a ledger, each with a reason or a question.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
-the amounts. The program asks about such a column until recon.toml has the answer.
+the amounts. A person must explain such a column in recon.toml.
 """
 
 import re

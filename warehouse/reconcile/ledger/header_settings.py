@@ -134,9 +134,9 @@ class Candidate:
     """A row that may be the header, with the settings for such a header.
 
     `settled` has the title of each field from an earlier run or from the settings for this header.
-    `shape` also has the settings for files with this name, and those of a known export. `lower` has
-    the titles of the last row alone. `covers` has the names that the file covers, by field, and
-    `day` is the day of the book.
+    `shape` also has the settings for files with this name, and the settings of a known export.
+    `lower` has the titles of the last row alone. `covers` has the names that the file covers, by
+    field, and `day` is the day of the book.
     """
 
     grid: Grid

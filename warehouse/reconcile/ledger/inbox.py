@@ -190,7 +190,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield one item for all older files, because there is one more of them every night."""
+    """Yield a single item for all older files, because their number grows every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")

@@ -178,7 +178,7 @@ def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key
 
 
 _MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows and unread amounts that a break lists
-_MOST_ALIASES = 20  # aliases in notices; the sheet Mapping has all of them
+_MOST_ALIASES = 20  # aliases in notices. The sheet Mapping has all of them
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 

@@ -126,8 +126,7 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts end with the last digit that is kept. In the others this digit is
-    # 0.
+    # Nine of ten rounded amounts end with the last digit that is kept. In the others it is 0.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):

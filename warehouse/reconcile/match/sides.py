@@ -472,15 +472,12 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            message = (
-                f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it in "
-            )
-            message += f"recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
+            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it "
+            message += f"in recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            message = (
-                f"{alias.field} read as {alias.name}, although case or spaces differ, in {rows}"
-            )
+            message = f"{alias.field} read as {alias.name}, although case or spaces differ, "
+            message += f"in {rows}"
             yield Notice("low", message, "", alias.written[:1000])

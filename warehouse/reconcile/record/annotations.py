@@ -39,9 +39,10 @@ _ALSO = "\n-- also: "
 
 @dataclass(frozen=True, slots=True)
 class EditConflict:
-    """A cell that could not be taken as written. `line` is added to the comment instead.
+    """A cell whose content could not be stored as it is.
 
-    `invalid_status` is the content of the cell if it is not a status.
+    `line` is added to the comment instead. `invalid_status` is the content of the cell if it is not
+    a status.
     """
 
     line: str
@@ -108,8 +109,9 @@ def merge_edits(
 ) -> tuple[list[Entry], list[Notice]]:
     """Return the new entries of a workbook, and notices for its reader.
 
-    `breaks` are those of the run in the workbook, whose differences are accepted. `cannot_accept`
-    is the reason why the user who saved the workbook may not accept a break, if there is one.
+    `breaks` are the breaks of the run in the workbook, whose differences are accepted.
+    `cannot_accept` is the reason why the user who saved the workbook may not accept a break, if
+    there is one.
     """
     entries: list[Entry] = []
     notices: list[Notice] = []
@@ -166,7 +168,7 @@ def _is_reason(text: str) -> bool:
 def _conflict_words(
     break_id: str, conflicts: Sequence[EditConflict], current: State
 ) -> Iterator[str]:
-    """Yield the messages about cells that could not be taken as written."""
+    """Yield the messages about cells whose content could not be stored as it is."""
     twice = [conflict.line for conflict in conflicts if not conflict.invalid_status]
     if twice:
         yield "two people wrote different texts, and the comment has both: " + "; ".join(twice)

@@ -77,7 +77,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     days = _optional(root / "read.json", dict[str, str], {})
     rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
     tables.insert(connection, "ledgers_read", rows)
-    # The empty digest is the digest of the engine's own notes.
+    # The empty digest belongs to the notes of the engine.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
     tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 

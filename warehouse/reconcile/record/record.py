@@ -135,7 +135,7 @@ class Record:
             return tables.select(connection, sql, *parameters)
 
     def read_once(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        """Return the cached result of `read`, so that a command sees one state of it."""
+        """Return the cached result of `read`, so that a command uses one state."""
         if name not in self._cache:
             with self.open_for_queries() as connection:
                 self._cache[name] = read(connection)
@@ -380,7 +380,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.execute("pragma foreign_keys = on")
-    # With `extra`, a commit survives a power cut: the folder is synchronized too.
+    # With `extra`, a commit survives a power cut, because the folder is synchronized too.
     connection.execute("pragma synchronous = extra")
     return connection
 

@@ -94,7 +94,7 @@ class TomlTable:
                 yield f"{place}{name}", json.dumps(value, ensure_ascii=False, default=str)
 
     def refuse_unknown(self, names: str) -> None:
-        """Add a complaint about each setting that has another name."""
+        """Add a complaint about each setting with an unknown name."""
         unknown = sorted(self.values.keys() - set(names.split()))
         self.complaints.extend(f"{self.place or 'the file'} has no {name}" for name in unknown)
 

@@ -33,7 +33,7 @@ from warehouse.spreadsheet.writing.layout import (
 
 _MOST_WHOLE = 15  # digits before the decimal point for which a column has room
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-_MOST_CHARACTERS = 2000  # characters of a wrapped text, because more of them fill the highest row
+_MOST_CHARACTERS = 2000  # of a wrapped text, because more characters fill the highest row
 _MOST_LINES = 12  # lines for which a row becomes higher
 _WIDEST = 60.0
 MOST_SHOWN = 20  # digits of a number, because more digits make a column too wide

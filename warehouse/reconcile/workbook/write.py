@@ -52,17 +52,17 @@ from warehouse.storage.parquet import ROW_GROUP, stream_rows
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 
 _MEANINGS = {
-    "portfolio_id": "Portfolio of the position; an unknown name is folded and begins with ?.",
+    "portfolio_id": "Portfolio of the position. An unknown name is folded and begins with ?.",
     "asset_id": "Asset of the position.",
     "is_custom_asset": "Whether the organization defined the asset itself.",
     "venue_id": "Venue of the position.",
     "account_name": "Account of the position.",
     "bucket": "Balance kind and state of the position.",
-    "ledger_text": "The exact amount in the ledger; NULL if the ledger does not have the position.",
-    "snapshot_text": "The exact amount in the book; NULL if the book does not have the position.",
+    "ledger_text": "The exact amount in the ledger. NULL if the ledger does not have the position.",
+    "snapshot_text": "The exact amount in the book. NULL if the book does not have the position.",
     "ledger_rows": "Rows of the ledger for this position.",
     "result": "The code of the result, as in ops.breaks.",
-    "break_id": "The ID of its break; NULL if it has none.",
+    "break_id": "The ID of its break. NULL if it has none.",
 }
 
 _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id")
@@ -74,7 +74,7 @@ _PAPER_ROWS = 40  # rows of all positions, because the breaks are printed on the
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
-_KEY_MEANING = "The same text as in the positions workbook, for lookups."
+_KEY_MEANING = "A text for lookups of the position, as in the positions workbook."
 _Kind = SheetColumnKind
 
 _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (

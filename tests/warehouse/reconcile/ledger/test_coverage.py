@@ -261,7 +261,7 @@ def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) 
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 2)
     assert ran.notices[0].message.startswith(
-        "tolerance would forgive too much in sum: 2 positions of BTC"
+        "tolerance would forgive too much in total: 2 positions of BTC"
     )
     desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
     assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
@@ -287,7 +287,7 @@ def test_one_line_of_many_megabytes_takes_no_more_memory_than_it_has(tmp_path: P
         ('asset = ["BTC", "BTCC"]', "'BTCC', which the book does not have; perhaps 'BTC'"),
         ('venue = "v3"', "covers the venue 'v3', which the book does not have"),
         ('account = "Konto"', "covers the account 'Konto', which the book does not have"),
-        ('portfolio = "portfolio"', "title of a column; the portfolio of this name is 'p1'"),
+        ('portfolio = "portfolio"', "title of a column, and the portfolio of this name is 'p1'"),
     ],
 )
 def test_a_file_cannot_cover_what_the_book_does_not_have(
