@@ -22,7 +22,7 @@ def test_a_night_says_what_it_did(taken: tuple[Keeper, Said]) -> None:
     """A good night ends with 0, tells what it landed and accepted, and complains of nothing."""
     said = taken[1]
     assert (said.code, said.err) == (0, "")
-    assert "landed 28 answers" in said.out
+    assert "landed 28 responses" in said.out
     assert "accepted: snapshot" in said.out
 
 
@@ -135,7 +135,7 @@ def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: s
     said = copied("run", "--date", day)
     assert (said.code, said.out) == (2, "")
     assert f"{day} {words}" in said.err
-    assert "Nothing was read and nothing was written" in said.err
+    assert "Nothing was read or written" in said.err
     assert sorted(copied.home.rglob("*")) == before
 
 
