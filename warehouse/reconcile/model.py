@@ -411,7 +411,7 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
-    """A break of the run before that no longer exists, with its last status, owner and comment."""
+    """A break from the previous run that is gone, with its last status, owner and comment."""
 
     closed_on: date
     closed_because: str
@@ -854,7 +854,7 @@ def _rows(source: LedgerSource) -> str:
 
 
 def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Return severity, location and reason. Parts of a file with the same reason share a line."""
+    """Return rows of severity, location and reason. Parts with the same reason share a row."""
     groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
     for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)

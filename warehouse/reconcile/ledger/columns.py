@@ -92,7 +92,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return the number of rows of each common value, the number of values, and of all rows."""
+        """Return the row count of each common value, the number of distinct values and of rows."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)

@@ -64,7 +64,7 @@ class Scope:
         )
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return the SQL of whether one of these files, or any file, covers a row."""
+        """Return the SQL condition that tests if one of these files (or any file) covers a row."""
         if files is None and self.is_whole:
             return "true"
         chosen = (
