@@ -128,7 +128,7 @@ class KnownNames:
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension with the most names among these strings, or an empty string.
+        """Return the dimension that has the most of these strings as names, or an empty string.
 
         At least two of the strings must be names in it.
         """
@@ -349,7 +349,7 @@ def _on(day: date) -> str:
 
 
 def read_reference(source: OpenBook, stale_hours: int) -> Reference:
-    """Read the names of the book and of earlier books."""
+    """Read the names from this book and from earlier books."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
     portfolios = ask(

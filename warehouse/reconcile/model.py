@@ -1,4 +1,4 @@
-"""The records of a reconciliation: everything that is stored, or passed from step to step."""
+"""Reconciliation records: everything that is stored, or passed from one step to the next."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -225,7 +225,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields in the break's ledger. A coarse file next to finer ones lacks some fields."""
+        """The fields in the break's ledger. A coarse file next to finer ones lacks some."""
         pairs = zip(self.fields, self.key, strict=True)
         return tuple(name for name, value in pairs if value != WHOLE)
 
@@ -261,7 +261,7 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The position's names on one line."""
+        """The position's names, on one line."""
         return " / ".join(self.ordered_names.values())
 
 
@@ -269,12 +269,12 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome:
     """The outcome of a comparison. The connection's relation `compared` has every key.
 
-    `levels` are the levels of the files. `uncovered` counts the book positions that no ledger
-    covers. `ids` has each break's ID by key number. `renamed` maps each changed ID to the earlier
-    one. `settled` has, by key, the results for breaks from the previous run that a setting now
-    forgives. `not_compared` are earlier breaks that no ledger in this run covers, so they do not
-    change. On a first run, `opening` has the previous book's amounts by asset. `proposals` are
-    notices that come first, because one line settles many breaks.
+    `levels` are the files' levels. `uncovered` counts the book positions that no ledger covers.
+    `ids` has each break's ID by key number. `renamed` maps each changed ID to the earlier one.
+    `settled` has, by key, the results for breaks from the previous run that a setting now forgives.
+    `not_compared` are earlier breaks that no ledger in this run covers, so they do not change. On a
+    first run, `opening` has the previous book's amounts by asset. `proposals` are notices that come
+    first, because one line in recon.toml settles many breaks.
     """
 
     day: date
@@ -305,7 +305,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """The status that a person or the engine set for a break, with its episode and difference."""
+    """A status that a person or the engine set for a break, with the episode and difference."""
 
     status: str = OPEN
     episode: int = 1
@@ -428,7 +428,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The level and the unused parts in one line."""
+        """The level and the unused parts, on one line."""
         return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
 
 
@@ -496,7 +496,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsolved_breaks(self) -> list[Break]:
-        """The open breaks, including earlier ones that no ledger of the night covers."""
+        """The open breaks, including earlier ones that no ledger tonight covers."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 
     @property
@@ -573,7 +573,7 @@ REASONS = ("root_cause", "comment")  # the fields that give the reason for an ac
 
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
-    """The name next to the label of a role, and the comment next to the name."""
+    """The name next to a role's label, and the comment next to the name."""
 
     role: str
     who: str
@@ -876,12 +876,12 @@ STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field of one break, as a person or the engine set it.
+    """One field of a break, as set by a person or the engine.
 
     A status also has the episode and the `accepted` difference for which it was decided. If the
-    status was copied from an earlier ID, `said_on` and `said_by` are the day and author of the
-    decision. An entry with `is_restored` is not part of the state. It only shows readers which
-    value counts.
+    status was copied from an earlier ID, `said_on` and `said_by` are the decision's day and author.
+    An entry with `is_restored` is not part of the state. It only shows readers which value is in
+    effect.
     """
 
     break_id: str
@@ -946,7 +946,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def description(self) -> str:
-        """The signature in one line."""
+        """The signature, on one line."""
         signed = f"signed by {self.who} as {self.role} at {self.at}"
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
         about = " ".join(filter(None, (signed, self.open_breaks_phrase)))
@@ -1012,7 +1012,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def description(self) -> str:
-        """The closing in one line."""
+        """The closing, on one line."""
         return (
             f"{self.month} was closed through {self.through} by {self.who} at {self.at}: "
             f"{self.pack}, SHA-256 {self.sha256}"

@@ -68,10 +68,10 @@ _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 @contextmanager
 def for_large_tables() -> Iterator[None]:
-    """Allocate tables from the system, and pause the search for cycles of objects.
+    """Allocate tables with the system allocator, and pause garbage collection of cycles.
 
     This saves a tenth of the CPU time of a million keys (measured): Arrow's own pool clears pages
-    repeatedly, and each search for cycles visits all breaks.
+    repeatedly, and each collection visits all breaks.
     """
     pool, is_collecting = pa.default_memory_pool(), gc.isenabled()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -86,7 +86,7 @@ def for_large_tables() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """The inputs of a run besides its data.
+    """A run's inputs other than its data.
 
     `by` is the user who runs it. `before_writing` is called inside the transaction, before anything
     else is stored.
@@ -250,8 +250,8 @@ def _compare_ledger(
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
     """Return the ledger at the previous run's level if single files may be missing."""
-    # The ID of a break depends on the level. Without this, a night without the only file that has
-    # accounts would change the ID of every break of the other files.
+    # A break's ID depends on the level. Otherwise, if the only file with accounts is missing one
+    # night, the ID of every break in the other files would change.
     if prior is None or config.level is not None or not config.files:
         return ledger
     fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})

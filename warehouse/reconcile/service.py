@@ -55,7 +55,7 @@ class RunStatus:
 
 
 def init(database: Path, folder: Path) -> InitFiles:
-    """Write a ledger template with the keys of the newest book, and recon.toml if there is none.
+    """Write a ledger template with the newest book's keys, and recon.toml if it does not exist.
 
     Raises `FileNotFoundError` if no warehouse is published.
     """
@@ -193,7 +193,7 @@ def sign(
     now: datetime,
     entered_by: str = "",
 ) -> Signature:
-    """Sign the newest result, or the result of a day. `entered_by` is the user who enters it.
+    """Sign the newest result, or the result for a day. `entered_by` is the user who enters it.
 
     Raises `NotReconciled` if there is no result, the person does not have the role, or the person
     has signed in another role.

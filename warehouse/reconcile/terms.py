@@ -1,4 +1,4 @@
-"""The vocabulary of the reconciliation: dimensions of keys, questions and errors."""
+"""The reconciliation's vocabulary: key dimensions, questions and errors."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -99,7 +99,7 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return a question's lines that a person must choose from."""
+    """Return the lines of a question that are choices."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 

@@ -1,4 +1,4 @@
-"""The rows of a sheet: names, labels above them, totals, and used, skipped or rejected rows."""
+"""A sheet's rows: names, labels above them, totals, and used, skipped or rejected rows."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> Ro
     for column, name in _filled_fields(head):
         texts = _pandas().Series([text_at(cells, column) for cells in rows], dtype=object)
         texts = texts.where(is_row & (texts != ""))
-        # A new name in a column to the left ends the names in this column.
+        # A new name in a column further left ends the fill in this column.
         filled = texts.groupby(np.cumsum(is_new)).ffill().fillna("").to_numpy()
         names[name] = np.where(filled != "", filled, names[name])
         is_new |= texts.notna().to_numpy()
@@ -219,7 +219,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    # Rows that differ only in their digits are pages of a report, not names.
+    # Rows that differ only in their digits are a report's page lines, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
@@ -680,11 +680,12 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
     if len(reading.head.layers) == 1:
         found.totals += _total_lines(reading, rows[rows["reason"] == "total line"])
     rows = rows[rows["reason"] == ""].copy()
-    if reading.head.unit is not None:  # the word for a unit may be the asset
+    if reading.head.unit is not None:  # the unit's word may be the asset
         rows["amount"] = read(rows["cells"], rows["asset"])
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
-    # In a sheet with a column for each venue, most cells are blank, because nothing is held there.
+    # In a sheet with a column for each venue, most cells are blank, because the venue holds
+    # nothing.
     may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
         rows.loc[is_blank, "reason"] += _BLANK_UNSURE
@@ -720,7 +721,7 @@ def _if(conditions: Iterable[bool], reason: str) -> Texts:
 
 
 def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield each reason to skip rows, for all rows at once."""
+    """Yield the reasons to skip rows, each for all rows at once."""
     head, cells, assets = reading.head, rows["cells"], rows["asset"]
     yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
     if reading.labels.is_label is not None:
@@ -798,7 +799,7 @@ def _row_words(
 
 
 def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield each reason to reject rows, for all rows at once."""
+    """Yield the reasons to reject rows, each for all rows at once."""
     head, grid, cells = reading.head, reading.grid, rows["cells"]
     columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
     columns += [("amount", term.column) for term in layer.terms]

@@ -1,4 +1,4 @@
-"""Unused columns and rows of a ledger, each with a reason or a question.
+"""A ledger's unused columns and rows, each with a reason or a question.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
 the amounts. A person must explain such a column in recon.toml.
@@ -166,7 +166,7 @@ class LedgerBody:
         return pc.and_not(is_used, pc.is_in(numbers, pa.array(totals, pa.int64())))
 
     def _first_texts(self) -> pa.Array:
-        """Return the first text of each row."""
+        """Return the first string in each row."""
         first = self._all(0)
         for column in range(1, len(self.head.titles)):
             is_blank = pc.equal(first, "")
@@ -232,8 +232,8 @@ def unused_columns(
 ) -> tuple[list[Unused], list[UnknownColumn]]:
     """Return the columns that are not used, and the columns that a person must explain.
 
-    A person must explain a column if its values may change the meaning of the amounts, a column of
-    words if the ledger does not state a part of the key, and a column of figures that may be
+    A person must explain a column if its values may change the meaning of the amounts, if it
+    contains words and the ledger lacks part of the key, or if it contains figures that may be
     amounts.
     """
     asked: list[UnknownColumn] = []
@@ -308,8 +308,8 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
 
 def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
     """Return whether a column's values may change the meaning of the amounts."""
-    # A column that is harmless today may change amounts tomorrow. So its values decide, not its
-    # title.
+    # A column that is harmless today may change amounts tomorrow. So decide by its values, not by
+    # its title.
     values = [value for value in column.counts if value]
     is_other_day = column.index in body.head.days
     if not values or is_other_day or any(_repeats_names(column, body, name) for name in FIELDS):
@@ -436,7 +436,7 @@ def is_factor(text: str) -> bool:
 
 
 def _column(body: LedgerBody, index: int) -> UnknownColumn:
-    """Return a column with its values, and whether they may change the meaning of the amounts."""
+    """Describe a column: its values, and whether they may change the meaning of the amounts."""
     titles = body.head.titles
     values = _values(body, index)
     title = titles[index]

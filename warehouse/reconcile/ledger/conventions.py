@@ -81,7 +81,7 @@ def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[
 
 
 def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
-    """Return a sheet's unit, and where it is stated: in recon.toml, or in a text."""
+    """Return a sheet's unit, and its source: recon.toml, or the string that states it."""
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"

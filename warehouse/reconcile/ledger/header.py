@@ -249,7 +249,7 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
     """Return the column for the book's day, or else for the newest day before it."""
-    # `read_ledgers` decides later whether amounts from another day are used at all.
+    # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:
         raise two_columns(candidate, "amount", days[day])
@@ -377,7 +377,7 @@ class Header:
 
     @property
     def amount_columns(self) -> tuple[int, ...]:
-        """The columns that amounts are read from."""
+        """The columns from which amounts are read."""
         return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
 
     @property
@@ -402,7 +402,7 @@ def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None
     Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
     the settings is missing.
     """
-    # The header is the first row that names both an asset and an amount, by its words or by the
+    # The header is the first row that names both an asset and an amount, by known words or by the
     # settings for such headers. Titles, blank lines and addresses above it name at most one.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
@@ -421,7 +421,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A setting for files with a name counts only for the row that has the title.
+    # A setting for a file name counts only in the row that has the title.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()

@@ -217,7 +217,7 @@ def _start_reading(
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
     """Return the day whose rows are read: the book's day, or else the newest day in a row."""
-    # `read_ledgers` decides later if a ledger of another day is used at all.
+    # `read_ledgers` decides later whether a ledger for another day may be used.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 

@@ -237,7 +237,7 @@ def _tabs_of_day(
 ) -> list[tuple[Grid, Header]]:
     """Return the tab for the book's day, or for the newest day before it, if all tabs have a day.
 
-    `read_ledgers` decides later whether a ledger for another day is used at all.
+    `read_ledgers` decides later whether a ledger for another day may be used.
     """
     days = {day: tab for tab in tabs if (day := day_in(tab[0].sheet)) is not None}
     if len(days) < len(tabs):

@@ -39,7 +39,7 @@ _PART = re.compile(r"[^\W_]+")
 _LONG_PART = 4  # characters, because a shorter word may be in a name by chance
 _FEW_PARTS = 4
 
-# The words by group and kind, for example `field` and `asset`.
+# Words by group and kind, for example `field` and `asset`.
 _Lists = dict[tuple[str, str], list[str]]
 
 
@@ -142,10 +142,10 @@ class Words:
         return said.pop() or "" if len(said) == 1 else ""
 
     def is_title(self, title: str, kind: str) -> bool:
-        """Return whether any word in a title is of a kind.
+        """Return whether a title has a word of this kind.
 
-        Kinds are: `figure` (prices, values and figures that are not amounts), `number` (numbers
-        and codes of things), `remark`, `description`, and `decimals` (of the smallest unit).
+        Kinds are: `figure` (prices, values and figures that are not amounts), `number` (counts and
+        codes), `remark`, `description`, and `decimals` (the smallest unit's decimals).
         """
         if kind == "figure" and "%" in title:
             return True
@@ -202,7 +202,7 @@ def title_words(title: str) -> Iterator[str]:
 
 
 def _spellings(title: str) -> Iterator[str]:
-    """Yield a title, then without brackets at its end, then without a unit at its end."""
+    """Yield a title as written, then without final brackets, then without a final unit."""
     yield title
     yield _BESIDE.sub("", title)
     name, unit = _unit_at_end(title)

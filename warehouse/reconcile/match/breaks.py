@@ -85,7 +85,7 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         hashlib.sha256("\x1f".join((name, *fields, "", *key)).encode()).hexdigest().upper()
         for key in keys
     ]
-    # If two digests of this run have the same prefix, both prefixes grow by one character until
+    # If two digests in this run have the same prefix, both prefixes grow by one character until
     # they differ. A longer prefix may equal a third one, so repeat this until no prefix grows.
     lengths = dict.fromkeys(digests, _SHORTEST_ID)
     for _ in range(len(digests[0]) if digests else 0):
@@ -115,11 +115,11 @@ class Age(NamedTuple):
 def age_of(
     pair: Mismatch, day: date, earlier: Break | None, last_episode: tuple[int, str] | None
 ) -> Age:
-    """Return the age of a break.
+    """Return a break's age.
 
     `earlier` is the same break in the previous run. `last_episode` has the number of its last
-    episode and the day on which it was first seen. If the break returns, its age counts from the
-    new episode.
+    episode and the day when it was first seen. If the break returns, its age counts from the new
+    episode.
     """
     if earlier is None:
         last, ever_seen = last_episode or (0, day.isoformat())
@@ -257,7 +257,7 @@ def _drop_relations(connection: DuckDBPyConnection) -> None:
 
 
 def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
-    """Bring both sides to one level, join them, and decide the result of every key."""
+    """Bring both sides to one level, join them, and decide the result for every key."""
     connection, fields = source.connection, ledger.fields
     book.make_book_rows(connection, source.day, fields)
     scope = sides.scope_of(source, ledger, reference, config)
@@ -398,7 +398,7 @@ def _assemble(
     history: History,
     config: Config,
 ) -> Iterator[Break]:
-    """Yield the breaks of this run, each with its cause."""
+    """Yield this run's breaks, each with its cause."""
     new = [case.id for case in cases.values() if case.earlier is None]
     occurrences = history.latest_occurrences(new)
     for case in cases.values():
@@ -462,7 +462,7 @@ def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
 
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
-    """Return the sort key of a break: by asset, with the largest difference first."""
+    """Return a break's sort key: by asset, with the largest difference first."""
     # Plain digits are compared as strings, which avoids a decimal for each break. The longer whole
     # part is the larger number. If both have the same length, the larger number sorts last, so the
     # digits are inverted.

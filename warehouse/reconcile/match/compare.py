@@ -1,6 +1,6 @@
 """The join of both sides, with its counts, totals and digest.
 
-Both sides have amounts as plain digits in one canonical form, so equal strings are equal amounts,
+Amounts on both sides are plain digits in one canonical form, so equal strings are equal amounts,
 however many digits they have.
 """
 
@@ -45,8 +45,7 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
     # Rows are numbered after sorting, because a window over that order costs twice as much. They
-    # omit columns that only unequal pairs need, because a sort moves every column. (Both were
-    # measured.)
+    # omit columns that only unequal pairs need, because a sort moves every column (both measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
         f"select {keys}, l.amount as ledger, s.amount as snapshot, coalesce(l.rows, 0) as rows, "

@@ -67,7 +67,7 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
-    """Return whether a number cell shows the ledger's amount if it holds the snapshot's."""
+    """Return whether a number cell with the snapshot's amount displays the ledger's amount."""
     # A cell holds the nearest double, which some programs store with only 16 digits. If an amount
     # is halfway between two displayed numbers, this decides which one is shown.
     shown = [_CELL.plus(snapshot)]

@@ -1,4 +1,4 @@
-"""Both sides of a comparison: the rows of the ledgers, and the part of the book that they cover."""
+"""Both sides of a comparison: the ledgers' rows, and the part of the book that they cover."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -256,7 +256,7 @@ def level_notices(ledger: Ledger) -> list[Notice]:
 
 @dataclass(frozen=True, slots=True)
 class KeyResolution:
-    """The resolved names: names not used as written, rejected rows by key, and notices."""
+    """The outcome of resolving names: changed names, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
     rejected: Mapping[Key, Sequence[RejectedRow]]

@@ -1,4 +1,4 @@
-"""The settings in recon.toml, including the roles and the requirements for closing a month."""
+"""The settings in recon.toml, including roles and the requirements for closing a month."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
-_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings with the value list or refuse
+_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings whose value is `list` or `refuse`
 _KEEP_DAYS = 400
 
 

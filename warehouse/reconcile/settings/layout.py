@@ -141,7 +141,7 @@ class Shape:
     factor. `keep_rows` and `skip_rows` have, by column, the words in rows that are used or left
     out. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields that
     a line with only a name sets for the lines below it. `columns_are` is the field whose values are
-    the titles of several amount columns, and `label_columns` are these columns. `keeps` is the
+    the titles of several amount columns, and `label_columns` lists these columns. `keeps` is the
     amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
     positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
     the characters around its names.

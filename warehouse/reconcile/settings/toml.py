@@ -86,7 +86,7 @@ class TomlTable:
         yield from ((key, table.table(key)) for key in table.values)
 
     def lines(self, place: str = "") -> Iterator[tuple[str, str]]:
-        """Yield each setting as its path and its value in JSON."""
+        """Yield each setting's path and its value in JSON."""
         for name, value in self.values.items():
             if isinstance(value, dict):
                 yield from self.table(name).lines(f"{place}{name}.")
@@ -105,7 +105,7 @@ class TomlTable:
     def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
     ) -> Any:
-        """Return the value of a setting, or the default if it is absent or invalid."""
+        """Return a setting's value, or the default if it is absent or invalid."""
         if name in self.values and not is_valid(self.values[name]):
             self._complain(name, expected)
             return default
