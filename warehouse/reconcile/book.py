@@ -196,7 +196,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """Return the form that similar names share: Latin letters and digits, without leading zeros."""
+    """Return the form that similar names share: Latin letters and digits, no leading zeros."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters

@@ -497,7 +497,7 @@ def plain_rows(
         is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
     for field in REQUIRED_NAMES:
         if field in head.columns:
-            # Check each different name once, because a column has few names and a million cells.
+            # Check each distinct name once, because a column has few names and a million cells.
             column = columns[head.columns[field]]
             others = [
                 text

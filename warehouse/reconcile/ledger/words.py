@@ -95,7 +95,7 @@ class Words:
         return ""
 
     def is_cell(self, cell: str, kind: str) -> bool:
-        """Return whether a cell has a word of a kind: debit, credit, currency, mark or unmarked."""
+        """Return whether a cell is of this kind: debit, credit, currency, mark or unmarked."""
         if fold(cell) in _CHECK_MARKS:
             return kind == "mark"
         return self.cells.get(_key(cell)) == kind
