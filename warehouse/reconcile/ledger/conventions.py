@@ -401,8 +401,8 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
     """Return the day stated in the rows above the header, or None.
 
     A date after words like `as of` takes precedence over a date without words. The date on which a
-    report was printed does not count. If several dates are equally good, for example those of a
-    period, return the book's day if it is one of them, or else the latest date.
+    report was printed does not count. If several dates are equally good, for example the two ends
+    of a period, return the book's day if it is one of them, or else the latest date.
     """
     days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
     for row in rows:
