@@ -1,1 +1,1 @@
-"""The reconciliation: it compares the book with ledgers of any layout, exact to the last digit."""
+"""The reconciliation of the book with ledgers in any layout, exact to the last digit."""

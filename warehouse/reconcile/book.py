@@ -1,4 +1,4 @@
-"""The book of a day: its amounts, and the names by which ledgers can call its ids."""
+"""A day's book: its amounts, and the names that ledgers may use for its IDs."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -47,7 +47,7 @@ def copy_rows(
     types: Mapping[str, pa.DataType],
     rows: Iterable[Sequence[object]],
 ) -> None:
-    """Create a temporary table of rows. `types` has the type of each column."""
+    """Create a temporary table from rows. `types` has each column's type."""
     cells = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = [pa.array(column, type_) for column, type_ in zip(cells, types.values(), strict=True)]
     copy_table(connection, name, pa.table(arrays, list(types)))
@@ -56,7 +56,7 @@ def copy_rows(
 def display_names(
     fields: Key, key: Sequence[str], names: Mapping[str, Mapping[str, str]], *, is_unmapped: bool
 ) -> dict[str, str]:
-    """Return the display names of a key. An unmapped key has its unknown names, folded."""
+    """Return a key's display names. An unmapped key keeps its unknown names, folded."""
     texts = {}
     for name, id_ in zip(fields, key, strict=True):
         text = names.get(name, {}).get(id_, id_)
@@ -66,13 +66,13 @@ def display_names(
 
 
 def amounts_before(source: OpenBook, fields: Key) -> dict[Key, str]:
-    """Return the amounts of the previous book by key."""
+    """Return the previous book's amounts by key."""
     day = day_before(source)
     return {} if day is None else amounts_of(source.connection, day, fields)
 
 
 def day_before(source: OpenBook) -> date | None:
-    """Return the day of the previous book, or None."""
+    """Return the previous book's day, or None if there is no previous book."""
     day = literal(source.day.isoformat())
     newest = source.connection.execute(
         f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
@@ -80,18 +80,18 @@ def day_before(source: OpenBook) -> date | None:
     return newest[0] if newest else None
 
 
-_SHORTEST_NAME = 3  # characters, because shorter names are in file names by chance
+_SHORTEST_NAME = 3  # characters, because shorter names occur in file names by chance
 _BREAK = re.compile(r"[\W_]+")
 
-# Names are looked up in this order, because few venues have the name of an asset.
+# Names are looked up in this order, because few venues share a name with an asset.
 _NAMED_DIMENSIONS = ("venue", "portfolio", "asset", "account")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """The names of a book by dimension, folded: ids, display names and aliases.
+    """A book's folded names by dimension: IDs, display names and aliases.
 
-    Without a book there are no names.
+    Without a book, there are no names.
     """
 
     folded: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class KnownNames:
         names: Mapping[str, Mapping[str, Iterable[str]]],
         aliases: Mapping[str, Mapping[str, str]],
     ) -> "KnownNames":
-        """Return the names of a book and the aliases of a person."""
+        """Combine a book's names with the aliases from recon.toml."""
         folded: dict[str, dict[str, str]] = {}
         for dimension in _NAMED_DIMENSIONS:
             of_dimension = folded.setdefault(dimension, {})
@@ -118,7 +118,7 @@ class KnownNames:
         return fold(text) in self.folded.get(dimension, {})
 
     def is_same(self, dimension: str, text: str, other: str) -> bool:
-        """Return whether two strings are the same name, or two names of one id."""
+        """Return whether two strings are the same name, or two names for one ID."""
         names = self.folded.get(dimension, {})
         first, second = fold(text), fold(other)
         return first == second or (first in names and names[first] == names.get(second))
@@ -128,16 +128,16 @@ class KnownNames:
         return next((name for name in _NAMED_DIMENSIONS if self.has(name, text)), "")
 
     def shared_dimension(self, texts: Collection[str]) -> str:
-        """Return the dimension that has most of these strings as names, or an empty string.
+        """Return the dimension that has the most of these strings as names, or an empty string.
 
-        At least two of them must be names.
+        At least two of the strings must be names in it.
         """
         counts = {name: sum(self.has(name, text) for text in texts) for name in _NAMED_DIMENSIONS}
         best = max(counts, key=lambda name: counts[name])
         return best if counts[best] > 1 else ""
 
     def in_text(self, dimension: str, text: str) -> str:
-        """Return the only name of a dimension in the words of a string, or an empty string."""
+        """Return the only name from a dimension among a string's words, or an empty string."""
         words = f" {_BREAK.sub(' ', fold(text))} "
         matches = {
             shown
@@ -148,7 +148,7 @@ class KnownNames:
 
 
 def _name_order(name: str) -> tuple[bool, str]:
-    """Return the sort key of a name, with names that people use before ids."""
+    """Return a name's sort key, which puts names that people use before IDs."""
     return (bool(re.fullmatch("[0-9a-f-]{20,}", name)), name)
 
 
@@ -162,14 +162,14 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 _LEAST_SIMILARITY = 0.8
-_MOST_COMPARED = 50_000  # comparisons for all suggestions of a run, which are only hints
+_MOST_COMPARED = 50_000  # comparisons for all suggestions in a run, which are only hints
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The id of a name as it is written, or None and perhaps a suggestion.
+    """The ID for a name as written, or None and perhaps a suggestion.
 
-    `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the display name of the id.
+    `how` is `as written`, `folded`, `alias` or `unknown`. `name` is the ID's display name.
     """
 
     id: str | None
@@ -179,7 +179,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """Return a name as its cell shows it. If it is too long, it is cut and gets its digest."""
+    """Return a name as the cell displays it, truncated and with its digest if it is too long."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -187,7 +187,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, and its forms in a cell that cannot contain it."""
+    """Yield a name, and the forms it has in a cell that cannot contain it."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -196,28 +196,28 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """Return the form that similar names share: Latin letters and digits, without leading zeros."""
+    """Return the form that similar names share: Latin letters and digits, no leading zeros."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     letters = "".join(letter for letter in bare if letter.isalnum())
     return letters.lstrip("0") or letters
 
 
 def _add(names: dict[str, tuple[str, ...]], name: str, id_: str) -> None:
-    """Add a name of an id."""
+    """Add a name for an ID."""
     ids = names.get(name, ())
     if id_ not in ids:
         names[name] = (*ids, id_)
 
 
 class Names:
-    """The names of one field: its ids with their other names, and the aliases in recon.toml."""
+    """The names of one field: its IDs with their other names, and the aliases in recon.toml."""
 
     def __init__(
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
     ) -> None:
         self._field = field
         self._known = known
-        # Tuples, because sets of a million accounts would need 330 MB more.
+        # Use tuples, because sets for a million accounts would need 330 MB more.
         self._exact: dict[str, tuple[str, ...]] = {}
         self._folded: dict[str, tuple[str, ...]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
@@ -229,11 +229,11 @@ class Names:
                 _add(self._folded, fold(name), entry)
 
     def resolve(self, written: str) -> Resolution:
-        """Return the id of a written name. If two ids have the name, it is unknown."""
+        """Resolve a written name to its ID. A name that two IDs share is unknown."""
         ids = self._exact.get(written)
         if ids and len(ids) == 1:
             return Resolution(ids[0], "as written")
-        # An alias in recon.toml precedes a name that is equal only after folding.
+        # An alias in recon.toml takes precedence over a name that is equal only after folding.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
@@ -283,7 +283,7 @@ class Names:
         return self.display_name(min(self._folded[folded]))
 
     def display_name(self, id_: str) -> str:
-        """Return the display name of an id if only this id has it, or else the id."""
+        """Return an ID's display name if no other ID has it, or else the ID."""
         names = (name for name in self._known.get(id_, ()) if name.strip())
         return next((name for name in names if self._exact.get(name) == (id_,)), id_)
 
@@ -293,11 +293,10 @@ _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The names of the book and of earlier nights: ids with their other names.
+    """Names from the book and from earlier nights: IDs with their other names.
 
-    `delivered` are the portfolios of this book. Other portfolios are known from earlier nights.
-    `closed` has the status of each venue that is not trading. `sources` are the organisations of a
-    firm.
+    `delivered` are the portfolios in this book. Other portfolios are known from earlier nights.
+    `closed` has the status of each venue that is not trading. `sources` are a firm's organisations.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
@@ -309,26 +308,27 @@ class Reference:
 
 
 def make_book_rows(connection: DuckDBPyConnection, day: date, fields: Key) -> None:
-    """Create the table `book_rows`: the book of a day at the level of these fields."""
+    """Create the table `book_rows`: a day's book at the level of these fields."""
     connection.execute(f"create temp table book_rows as {book_query(day, fields)}")
 
 
 def book_query(day: date, fields: Key) -> str:
-    """Return the SQL of the book of a day: the columns of these fields, and the exact amount.
+    """Return the SQL query for a day's book: the columns for these fields, and the exact amount.
 
-    The query has no row for a balance that the API does not state, because that is not a zero.
+    The query has no row for a balance that the API does not report, because a missing balance is
+    not zero.
     """
     # The query reads the tables, because the other columns of the view double its time (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
-        # The total of an account is zero if the API states no balance of it.
+        # An account's total is zero if the API reports no balance for it.
         rows += (
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
-    # Nearly all sums are sums of decimals. `exact_sums` gives the same result, so it is used for
-    # the other sums only. This saves a third of the time (measured).
+    # Nearly all sums are sums of decimals. `exact_sums` gives the same result, so it is used only
+    # for the other sums. This saves a third of the time (measured).
     return (
         f"select {', '.join(fields)}, case "
         "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
@@ -339,7 +339,7 @@ def book_query(day: date, fields: Key) -> str:
 
 
 def amounts_of(connection: DuckDBPyConnection, day: date, fields: Key) -> dict[Key, str]:
-    """Return the amounts of the book of a day by key."""
+    """Return the amounts in a day's book by key."""
     rows = connection.execute(book_query(day, fields)).fetchall()
     return {row[:-1]: row[-1] for row in rows}
 
@@ -349,7 +349,7 @@ def _on(day: date) -> str:
 
 
 def read_reference(source: OpenBook, stale_hours: int) -> Reference:
-    """Read the names of the book and of earlier books."""
+    """Read the names from this book and from earlier books."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
     portfolios = ask(
@@ -399,7 +399,7 @@ def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return the other names of assets by key. A bare id means the listed asset."""
+    """Return the assets' other names by key. A bare ID means the listed asset."""
     assets = sorted(set(keys))
     listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
@@ -424,13 +424,13 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
 
 
 def columns(fields: Iterable[str]) -> str:
-    """Return the fields as quoted columns of a SQL list."""
+    """Return the fields as a SQL list of quoted columns."""
     return ", ".join(map(quote_identifier, fields))
 
 
 @contextlib.contextmanager
 def open_book(database: Path, as_of: date | None) -> Iterator[OpenBook]:
-    """Open the book of a day for a reconciliation. Raise the errors of `warehouse.query.book`."""
+    """Open a day's book for a reconciliation. Raises the errors from `warehouse.query.book`."""
     with book(database, as_of, ()) as source:
         if not source.is_firm:
             yield source

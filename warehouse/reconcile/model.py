@@ -1,4 +1,4 @@
-"""The records of a reconciliation: everything that is stored, or passed from step to step."""
+"""Reconciliation records: everything that is stored, or passed from one step to the next."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 
 class Result(Enum):
-    """The result of one key: the first one in this order that applies.
+    """The result for one key: the first in this order that applies.
 
     The values are codes. Results, positions and packs store them, and digests contain them, so a
-    value never changes. `label` is the text for people.
+    value must never change. `label` is the text for people.
     """
 
     REJECTED = "Rejected"
@@ -60,9 +60,9 @@ _NEAR = (Result.PRECISION, Result.TOLERANCE)
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of both sides for one asset, or for one asset in a venue or portfolio.
+    """The totals of both sides for one asset, or for one asset at a venue or in a portfolio.
 
-    Amounts are exact texts. `broken` is the part of the difference that comes from breaks, and
+    Amounts are exact strings. `broken` is the part of the difference that comes from breaks, and
     `near` the part that comes from keys within tolerance.
     """
 
@@ -95,9 +95,9 @@ Steps = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """One asset from the run before to this one: opening, movement and closing of each side.
+    """One asset's roll-forward from the previous run: opening, movement and closing per side.
 
-    If the opening is unknown, it and the movement are empty.
+    If the opening is unknown, the opening and the movement are empty.
     """
 
     asset: str
@@ -126,7 +126,7 @@ class RollForwardLine:
 
     @property
     def line(self) -> list[str]:
-        """The row of the workbook: display name of the asset, amounts, and whether they add up."""
+        """The workbook row: the asset's display name, the amounts, and whether they add up."""
         return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
 
 
@@ -141,10 +141,10 @@ EQUAL = "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """One name of a ledger that differs from the book: its ID, the method, and the number of rows.
+    """A ledger name that differs from the book: its ID, the method, and the number of rows.
 
-    `name` is the display name of the ID. `how` is a code: `folded`, `alias`, `unknown`, or
-    `suggested` if only the amounts lead to the name.
+    `name` is the ID's display name. `how` is a code: `folded`, `alias`, `unknown`, or `suggested`
+    if the name was inferred only from the amounts.
     """
 
     field: str
@@ -157,7 +157,7 @@ class Alias:
 
 
 def alias_line(alias: Alias) -> str:
-    """Return the line of recon.toml that settles a name that was not matched."""
+    """Return the recon.toml line that settles an unmatched name."""
     return setting(alias.written, alias.suggestion or "...")
 
 
@@ -165,7 +165,7 @@ UNMAPPED = "?"
 
 
 def is_unmapped(id_: str) -> bool:
-    """Return whether a value of a key is a name that the book does not have."""
+    """Return whether a key value is a name that is not in the book."""
     return id_.startswith(UNMAPPED)
 
 
@@ -188,10 +188,10 @@ OPEN, ACCEPTED = "Open", "Explained - accepted"
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):
-    """One break of one day. Amounts are exact texts.
+    """One break on one day. Amounts are exact strings.
 
-    `change` is new, returned, changed or unchanged since the run before. `accepted` is the
-    difference that was accepted, or an empty string.
+    `change` is new, returned, changed or unchanged since the previous run. `accepted` is the
+    accepted difference, or an empty string.
     """
 
     id: str
@@ -220,33 +220,33 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of the key. A break that was not compared keeps the fields of its night."""
+        """The key's fields. A break that was not compared keeps the fields from its own night."""
         return tuple(name for name in FIELDS if name in self.names)
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The fields that its ledger has. A coarse file next to finer ones lacks some fields."""
+        """The fields in the break's ledger. A coarse file next to finer ones lacks some."""
         pairs = zip(self.fields, self.key, strict=True)
         return tuple(name for name, value in pairs if value != WHOLE)
 
     def key_at(self, fields: Sequence[str]) -> tuple[str, ...]:
-        """Return the key with these fields. The value of a field that it lacks is `WHOLE`."""
+        """Return the key for these fields, with `WHOLE` for each field that it lacks."""
         values = dict(zip(self.fields, self.key, strict=True))
         return tuple(values.get(name, WHOLE) for name in fields)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not accepted."""
+        """Whether the break has not been accepted."""
         return self.status != ACCEPTED
 
     @property
     def result_words(self) -> str:
-        """The text of the result. `result` is its code."""
+        """The result as people see it. `result` is its code."""
         return Result(self.result).label
 
     @property
     def is_unread(self) -> bool:
-        """Whether the amount in the ledger could not be read, so that the difference is unknown."""
+        """Whether the ledger amount could not be read, so the difference is unknown."""
         return self.ledger is None and self.result == Result.REJECTED.value
 
     @property
@@ -256,25 +256,25 @@ class Break(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_names(self) -> dict[str, str]:
-        """The names of the position in the order of the fields, which JSON does not keep."""
+        """The position's names in field order, which JSON does not preserve."""
         return {name: self.names[name] for name in FIELDS if name in self.names}
 
     @property
     def place(self) -> str:
-        """The names of the position in one line."""
+        """The position's names, on one line."""
         return " / ".join(self.ordered_names.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a comparison. The relation `compared` of the connection has every key.
+    """The outcome of a comparison. The connection's relation `compared` has every key.
 
-    `levels` are the levels of the files. `uncovered` counts the positions of the book that no
-    ledger covers. `ids` has the ID of each break by the number of its key, and `renamed` has the
-    earlier ID of each break whose ID changed. `settled` has by key the result of breaks of the run
-    before that a setting forgives now. `not_compared` are earlier breaks that no ledger of this run
-    covers, so they do not change. On a first run, `opening` has the amounts of the book before by
-    asset. `proposals` are notices that come first, because one line settles many breaks.
+    `levels` are the files' levels. `uncovered` counts the book positions that no ledger covers.
+    `ids` has each break's ID by key number. `renamed` maps each changed ID to the earlier one.
+    `settled` has, by key, the results for breaks from the previous run that a setting now forgives.
+    `not_compared` are earlier breaks that no ledger in this run covers, so they do not change. On a
+    first run, `opening` has the previous book's amounts by asset. `proposals` are notices that come
+    first, because one line in recon.toml settles many breaks.
     """
 
     day: date
@@ -295,7 +295,7 @@ class Outcome:
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
     def closing_reason(self, break_: Break) -> str:
-        """Return the reason why a break of the run before no longer exists."""
+        """Return the reason why a break from the previous run no longer exists."""
         if break_.level not in self.levels:
             level = ", ".join(break_.level)
             return f"not compared per {level} any more: matched, gone, or a break at another level"
@@ -305,7 +305,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDecision:
-    """The status that a person or the engine gave a break, with its occurrence and difference."""
+    """A status that a person or the engine set for a break, with the episode and difference."""
 
     status: str = OPEN
     episode: int = 1
@@ -317,23 +317,23 @@ class StatusDecision:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The fields of every break at one revision, and the decision about its status."""
+    """Every break's fields and status decision at one revision."""
 
     revision: int
     breaks: Mapping[str, Mapping[str, str]]
     decisions: Mapping[str, StatusDecision]
 
     def of(self, break_id: str, field: str) -> str:
-        """Return the value of a field. A status that nobody set is Open."""
+        """Return a field's value. A status that nobody has set is Open."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
     def decision(self, break_id: str) -> StatusDecision:
-        """Return the decision about a break. Without one, the break is open."""
+        """Return the decision about a break, which is open if nobody has decided."""
         return self.decisions.get(break_id, StatusDecision())
 
 
 class FilePart(Enum):
-    """The kind of an unused part of the inbox."""
+    """The kind of inbox part that was not used."""
 
     FILE = "file"
     TAB = "tab"
@@ -343,10 +343,11 @@ class FilePart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A file, tab, column or some rows that were not used, with the reason.
+    """An unused file, tab, column or set of rows, with the reason.
 
-    Rows that are only counted have no name. Others have a name like `row 1`. The severity is high
-    if it may hold money and nobody decided about it. Then the exit code of a run is not 0.
+    Rows that are only counted have no name. Other rows have a name like `row 1`. The severity is
+    high if the part may contain money and nobody has decided about it. The run's exit code is then
+    not 0.
     """
 
     file: str
@@ -358,7 +359,7 @@ class Unused:
 
     @property
     def location(self) -> str:
-        """The file, and the part of it."""
+        """The file, and the part within it."""
         return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
 
     @property
@@ -370,15 +371,15 @@ class Unused:
 
     @property
     def notice(self) -> Notice:
-        """The notice about it."""
+        """The notice that reports this part."""
         return Notice(self.severity, f"not used: {self.reason}", self.location)
 
 
 class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
-    """One file or sheet that was read, with the numbers of its rows: used, skipped and rejected.
+    """One file or sheet that was read, with its counts of used, skipped and rejected rows.
 
-    `covers` has by field the names that recon.toml or its tab gives. The file is compared only with
-    this part of the book. `profile` is the program that exported it, if it is known.
+    `covers` has, by field, the names that recon.toml or the tab gives. The file is compared only
+    with this part of the book. `profile` is the program that exported the file, if known.
     """
 
     name: str
@@ -396,7 +397,7 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
     @property
     def place_name(self) -> str:
-        """The file, and its tab if it has tabs."""
+        """The file name, and the tab if the file has tabs."""
         return f"{self.name}!{self.sheet}" if self.sheet else self.name
 
     def place(self, line: int) -> str:
@@ -410,14 +411,14 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
 
 
 class ResolvedBreak(Break, frozen=True, kw_only=True):
-    """A break of the run before that no longer exists, with its last status, owner and comment."""
+    """A break from the previous run that is gone, with its last status, owner and comment."""
 
     closed_on: date
     closed_because: str
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The level of the comparison, and the parts of the inbox that were not used."""
+    """The comparison level, and the parts of the inbox that were not used."""
 
     level: str
     files: tuple[tuple[str, str, str], ...]
@@ -427,14 +428,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The level and the unused parts in one line."""
+        """The level and the unused parts, on one line."""
         return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts of the workbook that no other part of a run implies: names and roll-forward.
+    """Workbook text that cannot be derived from the rest of the run: names and the roll-forward.
 
-    `left_out` are the results whose keys its long table does not list. Older runs do not have it.
+    `left_out` are the results whose keys the workbook's long table omits. Older runs lack this
+    field.
     """
 
     names: Mapping[str, Mapping[str, str]]
@@ -443,7 +445,7 @@ class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a day. `words` has them by path. In older runs it is None."""
+    """A day's settings. `words` has them by path, or is None for older runs."""
 
     digest: str
     words: Mapping[str, str] | None
@@ -453,8 +455,8 @@ class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The stored result of one run, which `status`, `history` and `verify` read.
 
-    `uncovered` counts the positions of the book that no ledger covers. In older runs it is None.
-    `no` counts the runs of a day.
+    `uncovered` counts the book positions that no ledger covers, or is None for older runs. `no`
+    counts the runs of a day.
     """
 
     name: str
@@ -494,18 +496,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsolved_breaks(self) -> list[Break]:
-        """The open breaks, including earlier ones that no ledger of the night covers."""
+        """The open breaks, including earlier ones that no ledger tonight covers."""
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 
     @property
     def extent(self) -> str:
-        """The number of compared positions, and of all positions if some were not compared."""
+        """The number of compared positions, with the total if some were not compared."""
         pending = len(self.unsolved_breaks) - self.open_breaks
         return describe_extent(self.position_count, self.uncovered or 0, pending)
 
     @property
     def settings_digest(self) -> str:
-        """The SHA-256 of recon.toml, or an empty string if an older run did not keep it."""
+        """The SHA-256 of recon.toml, or an empty string if an older run did not store it."""
         return self.evidence.get(SETTINGS_DIGEST, "")
 
     @property
@@ -543,11 +545,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The state before a run: the result before, the comments, and queries about earlier breaks.
+    """The state before a run: the previous result, the comments, and queries about earlier breaks.
 
-    `may_open` returns whether a run of this day may reopen a break. On the newest day it may reopen
-    any break. `latest_occurrences` returns by break ID the number of the last occurrence and the
-    first day ever, for breaks that occurred before this day.
+    `may_open` returns whether a run for this day may reopen a break. A run for the newest day may
+    reopen any break. For breaks that occurred before this day, `latest_occurrences` returns the
+    last occurrence number and the first day ever, by break ID.
     """
 
     day: date
@@ -558,7 +560,7 @@ class History:
 
 
 def in_cell(text: str) -> str:
-    """Return a text as its cell shows it. If the text is too long, it is cut."""
+    """Return a string as the cell displays it, truncated if it is too long."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
@@ -571,7 +573,7 @@ REASONS = ("root_cause", "comment")  # the fields that give the reason for an ac
 
 @dataclass(frozen=True, slots=True)
 class SignatureCells:
-    """The name next to the label of a role, and the comment next to the name."""
+    """The name next to a role's label, and the comment next to the name."""
 
     role: str
     who: str
@@ -580,10 +582,10 @@ class SignatureCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookEdits:
-    """One of our workbooks with its edits: its run, its revision and its yellow cells.
+    """One of our workbooks with its edits: the run, the revision and the yellow cells.
 
-    `rows` has the fields by break ID. `written` is the name of its stored imprint. `wording` is the
-    version of its texts, which is 1 if the workbook does not contain it.
+    `rows` has the fields by break ID. `written` is the name of the stored imprint. `wording` is the
+    version of the workbook's text, or 1 if the workbook does not state it.
     """
 
     path: Path
@@ -599,7 +601,7 @@ class WorkbookEdits:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The file name."""
         return self.path.name
 
     @property
@@ -613,13 +615,13 @@ UNASSIGNED = "Unassigned"
 
 
 def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
-    """Return the number of breaks of a day in each age band."""
+    """Count a day's breaks in each age band."""
     ages = [(day - break_.first_seen).days for break_ in breaks]
     return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
 
 
 def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
-    """Return the number of breaks by owner. The name of a missing owner is empty."""
+    """Count breaks by owner. A missing owner has an empty name."""
     return dict(Counter(break_.owner.strip() for break_ in breaks))
 
 
@@ -636,12 +638,12 @@ class TrailLine(NamedTuple):
 
 
 def moment(at: str) -> str:
-    """Return an ISO 8601 time in UTC, to the second."""
+    """Convert an ISO 8601 time to UTC, to the second."""
     return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # digits that a number cell of a spreadsheet keeps and shows
+FLOAT_DIGITS = 15  # digits that a spreadsheet's number cell keeps and shows
 NO_AMOUNT = "it is not an amount"
 
 
@@ -649,7 +651,7 @@ NO_AMOUNT = "it is not an amount"
 class Amount:
     """An exact amount: plain digits, the number of decimals as written, and the unit next to it.
 
-    `is_number` is true if it was in a number cell of a spreadsheet, which keeps 15 digits.
+    `is_number` is true if the amount was in a spreadsheet's number cell, which keeps 15 digits.
     """
 
     text: str
@@ -673,7 +675,7 @@ _TOGETHER = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One used row: its names as written, in the order of the fields, its amount and location."""
+    """One used row: its names as written, in field order, its amount and its location."""
 
     names: tuple[str, ...]
     amount: Amount
@@ -682,9 +684,9 @@ class LedgerRow:
 
 
 class LedgerRows:
-    """Used rows in the order of their files and lines.
+    """Used rows, ordered by file and line.
 
-    They are stored by column, because a million rows as objects would need a gigabyte.
+    They are stored by column, because a million row objects would need a gigabyte.
     """
 
     def __init__(self) -> None:
@@ -699,7 +701,7 @@ class LedgerRows:
             self._gather()
 
     def add_all(self, columns: Mapping[str, pa.Array]) -> None:
-        """Add many rows by the columns of `LINES`."""
+        """Add many rows, given as the columns of `LINES`."""
         self._tables.append(pa.table(dict(columns), LINES))
 
     def _gather(self) -> None:
@@ -750,7 +752,7 @@ class RejectedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The rows of all ledgers of one run. `fields` are the fields that at least one ledger has."""
+    """All ledger rows in one run. `fields` are the fields that at least one ledger has."""
 
     fields: tuple[str, ...]
     lines: LedgerRows
@@ -762,12 +764,12 @@ class Ledger:
 
     @property
     def levels(self) -> list[tuple[str, ...]]:
-        """The levels of the files, the finest first."""
+        """The files' levels, finest first."""
         levels = {source.fields or self.fields for source in self.sources}
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
-        """Return the numbers of the sources that do not have a field."""
+        """Return the numbers of the sources that lack a field."""
         return [
             number
             for number, source in enumerate(self.sources)
@@ -780,7 +782,7 @@ class Ledger:
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Yield for each key that two files have the locations of its first rows."""
+    """Yield the locations of the first rows for each key that two files share."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table
@@ -801,20 +803,20 @@ Severe = TypeVar("Severe", Notice, Unused)
 
 
 def worst_first(items: Iterable[Severe]) -> list[Severe]:
-    """Return notices or unused parts sorted by severity, the worst first."""
+    """Sort notices or unused parts by severity, worst first."""
     return sorted(items, key=lambda item: SEVERITIES.index(item.severity))
 
 
 def totals(unused: Sequence[Unused]) -> str:
-    """Return the numbers of unused parts, like `1 file, 2 columns`."""
+    """Return the counts of unused parts, like `1 file, 2 columns`."""
     numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
 def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
-    """Return the number of compared positions, and of all positions if some are uncovered.
+    """Return the number of compared positions, with the total if some are uncovered.
 
-    `pending` counts the open breaks of earlier nights that could not be compared.
+    `pending` counts the open breaks from earlier nights that could not be compared.
     """
     words = f"{count_of(compared, 'position')} compared"
     if uncovered:
@@ -825,7 +827,7 @@ def describe_extent(compared: int, uncovered: int, pending: int = 0) -> str:
 
 
 def describe_levels(ledger: Ledger) -> str:
-    """Return the level of the comparison, or the level of each file if they differ."""
+    """Return the comparison level, or each file's level if they differ."""
     levels = {source.fields for source in ledger.sources}
     if len(levels) <= 1:
         return ", ".join(ledger.fields)
@@ -833,7 +835,7 @@ def describe_levels(ledger: Ledger) -> str:
 
 
 def format_level(level: str) -> str:
-    """Return a level as part of a sentence: `per portfolio, asset and venue`."""
+    """Format a level as part of a sentence: `per portfolio, asset and venue`."""
     if ";" in level:
         return f"({level})"
     *first, last = level.split(", ")
@@ -841,7 +843,7 @@ def format_level(level: str) -> str:
 
 
 def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
-    """Return a line for each tab that was read: its name, level and numbers of rows."""
+    """Return a line for each tab that was read: its name, level and row counts."""
     return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
 
 
@@ -852,7 +854,7 @@ def _rows(source: LedgerSource) -> str:
 
 
 def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
-    """Return severity, location and reason. Parts of a file with the same reason share a line."""
+    """Return rows of severity, location and reason. Parts with the same reason share a row."""
     groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
     for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
@@ -868,17 +870,18 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 
 TIED, OPEN_BREAKS = 0, 3
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # its label in the evidence of a result
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # label in a result's evidence
 SAID = ("status", "owner", "root_cause", "comment")  # the fields that people write
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One field of one break, as a person or the engine set it.
+    """One field of a break, as set by a person or the engine.
 
-    A status also has the episode and the `accepted` difference for which it was decided. If it was
-    copied from an earlier ID, `said_on` and `said_by` are the day and author of the decision. An
-    entry with `is_restored` is not part of the state. It only shows readers which value counts.
+    A status also has the episode and the `accepted` difference for which it was decided. If the
+    status was copied from an earlier ID, `said_on` and `said_by` are the decision's day and author.
+    An entry with `is_restored` is not part of the state. It only shows readers which value is in
+    effect.
     """
 
     break_id: str
@@ -895,7 +898,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The entries of one workbook, or of the engine, at one time.
 
-    `read_for` is the day of the run that read the workbook. The engine's entries are about
+    `read_for` is the day of the run that read the workbook. The engine's entries apply to
     `engine_day`, and withdraw the annotations that they replace.
     """
 
@@ -914,10 +917,10 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signature of one result. In older signatures `open_breaks` is None.
+    """One signature on one result. In older signatures, `open_breaks` is None.
 
-    `entered_by` is the user who entered the signature, if this is a different person. `source` is
-    the workbook that contained the signature, if there is one.
+    `entered_by` is the user who entered the signature, if that is a different person. `source` is
+    the workbook that contained the signature, if any.
     """
 
     role: str
@@ -935,7 +938,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def open_breaks_phrase(self) -> str:
-        """The number of open breaks when it was signed, as part of a sentence."""
+        """The number of open breaks at signing, as part of a sentence."""
         if self.open_breaks is None:
             return ""
         number = self.open_breaks
@@ -943,7 +946,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def description(self) -> str:
-        """The signature in one line."""
+        """The signature, on one line."""
         signed = f"signed by {self.who} as {self.role} at {self.at}"
         entered = f"entered by {self.entered_by}" if self.entered_by else ""
         about = " ".join(filter(None, (signed, self.open_breaks_phrase)))
@@ -951,23 +954,23 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def to_json(record: msgspec.Struct) -> dict[str, Any]:
-    """Return a record as JSON values."""
+    """Convert a record to JSON values."""
     content: dict[str, Any] = msgspec.to_builtins(record)
     return content
 
 
 def pending_breaks(run: Run | None) -> dict[str, Break]:
-    """Return by ID the breaks of a run, including those that it could not compare."""
+    """Return a run's breaks by ID, including breaks that it could not compare."""
     return {break_.id: break_ for break_ in (*run.breaks, *run.not_compared)} if run else {}
 
 
 def breaks_by_id(run: Run | None) -> dict[str, Break]:
-    """Return the breaks of a run by ID."""
+    """Return a run's breaks by ID."""
     return {break_.id: break_ for break_ in run.breaks} if run else {}
 
 
 class Restatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A closed day that was run again: the user, the reason, and the result before."""
+    """A rerun of a closed day: the user, the reason, and the previous result."""
 
     day: date
     who: str
@@ -979,7 +982,7 @@ class Restatement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
-    """A day of a closed month with its result."""
+    """A day in a closed month, with its result."""
 
     day: date
     run_id: str
@@ -990,8 +993,8 @@ class ClosedDay(msgspec.Struct, frozen=True, kw_only=True):
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a month's pack. `through` is the last day that it closes.
 
-    `basis` is a digest of its content, so that the same content is not closed twice. `pack`,
-    `sha256` and `size` are the name, digest and size in bytes of the file.
+    `basis` is a digest of the content, so the same content is not closed twice. `pack`, `sha256`
+    and `size` are the file's name, digest and size in bytes.
     """
 
     month: str
@@ -1009,7 +1012,7 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def description(self) -> str:
-        """The closing in one line."""
+        """The closing, on one line."""
         return (
             f"{self.month} was closed through {self.through} by {self.who} at {self.at}: "
             f"{self.pack}, SHA-256 {self.sha256}"

@@ -1,4 +1,4 @@
-"""A look at a ledger before it is used: the columns and rows that a run reads, and its question."""
+"""A preview of a ledger: the columns and rows that a run would read, and its question."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -50,10 +50,10 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TabPreview:
-    """One tab: its header rows, as the spreadsheet numbers them, and all of its columns.
+    """One tab: its header rows, as the spreadsheet numbers them, and all its columns.
 
     `source` counts its rows, and is None while a question is open. `rows` are the first used rows,
-    with the amount last. `totals` are asset, exact sum and number of rows.
+    with the amount last. `totals` has each asset's exact sum and number of rows.
     """
 
     place: str
@@ -67,7 +67,7 @@ class TabPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Everything that a run would read of a file. `answer` has the lines that settle `question`."""
+    """Everything that a run would read in a file. `answer` has the lines that settle `question`."""
 
     tabs: tuple[TabPreview, ...]
     unused: tuple[Unused, ...] = ()
@@ -78,7 +78,7 @@ class Preview:
 
 
 def preview_file(path: Path, context: ReadingContext, check: Callable[[Ledger], object]) -> Preview:
-    """Read a file as a run would. Compare and store nothing.
+    """Read a file as a run would, without comparing or storing anything.
 
     Raises `NotReconciled` if the file cannot be opened, and any error that `check` raises for the
     ledger.
@@ -153,7 +153,7 @@ def _column_uses(grid: Grid, header: Header) -> Iterator[ColumnUse]:
 
 
 def _use(header: Header, index: int) -> str:
-    """Return the use of a column, or an empty string if it is not read."""
+    """Return a column's use, or an empty string if it is not read."""
     for name, column in header.columns.items():
         if column == index and name != "amount":
             return name
@@ -167,7 +167,7 @@ def _use(header: Header, index: int) -> str:
 
 
 def _reason(header: Header, use: str, title: str) -> str:
-    """Return the reason for the use of a column."""
+    """Return the reason for a column's use."""
     use, shape = use.split(maxsplit=1)[0], header.shape
     others = (shape.sign or "", shape.unit_column, *shape.row_columns)
     settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, *others)}

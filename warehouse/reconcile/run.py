@@ -68,10 +68,10 @@ _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 @contextmanager
 def for_large_tables() -> Iterator[None]:
-    """Allocate tables from the system, and pause the search for cycles of objects.
+    """Allocate tables with the system allocator, and pause garbage collection of cycles.
 
     This saves a tenth of the CPU time of a million keys (measured): Arrow's own pool clears pages
-    repeatedly, and each search for cycles visits all breaks.
+    repeatedly, and each collection visits all breaks.
     """
     pool, is_collecting = pa.default_memory_pool(), gc.isenabled()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -86,7 +86,7 @@ def for_large_tables() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """The inputs of a run besides its data.
+    """A run's inputs other than its data.
 
     `by` is the user who runs it. `before_writing` is called inside the transaction, before anything
     else is stored.
@@ -101,7 +101,7 @@ class RunInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """The stored run of a day and the files that it wrote. `run` is None if there was no ledger."""
+    """A day's stored run and the files that it wrote. `run` is None if there was no ledger."""
 
     day: date
     run: Run | None = None
@@ -116,7 +116,7 @@ class RunFiles:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the run. Without a ledger, 3 if a file of the inbox was not usable."""
+        """The run's exit code. Without a ledger, it is 3 if a file in the inbox was not usable."""
         if self.run:
             return self.run.exit_code
         return TIED if all(item.severity == "low" for item in self.unused) else OPEN_BREAKS
@@ -147,10 +147,10 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
     scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
     archive_inputs(record, contents.ledgers, config.digest)
-    del contents  # the cells of a large ledger, which are not needed any more
+    del contents  # free the cells of a large ledger, which are no longer needed
     with record.transaction():
         inputs.before_writing()
-        # Comments are read before the breaks are made, so that this workbook shows them.
+        # Read comments before building the breaks, so that this workbook shows them.
         annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
         run = record.add_result(_run_of(record, content, config, inputs))
@@ -167,7 +167,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
 def reading_context(
     record: Record, config: Config, reference: Reference, day: date
 ) -> ReadingContext:
-    """Return everything that reading the ledgers of a day depends on."""
+    """Return everything that is needed to read a day's ledgers."""
     return ReadingContext(
         config=config,
         day=day,
@@ -178,7 +178,7 @@ def reading_context(
 
 
 def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunFiles:
-    """Return the outcome of a day for which no ledger was found."""
+    """Return the outcome for a day without a ledger."""
     left = tuple(worst_first(unused))
     days = record.days()
     last = f"; the last reconciled day is {days[-1]}" if days else ""
@@ -209,7 +209,7 @@ def _compare_ledger(
     config: Config,
     inputs: RunInputs,
 ) -> WorkbookContent:
-    """Compare the ledger with the book. Store lessons, read ledgers and the engine's entries."""
+    """Compare the ledger with the book. Store lessons, used ledgers and the engine's entries."""
     connection, day = source.connection, source.day
     history = annotations.history(record, day)
     ledger = _at_stable_level(ledger, config, history.prior)
@@ -249,9 +249,9 @@ def _compare_ledger(
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger at the level of the run before if its files may be missing one by one."""
-    # The ID of a break depends on the level. Without this, a night without the only file that has
-    # accounts would change the ID of every break of the other files.
+    """Return the ledger at the previous run's level if single files may be missing."""
+    # A break's ID depends on the level. Otherwise, if the only file with accounts is missing one
+    # night, the ID of every break in the other files would change.
     if prior is None or config.level is not None or not config.files:
         return ledger
     fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
@@ -259,7 +259,7 @@ def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledge
 
 
 def _megabytes(source: OpenBook, ledger: Ledger) -> int:
-    """Return the memory limit of DuckDB. It is low, because a large ledger is in memory too."""
+    """Return DuckDB's memory limit, which is low because a large ledger is in memory too."""
     larger = max(accounts(source.connection, source.day), len(ledger.lines))
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
@@ -267,7 +267,7 @@ def _megabytes(source: OpenBook, ledger: Ledger) -> int:
 def _resolved_breaks(
     prior: Run | None, outcome: Outcome, comments: State
 ) -> tuple[ResolvedBreak, ...]:
-    """Return the breaks of the run before that no longer exist, each with the reason."""
+    """Return the previous run's breaks that no longer exist, each with the reason."""
     now = {break_.id for break_ in (*outcome.breaks, *outcome.not_compared)}
     now |= set(outcome.renamed.values())
     return tuple(
@@ -307,7 +307,7 @@ def _evidence(
 
 
 def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) -> OverTime:
-    """Return the audit trail of the month, the open breaks of the last nights, and the roles."""
+    """Return the month's audit trail, the open breaks on recent nights, and the roles."""
     day = outcome.day
     breaks = (*outcome.breaks, *outcome.not_compared)
     unsolved = [break_ for break_ in breaks if break_.is_open]
@@ -363,7 +363,7 @@ def _run_of(record: Record, content: WorkbookContent, config: Config, inputs: Ru
 
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
-    """Return by field and ID the names that differ from the IDs, for all IDs in the workbook."""
+    """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
     # Every key is in a tie, except keys of portfolios that the book does not have tonight.
     shown = {(tie.level, tie.of) for tie in content.ties}
     for level in content.names.keys() & set(content.outcome.fields):
@@ -398,7 +398,7 @@ def _notices(
 
 
 def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iterator[Notice]:
-    """Yield the location of the keys that the workbook does not list."""
+    """Yield a notice about where to find the keys that the workbook does not list."""
     keys = sum(outcome.counts.values())
     if keys > config.listed:
         is_many = Result.PRECISION in left_out(outcome.counts, config.listed)

@@ -35,7 +35,7 @@ from warehouse.storage.layout import written_aside
 
 @dataclass(frozen=True, slots=True)
 class InitFiles:
-    """The files that `init` wrote, and the number of keys in the template."""
+    """The files written by `init`, and the number of keys in the template."""
 
     files: tuple[Path, ...]
     keys: int
@@ -45,7 +45,7 @@ class InitFiles:
 class RunStatus:
     """A stored run with its valid signatures by role, and the closing of its month.
 
-    `void` says why its last signature no longer holds. It is empty if the signature holds.
+    `void` states why its last signature is no longer valid, and is empty if the signature is valid.
     """
 
     run: Run
@@ -55,7 +55,7 @@ class RunStatus:
 
 
 def init(database: Path, folder: Path) -> InitFiles:
-    """Write a ledger template with the keys of the newest book, and recon.toml if there is none.
+    """Write a ledger template with the newest book's keys, and recon.toml if it does not exist.
 
     Raises `FileNotFoundError` if no warehouse is published.
     """
@@ -75,10 +75,10 @@ def init(database: Path, folder: Path) -> InitFiles:
 def rehearse(
     database: Path, folder: Path, *, first: date | None = None
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write a ledger of the newest book with planted errors into the inbox. Return the errors.
+    """Write a ledger for the newest book, with planted errors, into the inbox. Return the errors.
 
-    `first` is the day of the first such ledger, if there were others. Its errors continue, are
-    corrected or come back.
+    `first` is the day of the first such ledger, if there were others. Its errors persist, are
+    corrected, or return.
     """
     record = Record(folder)
     record.make()
@@ -91,7 +91,7 @@ def rehearse(
 
 
 def preview(database: Path, folder: Path, file: Path) -> Preview:
-    """Read a file as a run of the newest book would read it. Store nothing.
+    """Read a file as a run on the newest book would, without storing anything.
 
     Raises `NotReconciled` if the file cannot be opened or covers a name that the book does not
     have, and `NotExported` if there is no book.
@@ -131,9 +131,9 @@ def run(
     by: str = "",
     restate: str = "",
 ) -> RunFiles:
-    """Read edited workbooks, compare the ledgers of the inbox with the book, write the workbook.
+    """Read edited workbooks, compare the inbox ledgers with the book, and write the workbook.
 
-    `by` is the user who runs it. `restate` is the reason for running a day of a closed month.
+    `by` is the user who runs it. `restate` is the reason for rerunning a day in a closed month.
 
     Raises `DayClosed` (exit code 3) if that reason is missing, `Ambiguous` (3) if a person must
     settle something, `NotReconciled` (2) if an input cannot be used, and `NotExported` if there is
@@ -161,7 +161,7 @@ def _run_of_day(record: Record, day: date | None) -> Run:
 
 
 def status(folder: Path, *, day: date | None = None) -> RunStatus:
-    """Return the status of the newest result, or of the result of a day.
+    """Return the status of the newest result, or of the result for the given day.
 
     Raises `NotReconciled` if there is no result.
     """
@@ -176,7 +176,7 @@ def status(folder: Path, *, day: date | None = None) -> RunStatus:
 
 
 def history(folder: Path, break_id: str) -> tuple[dict[str, Any], ...]:
-    """Return every day of a break, its comments and its signatures, the oldest first.
+    """Return a break's days, comments and signatures, oldest first.
 
     Raises `NotReconciled` if no break ever had this ID.
     """
@@ -193,7 +193,7 @@ def sign(
     now: datetime,
     entered_by: str = "",
 ) -> Signature:
-    """Sign the newest result, or the result of a day. `entered_by` is the user who enters it.
+    """Sign the newest result, or the result for a day. `entered_by` is the user who enters it.
 
     Raises `NotReconciled` if there is no result, the person does not have the role, or the person
     has signed in another role.
@@ -213,7 +213,7 @@ def sign(
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:
-    """Compare names, results and exact figures of a workbook with the stored result.
+    """Compare a workbook's names, results and exact figures with the stored result.
 
     Raises `NotReconciled` if the file is not one of our workbooks, its run is unknown, or a sheet
     cannot be read.

@@ -1,4 +1,4 @@
-"""The vocabulary of the reconciliation: dimensions of keys, questions and errors."""
+"""The reconciliation's vocabulary: key dimensions, questions and errors."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,19 +15,19 @@ def letters(place: int) -> str:
     return f"column {xl_col_to_name(place)}"
 
 
-# An asset that the organization defined may have the ID of a listed asset. So its key ends with a
-# character that nobody types, and people see `BTC (custom)`.
+# An asset that the organization defined may have the same ID as a listed asset. So its key ends
+# with a character that nobody types, and people see `BTC (custom)`.
 CUSTOM = CUSTOM_MARK
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One field of a key: its column in published tables, and the SQL of its value.
+    """One field of a key: its column in published tables, and the SQL expression for its value.
 
-    `width` is the width of its column on the sheet Breaks, and `template_width` is the width in the
-    ledger template. A ledger does not need a field without template width. The names of a required
-    field must not be blank.
+    `width` is the column's width on the Breaks sheet, and `template_width` is its width in the
+    ledger template. A ledger does not need a field without a template width. A required field's
+    names must not be blank.
     """
 
     column: str
@@ -51,32 +51,32 @@ FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
 WITH_IDS = ("portfolio", "venue")  # shown by name, with the ID in another column
-TOTALLED = ("asset", "venue", "portfolio")  # the order of their totals
+TOTALLED = ("asset", "venue", "portfolio")  # in the order of the totals
 
-# Between the organisation and its portfolio in a firm. Names of organisations do not contain it.
+# Separates an organisation from its portfolio in a firm. Organisation names do not contain it.
 BETWEEN_SOURCE = " / "
 
 
 def of_source(source: str, portfolio: str) -> str:
-    """Return the name of a portfolio of one of a firm's organisations."""
+    """Return the portfolio name for one of a firm's organisations."""
     return f"{source}{BETWEEN_SOURCE}{portfolio}"
 
 
 def key_expression(name: str) -> str:
-    """Return the SQL of a dimension for the balances and accounts of a book."""
+    """Return the SQL expression for a dimension of a book's balances and accounts."""
     return DIMENSIONS[name].expression or DIMENSIONS[name].column
 
 
 def display_asset(key: str) -> str:
-    """Return the key of an asset as people see it."""
+    """Return an asset's key as people see it."""
     return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
-CHOICE = "# "  # the start of a line that a person may choose
+CHOICE = "# "  # starts a line that a person may choose
 
 
 class Ambiguous(Exception):
-    """A ledger can be read in two ways, so it is not read. `line` in recon.toml settles this.
+    """A ledger can be read in two ways, so it is not read. Adding `line` to recon.toml settles it.
 
     If the file does not show which of several lines is right, each of them begins with `#`. A
     person must remove the `#` of one of them.
@@ -99,19 +99,19 @@ def choices(table: str, *lines: str) -> str:
 
 
 def choices_of(text: str) -> list[str]:
-    """Return the lines of a question that a person must choose from."""
+    """Return the lines of a question that are choices."""
     return [line for line in text.split("\n") if line.startswith(CHOICE)]
 
 
 def take_choice(text: str, number: int) -> str:
-    """Return the lines of a question with one of its choices, counted from 1, and no other."""
+    """Return a question's lines with only one of its choices, counted from 1."""
     choice = choices_of(text)[number - 1]
     lines = [line for line in text.split("\n") if not line.startswith(CHOICE) or line == choice]
     return "\n".join(line.removeprefix(CHOICE) for line in lines)
 
 
 def together(questions: Sequence[Ambiguous]) -> Ambiguous:
-    """Return several questions as one, so that a person can paste all answers at once."""
+    """Combine several questions into one, so that a person can paste all answers at once."""
     if len(questions) == 1:
         return questions[0]
     message = " ".join(
@@ -125,7 +125,7 @@ class Late(Ambiguous):
 
 
 class DayClosed(Exception):
-    """A day of a closed month cannot be run again without a reason."""
+    """A day in a closed month cannot be rerun without a reason."""
 
     exit_code = 3
 

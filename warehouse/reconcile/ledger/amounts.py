@@ -1,7 +1,7 @@
-"""Exact amounts from the notations that people use, with one decimal convention for each column.
+"""Exact amounts from the notations that people use, with one decimal convention per column.
 
-If two conventions read a cell differently (`1.234`), the other cells of its column or a person
-decide. Nothing is guessed. A cell that is not an amount has a reason, and a blank cell is never 0.
+If two conventions read a cell differently (`1.234`), other cells in the column or a person decide.
+Nothing is guessed. A cell that is not an amount has a reason, and a blank cell is never 0.
 """
 
 import re
@@ -38,7 +38,7 @@ _UNIT = re.compile(
     r"(?P<after> [^\W\d_][^\s()\[\]]*|[^\W\d_]{2,})?"
 )
 
-# If several currencies have a sign, it means the currency that is usually written with it.
+# If several currencies share a sign, it means the one that is usually written with it.
 _CURRENCIES = dict(
     zip(
         "$\u20ac\u00a3\u00a5\u20bf\u039e\u20b9\u20a9\u20bd\u20ba",
@@ -81,7 +81,7 @@ _NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",",
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The notation of a column: its decimals, and the negative one of CR and DR.
+    """A column's notation: its decimals, and whether CR or DR is negative.
 
     `footnotes` are the marks after amounts that only refer to footnotes.
     """
@@ -93,7 +93,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Numeral:
-    """The parts of an amount: its sign, its digits as written, and the unit next to it."""
+    """An amount's parts: its sign, its digits as written, and the unit next to it."""
 
     minus: bool
     digits: str
@@ -109,7 +109,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because the time for a long string grows with its square.
+    # Check the length first, because the time grows with the square of the string's length.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
@@ -126,7 +126,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
 
 
 def footnote_mark(cell: object) -> str:
-    """Return the mark of a footnote after an amount, or an empty string."""
+    """Return the footnote mark after an amount, or an empty string."""
     if not isinstance(cell, str) or len(cell) > LONGEST or _is_amount(cell):
         return ""
     match = _FOOTNOTE.fullmatch(cell.strip())
@@ -142,13 +142,13 @@ def _is_amount(text: str) -> bool:
 
 
 def split_footnote(text: str) -> tuple[str, str]:
-    """Return a string without the mark of a footnote at its end, and the mark."""
+    """Return a string without the footnote mark at its end, and the mark."""
     match = _FOOTNOTE.fullmatch(text.strip()) if len(text) <= LONGEST else None
     return (match["number"], match["mark"]) if match is not None else (text, "")
 
 
 def without_footnote(cell: str, marks: Sequence[str]) -> str:
-    """Return a string without the mark of a footnote at its end, if it has one of these marks."""
+    """Return a string without the footnote mark at its end, if it is one of these marks."""
     match = _FOOTNOTE.fullmatch(cell.strip()) if marks and len(cell) <= LONGEST else None
     return match["number"] if match is not None and match["mark"] in marks else cell
 
@@ -179,9 +179,9 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """Return by convention the number in unsigned digits, and how many decimals are written."""
+    """Return, by convention, the number in unsigned digits and how many decimals are written."""
     # `1.234` is 1.234 with a decimal point, and 1234 with a decimal comma. `1.23` and `1,234.5`
-    # have one reading. A grouping character must be at every third digit, or as in India at every
+    # have one reading. A grouping character must be at every third digit or, as in India, at every
     # second digit before the last three. So `1,23` is not a grouped number.
     scientific = _SCIENTIFIC.fullmatch(digits)
     if scientific:
@@ -226,13 +226,13 @@ def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Dec
 
 
 def negate(amount: Amount) -> Amount:
-    """Return an amount with the other sign."""
+    """Return an amount with the opposite sign."""
     text = amount.text[1:] if amount.text.startswith("-") else f"-{amount.text}"
     return replace(amount, text="0" if amount.text == "0" else text)
 
 
 def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
-    """Return the exact sum of the parts of an amount, multiplied by the factor of its unit."""
+    """Return the exact sum of an amount's parts, multiplied by its unit's factor."""
     value = EXACT.multiply(exact_sum(exact(amount.text) for amount in amounts), unit)
     units = {amount.unit for amount in amounts if amount.unit}
     return Amount(
@@ -284,21 +284,21 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
 
 
 def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
-    """Return which texts are amounts in plain digits with these decimals."""
+    """Return which strings are amounts in plain digits with these decimals."""
     pattern = f"^-?(?:0|[1-9][0-9]*)(?:[{DECIMAL_MARKS[decimals]}][0-9]+)?$"
     is_short = pc.less_equal(pc.binary_length(cells), _LONGEST_PLAIN)
     return pc.and_(pc.match_substring_regex(cells, pattern), is_short)
 
 
 def plain_amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
-    """Return plain amounts in canonical form, and the decimals that each was written with."""
+    """Return plain amounts in canonical form, and the number of decimals written in each."""
     mark = DECIMAL_MARKS[decimals]
     texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
     shortest = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    # `if_else` copies all texts, so it is called only if it has a choice.
+    # `if_else` copies all strings, so call it only if there is a choice.
     if not pc.all(has_part).as_py():
         shortest = pc.if_else(has_part, shortest, texts)
     is_negative_zero = pc.equal(shortest, "-0")

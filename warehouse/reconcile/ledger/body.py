@@ -1,4 +1,4 @@
-"""The rows of a sheet: names, labels above them, totals, and used, skipped or rejected rows."""
+"""A sheet's rows: names, labels above them, totals, and used, skipped or rejected rows."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 Texts = npt.NDArray[np.object_]  # a string for each row
 _SEVERAL = 2
-_LOOKED_AT = 2000  # rows that show a layout, because checking a million needs a second (measured)
+_LOOKED_AT = 2000  # rows checked for a layout, because checking a million takes a second (measured)
 _DIGITS = re.compile("[0-9]")
 
 
 def _pandas() -> ModuleType:
-    """Import pandas when the first ledger is read, which saves 0.16 s in a night without one."""
+    """Import pandas when the first ledger is read, which saves 0.16 s on nights without one."""
     return importlib.import_module("pandas")
 
 
@@ -68,10 +68,10 @@ def _array(values: Iterable[str]) -> Texts:
 
 
 def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice, str]]:
-    """Yield the merged cells of a column: the rows below the first one, and its text.
+    """Yield a column's merged cells: the rows below the first one, and its text.
 
-    Rows are counted from the first row below the header. Blocks do not overlap. A ledger of 100,000
-    rows can have as many blocks.
+    Rows are counted from the first row below the header. Blocks do not overlap. A ledger with
+    100,000 rows can have just as many blocks.
     """
     ranges = [
         (top, bottom, left)
@@ -87,7 +87,7 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """The names that rows inherit from the rows above them, by field, and the rows with such names.
+    """Names that rows inherit from rows above them, by field, and a flag for each label row.
 
     The arrays have one item for each row below the header. A row that does not inherit a name has
     an empty string.
@@ -99,7 +99,7 @@ class RowLabels:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A row that names a group: the name, and its dimension if it is certain."""
+    """A row that names a group: the group's name, and its dimension if certain."""
 
     dimension: str
     name: str
@@ -125,7 +125,7 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, location: str) -> Ro
     for column, name in _filled_fields(head):
         texts = _pandas().Series([text_at(cells, column) for cells in rows], dtype=object)
         texts = texts.where(is_row & (texts != ""))
-        # A new name in a column to the left ends the names in this column.
+        # A new name in a column further left ends the fill in this column.
         filled = texts.groupby(np.cumsum(is_new)).ffill().fillna("").to_numpy()
         names[name] = np.where(filled != "", filled, names[name])
         is_new |= texts.notna().to_numpy()
@@ -136,7 +136,7 @@ def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
     """Return the group that a row names, if recon.toml says that rows name groups."""
     groups = head.shape.groups
     label = label_of(cells, head, known) if groups else None
-    # If assets are not groups, a row with only an asset is a row of the ledger with a blank amount.
+    # If assets are not groups, a row with only an asset is a ledger row with a blank amount.
     is_row = label is not None and label.dimension == "asset" and "asset" not in (groups or ())
     return None if is_row else label
 
@@ -144,7 +144,7 @@ def _group_label(cells: Row, head: Header, known: KnownNames) -> Label | None:
 def _groups(
     labels: Sequence[Label | None], dimensions: Sequence[str]
 ) -> Iterator[Mapping[str, str]]:
-    """Yield for each row the names of the groups that it is in, by dimension."""
+    """Yield the names of each row's groups, by dimension."""
     group: dict[str, str] = {}
     for before, label in pairwise([None, *labels]):
         if label is not None:
@@ -166,7 +166,7 @@ def _filled_fields(head: Header) -> list[tuple[int, str]]:
 def _enter_group(
     group: Mapping[str, str], label: Label, dimensions: Sequence[str], *, is_nested: bool
 ) -> dict[str, str]:
-    """Return the groups below a label: the label replaces its own dimension and all inside it."""
+    """Return the groups below a label, which replaces its own dimension and all inner ones."""
     # A label without a known dimension is one level deeper than the label in the row above. If the
     # row above is not a label, it has the deepest level.
     dimension = label.dimension
@@ -192,7 +192,7 @@ def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
         return Label(dimension if is_said else known.dimension_of(text), text)
     if len(texts) == _SEVERAL and dimension in FIELDS and texts[0].endswith(":"):
         return Label(dimension, texts[1])
-    # In the compact form of a pivot table, the group is in the column of the asset, with its total.
+    # In a compact pivot table, the asset column contains the group, next to its total.
     text = text_at(cells, head.columns.get("asset"))
     dimension = known.dimension_of(text) if text == texts[0] else ""
     if dimension not in ("", "asset") and not known.has("asset", text):
@@ -205,7 +205,7 @@ def _is_total(cells: Row, head: Header) -> bool:
 
 
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) -> None:
-    """Raise `Ambiguous` if lines name a dimension that no column states."""
+    """Raise `Ambiguous` if rows seem to name a dimension that no column states."""
     missing = [name for name in FIELDS if name not in head.fields and name != "bucket"]
     if not missing:
         return
@@ -219,7 +219,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, location: str) 
             sure.setdefault(label.dimension, label.name)
         elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    # Rows that differ only in their digits are pages of a report, not names.
+    # Rows that differ only in their digits are a report's page lines, not names.
     if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
@@ -276,8 +276,8 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # fraction of a total by which a number cell of 15 digits can be wrong
-_MOST_ROWS = 200_000  # with more rows, adding up costs more time than reading the file
+_NEAR = Decimal("1e-13")  # fraction by which a 15-digit number cell can misstate a total
+_MOST_ROWS = 200_000  # with more rows, adding them up takes longer than reading the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +292,7 @@ class SumLine:
 
 @dataclass(slots=True)
 class _GroupSum:
-    """The sum of some rows, the number of rows, and their assets."""
+    """The sum of a group of rows, their number, and their assets."""
 
     amount: Decimal = Decimal(0)
     rows: int = 0
@@ -305,7 +305,7 @@ class _GroupSum:
         self.assets.add(asset)
 
     def agrees(self, total: Amount) -> bool:
-        """Return whether a total is this sum. A number cell has only 15 digits."""
+        """Return whether a total equals this sum, within the 15 digits that a number cell keeps."""
         stated = exact(total.text)
         if not total.is_number:
             return stated == self.amount
@@ -313,10 +313,10 @@ class _GroupSum:
 
 
 def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> Iterator[Notice]:
-    """Yield notices: the number of totals that agree with their rows, and each wrong total.
+    """Yield a notice for each wrong total, and one with the number of totals that agree.
 
-    A total is the sum of the rows since the total before it, of all rows of the group that it
-    names, or of all rows above it. A sum of different assets is not reported as wrong, because it
+    A total may be the sum of the rows since the previous total, of all rows in the group that it
+    names, or of all rows above it. A sum over different assets is not reported as wrong, because it
     may be a value.
     """
     if rows.num_rows > _MOST_ROWS:
@@ -342,8 +342,8 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
 
 
 def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
-    """Yield each total with the sums that it may state. The most likely one is first."""
-    # One pass keeps the sums of all rows, of the rows since the last total, and of each name.
+    """Yield each total with the sums that it may state, the most likely first."""
+    # One pass tracks the sums for all rows, for the rows since the last total, and for each name.
     above, since = _GroupSum(), _GroupSum()
     named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
@@ -366,8 +366,8 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # fraction of the unknown names that must have one spelling
-_MOST_PARTS = 8  # number of words of a text that are searched for names
+_MOST = 0.5  # more than this fraction of the unknown names must share one spelling
+_MOST_PARTS = 8  # number of words in a string that are searched for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -382,7 +382,7 @@ Rename = Callable[[str], str]
 
 
 def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
-    """Return by field the functions that remove the text around the names of a sheet."""
+    """Return, by field, the functions that remove the text around a sheet's names."""
     patterns = {field: _regex(text) for field, text in head.shape.spellings.items()}
     marks = head.shape.footnotes
 
@@ -399,7 +399,7 @@ def renames_of(head: Header, known: KnownNames) -> dict[str, Rename]:
 
 
 def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
-    """Return a column of names, each renamed. Each different name is looked up once."""
+    """Rename every name in a column. Each distinct name is looked up only once."""
     if rename is None:
         return names
     coded = names.dictionary_encode()
@@ -408,7 +408,7 @@ def rename_all(names: pa.Array, rename: Rename | None) -> pa.Array:
 
 
 def ask_for_spellings(body: LedgerBody, location: str) -> None:
-    """Raise `Ambiguous` if most names of a column are names of the book with text around them."""
+    """Raise `Ambiguous` if most names in a column are book names with text around them."""
     head, known = body.head, body.known
     renames = renames_of(head, known)
     for field in SPELLED:
@@ -443,10 +443,10 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 
 
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
-    """Return the spelling that most of these texts have, or an empty string."""
+    """Return the spelling that most of these strings share, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
     for number in (0, 1):  # the same text around all names, then any text
-        # Each text counts once for a pattern, and the order does not depend on hashes.
+        # Each string counts once per pattern, and the order does not depend on hashes.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
@@ -458,7 +458,7 @@ def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
 
 
 def _patterns(text: str, field: str, known: KnownNames) -> Iterator[tuple[str, str]]:
-    """Yield for each name in a string its exact spelling, and the spelling with any other text."""
+    """Yield each name's exact spelling in a string, and the spelling that allows any other text."""
     parts = list(_PART.finditer(text))[:_MOST_PARTS]
     for first, last in combinations_with_replacement(parts, 2):
         before, after = text[: first.start()], text[last.end() :]
@@ -482,22 +482,22 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def plain_rows(
     cells: Cells, head: Header, layer: Layer, decimals: Decimals, is_read: Sequence[bool] | None
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
-    """Return the plain rows below the header: their numbers, and columns except `file` and `line`.
+    """Return the plain rows below the header: their numbers, and all columns but `file` and `line`.
 
     A row is plain if it has one cell for each title, its amount is written in plain digits, and no
-    required name is blank or a word for a total. `is_read` says for each row whether its date is
-    read. None means that all rows are read.
+    required name is blank or a word for a total. `is_read` states for each row whether its date is
+    wanted. None means that all rows are read.
     """
     rows, columns = cells.whole(head.body, len(head.titles))
     amount = columns[layer.terms[0].column]
-    # A header that is repeated on each page is not a row. Its amount is the title.
+    # A header repeated on each page is not a row. Its amount cell contains the title.
     is_title = pc.equal(amount, head.titles[layer.terms[0].column])
     is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
         is_used = pc.and_(is_used, pa.array(is_read, pa.bool_()).take(rows))
     for field in REQUIRED_NAMES:
         if field in head.columns:
-            # Check each different name once, because a column has few names and a million cells.
+            # Check each distinct name once, because a column has few names and a million cells.
             column = columns[head.columns[field]]
             others = [
                 text
@@ -536,10 +536,10 @@ _BLANK_UNSURE = ", or an error that this format does not show: save the ledger a
 class SheetReading:
     """One sheet to read, with all decisions about it.
 
-    `number` is the number of its file, `days` has the date of each row of the sheet, and `undated`
-    has the rows whose date cannot be read. Only rows of `day` are read, unless it is None.
+    `number` is the file's number, `days` has the date of each row in the sheet, and `undated` has
+    the rows whose date cannot be read. Only rows for `day` are read, unless `day` is None.
     `headings` are the rows above the header, which a report repeats on every page. `renames` remove
-    the text around the names of a field.
+    the text around each field's names.
     """
 
     body: LedgerBody
@@ -559,20 +559,21 @@ class SheetReading:
 
     @property
     def head(self) -> Header:
-        """The header of the sheet."""
+        """The sheet's header."""
         return self.body.head
 
     @property
     def grid(self) -> Grid:
-        """The cells of the sheet."""
+        """The sheet's cells."""
         return self.body.grid
 
 
 @dataclass(slots=True)
 class BodyRows:
-    """The rows of a sheet: how many are used, the rejected ones, and how many each reason skips.
+    """A sheet's rows: the number used, the rejected rows, and the number skipped for each reason.
 
-    `lines` has the used rows of all sheets. `totals` are the total lines whose amount can be read.
+    `lines` has the used rows from all sheets. `totals` are the total lines whose amount can be
+    read.
     """
 
     lines: LedgerRows
@@ -582,20 +583,20 @@ class BodyRows:
     totals: list[SumLine] = dataclasses.field(default_factory=list)
 
     def use(self, columns: Mapping[str, Any]) -> None:
-        """Add used rows by the columns of `LINES`."""
+        """Add used rows, given as the columns of `LINES`."""
         self.lines.add_all(columns)
         self.used += len(columns["line"])
 
 
 def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
-    """Read every row of a sheet, with one amount for each layer, and add used rows to `lines`.
+    """Read every row in a sheet, with one amount for each layer, and add used rows to `lines`.
 
-    Adds notices and skipped rows to the lists of `reading`.
+    Also adds notices and skipped rows to the lists in `reading`.
     """
     found = BodyRows(lines)
     for layer in reading.head.layers:
         numbers = _read_plain_rows(reading, layer, found)
-        # The cells of all rows together would need a gigabyte for a million rows.
+        # Holding the cells of a million rows at once would need a gigabyte.
         size = len(numbers) if reading.grid.merged else _BATCH
         for start in range(0, len(numbers), max(size, 1)):
             _read_rows(reading, layer, _table(reading, layer, numbers[start : start + size]), found)
@@ -612,7 +613,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
 
 
 def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Sequence[int]:
-    """Read rows of a text file that do not need checks. Return the numbers of the other rows."""
+    """Read a text file's rows that do not need checks. Return the numbers of the other rows."""
     head, grid = reading.head, reading.grid
     numbers = range(head.body, len(grid.rows))
     is_plain_sheet = head.is_plain and reading.amounts.unit == 1 and not reading.labels.names
@@ -636,9 +637,9 @@ def _read_plain_rows(reading: SheetReading, layer: Layer, found: BodyRows) -> Se
 
 
 def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.DataFrame:
-    """Return rows of a sheet with `number`, `line`, `cells` and their name for each field.
+    """Return sheet rows with `number`, `line`, `cells` and a name for each field.
 
-    `number` counts from 0, and `line` is the number that programs show.
+    `number` counts from 0, and `line` is the row number that programs show.
     """
     cells = [reading.grid.rows[row] for row in numbers]
     columns = {
@@ -654,13 +655,13 @@ def _table(reading: SheetReading, layer: Layer, numbers: Sequence[int]) -> pd.Da
 def _names_of(
     reading: SheetReading, layer: Layer, numbers: Sequence[int], cells: Sequence[Row], field: str
 ) -> Texts:
-    """Return the name of a field in each row, without the text around it."""
+    """Return each row's name for a field, without the text around it."""
     head = reading.head
     column = head.columns.get(field)
     names = np.full(len(cells), layer.names.get(field) or head.names.get(field) or "", object)
     if column is not None and not names.any():
         names = _array(as_text(row[column]) if len(row) > column else "" for row in cells)
-        # If a sheet has merged cells, `numbers` are all of its rows.
+        # If a sheet has merged cells, `numbers` covers all its rows.
         for block, text in merged_blocks(reading.grid, head, column):
             names[block] = np.where(names[block] == "", text, names[block])
         names = rename_all(pa.array(names, pa.string()), reading.renames.get(field)).to_numpy(False)
@@ -671,7 +672,7 @@ def _names_of(
 
 
 def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
-    """Use, skip or reject each of these rows. The first reason that holds counts."""
+    """Use, skip or reject each of these rows, by the first reason that applies."""
     read = partial(reading.amounts.read_all, layer)
     rows["amount"] = read(rows["cells"], repeat(""))
     rows["reason"] = _first_reasons(rows, _skip_reasons(reading, rows))
@@ -679,11 +680,12 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
     if len(reading.head.layers) == 1:
         found.totals += _total_lines(reading, rows[rows["reason"] == "total line"])
     rows = rows[rows["reason"] == ""].copy()
-    if reading.head.unit is not None:  # the word for a unit may be the asset
+    if reading.head.unit is not None:  # the unit's word may be the asset
         rows["amount"] = read(rows["cells"], rows["asset"])
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
-    # In a sheet with a column for each venue, most cells are blank, because nothing is held there.
+    # In a sheet with a column for each venue, most cells are blank, because the venue holds
+    # nothing.
     may_be_blank = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
     if not reading.grid.is_blank_sure:
         rows.loc[is_blank, "reason"] += _BLANK_UNSURE
@@ -705,7 +707,7 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
 
 
 def _first_reasons(rows: pd.DataFrame, reasons: Iterable[Texts]) -> Texts:
-    """Return for each row the first of its reasons that is not an empty string."""
+    """Return each row's first reason that is not an empty string."""
     return reduce(
         lambda first, reason: np.where(first == "", reason, first),
         reasons,
@@ -714,12 +716,12 @@ def _first_reasons(rows: pd.DataFrame, reasons: Iterable[Texts]) -> Texts:
 
 
 def _if(conditions: Iterable[bool], reason: str) -> Texts:
-    """Return a reason for the rows that have a condition, and an empty string for the others."""
+    """Return the reason for rows that meet a condition, and an empty string for other rows."""
     return np.where(np.fromiter(conditions, bool), reason, "")
 
 
 def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield each reason to skip rows, for all rows at once."""
+    """Yield the reasons to skip rows, each for all rows at once."""
     head, cells, assets = reading.head, rows["cells"], rows["asset"]
     yield _if((all(cell in ("", None) for cell in row) for row in cells), "blank line")
     if reading.labels.is_label is not None:
@@ -744,7 +746,7 @@ def _skip_reasons(reading: SheetReading, rows: pd.DataFrame) -> Iterator[Texts]:
 
 
 def _texts(cells: Iterable[Row], column: int | None) -> Texts:
-    """Return the cells of a column as strings without spaces around them."""
+    """Return a column's cells as stripped strings."""
     return _array(text_at(row, column) for row in cells)
 
 
@@ -755,7 +757,7 @@ def _repeats_header(head: Header, cells: Row) -> bool:
 
 
 def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
-    """Return whether some cell of the amounts is not blank, or is an error."""
+    """Return whether any amount cell is not blank, or is an error."""
     return any(
         (len(cells) > column and cells[column] != "") or (row, column) in reading.grid.errors
         for column in reading.head.amount_columns
@@ -763,28 +765,28 @@ def _has_amount_cell(reading: SheetReading, row: int, cells: Row) -> bool:
 
 
 def heading_of(cells: Row) -> str:
-    """Return the texts of a row without numbers, so that the headings of all pages are equal."""
+    """Return a row's text without numbers, so that the headings of all pages are equal."""
     return without_digits(" ".join(filter(None, map(str.strip, map(as_text, cells)))))
 
 
 def _is_page_heading(
     headings: Collection[str], cells: Row, amount: Amount | str, asset: str
 ) -> bool:
-    """Return whether a row is the heading of a page, which a report repeats among its rows."""
+    """Return whether a row is a page heading, which a report repeats among its rows."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
     has_number = any(map(is_page_number, chain(texts, map(" ".join, pairwise(texts)))))
     is_repeated = heading_of(cells) in headings
     if isinstance(amount, str):
         return has_number or is_repeated
-    # If `Page 2` is in two cells, the 2 may be in the column of the amounts, but then the row does
-    # not have an asset.
+    # If `Page 2` is in two cells, the 2 may be in the amount column, but then the row does not have
+    # an asset.
     return has_number and (is_repeated or not asset)
 
 
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield by column the words of rows that recon.toml lists, or does not list, as reasons."""
+    """Yield, by column, reasons for rows whose words recon.toml lists (or does not list)."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}
@@ -797,7 +799,7 @@ def _row_words(
 
 
 def _faults(reading: SheetReading, layer: Layer, rows: pd.DataFrame) -> Iterator[Texts]:
-    """Yield each reason to reject rows, for all rows at once."""
+    """Yield the reasons to reject rows, each for all rows at once."""
     head, grid, cells = reading.head, reading.grid, rows["cells"]
     columns = [(name, column) for name, column in head.columns.items() if name != "amount"]
     columns += [("amount", term.column) for term in layer.terms]
@@ -842,14 +844,14 @@ def _total_lines(reading: SheetReading, rows: pd.DataFrame) -> Iterator[SumLine]
 
 
 def _raw(reading: SheetReading, layer: Layer, row: Mapping[str, Any]) -> str:
-    """Return the content of the cells of an amount."""
+    """Return the content of an amount's cells."""
     cells, errors = row["cells"], reading.grid.errors
     places = [term.column for term in layer.terms if len(cells) > term.column]
     return " | ".join(errors.get((row["number"], at), as_text(cells[at])) for at in places)
 
 
 def _use_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: BodyRows) -> None:
-    """Add used rows. An amount in another unit is converted, with a notice."""
+    """Add used rows. An amount in a different unit is converted and reported in a notice."""
     amounts: list[Amount] = rows["amount"].to_list()
     for index, (amount, asset) in enumerate(zip(amounts, rows["asset"], strict=True)):
         if not amount.unit or fold(amount.unit) == fold(asset):

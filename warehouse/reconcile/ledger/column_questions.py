@@ -1,6 +1,6 @@
 """Questions about columns that a person must explain, each with the lines that settle it.
 
-The proposed lines follow from the values of a column. A person who pastes a line confirms it.
+The proposed lines follow from a column's values. A person who pastes a line confirms it.
 """
 
 import re
@@ -23,28 +23,28 @@ from warehouse.reconcile.settings.toml import heading, quote, quote_list, settin
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = 0.5  # fraction of the values of a column that must be names of a dimension
+_MOST = 0.5  # more than this fraction of a column's values must be names of a dimension
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
-# Characters that are sides only as a pair, and the one that makes an amount negative.
+# Characters that are sides only as a pair, and the member that makes an amount negative.
 _PAIRS = {
     frozenset((positive, negative)): negative
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
-_DAYS = 1.5  # minimum mean number of dates per key in a ledger with several days
-_MOST_WORDS = 40  # maximum words of a column that a setting may list
-_SHORTEST_UNIT = 3  # minimum characters of a word in capitals that is not the initials of a person
+_DAYS = 1.5  # minimum mean number of dates per key in a ledger that covers several days
+_MOST_WORDS = 40  # maximum number of a column's words that a setting may list
+_SHORTEST_UNIT = 3  # minimum characters of a word in capitals that is not a person's initials
 _INTEGER = re.compile("-?[0-9]{1,80}")
-_MANY_DECIMALS = 12  # if an asset has so many decimals, its smallest unit is tiny
-_DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in the name of a file or tab
+_MANY_DECIMALS = 12  # with this many decimals, an asset's smallest unit is tiny
+_DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in a file's or tab's name
 
 
 def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
-    """Raise `Ambiguous` if only the export or a name states a dimension that no column states."""
+    """Raise `Ambiguous` if the export or a name implies a dimension that no column states."""
     location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
@@ -69,7 +69,7 @@ def ask_for_scope(
 
 
 def ask_for_asset(body: LedgerBody, location: str) -> None:
-    """Raise `Ambiguous` if the column of assets seems to contain the currencies of prices."""
+    """Raise `Ambiguous` if the asset column seems to contain price currencies."""
     head, words = body.head, body.head.words
     index = head.columns.get("asset")
     if index is None or "asset" in head.shape.columns:
@@ -108,7 +108,7 @@ def ask_for_asset(body: LedgerBody, location: str) -> None:
 
 
 def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
-    """Return whether one asset has several different values of a column."""
+    """Return whether an asset has several distinct values in a column."""
     pairs = [(name, value) for value, name in body.pairs(column, asset) if value]
     texts = {value for _, value in pairs}
     is_text = any(any(map(str.isalpha, value)) for value in texts)
@@ -116,7 +116,7 @@ def _is_finer(body: LedgerBody, column: int, asset: int) -> bool:
 
 
 def _share_of_assets(body: LedgerBody, column: int) -> float:
-    """Return the fraction of the different values of a column that are assets of the book."""
+    """Return the fraction of a column's distinct values that are assets in the book."""
     values = body.values(column)
     return sum(body.known.has("asset", value) for value in values) / max(len(values), 1)
 
@@ -135,8 +135,8 @@ def question_of_columns(
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The column that is read as the amount now may be the total of a row, so it is not the
-        # amount of any name. The title of a field may be a name, too.
+        # The column that is now read as the amount may be the row's total, so it is not the amount
+        # for any name. A field's title may also be a name.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
@@ -211,9 +211,9 @@ def _fields_of(
     missing: Sequence[str],
     context: ReadingContext,
 ) -> dict[str, UnknownColumn]:
-    """Find the columns whose values are names of a dimension, by field.
+    """Find, by field, the columns whose values are names of a dimension.
 
-    A field that already has a column is included only if that column does not have such names.
+    A field that already has a column is included only if that column does not contain such names.
     """
     head, fields = body.head, dict[str, UnknownColumn]()
 
@@ -239,7 +239,7 @@ def _fields_of(
 
 
 def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
-    """Return the dimensions whose names are in a column."""
+    """Return the dimensions that have names in a column."""
     return [
         name
         for name in NAMED_DIMENSIONS
@@ -248,13 +248,13 @@ def _dimensions_of(column: UnknownColumn, context: ReadingContext) -> list[str]:
 
 
 def _words_of(column: UnknownColumn) -> list[str]:
-    """Return the different values of a column, or nothing if they are too many for a setting."""
+    """Return a column's distinct values, or an empty list if there are too many for a setting."""
     words = list(column.counts or dict.fromkeys(column.values))
     return words if column.kind != "date" and len(words) <= _MOST_WORDS else []
 
 
 def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
-    """Return the values of a column that mean that their rows do not count."""
+    """Return a column's values that mean that their rows do not count."""
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
         return [word for word in words if head.words.is_void(word)]
@@ -269,9 +269,9 @@ def _word_setting(name: str, words: Sequence[str]) -> str:
 
 
 def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
-    """Return the settings for a column that states which amounts are negative, or nothing."""
-    # In an account of holdings, credit reduces the holdings. In a statement of a custodian, credit
-    # is an amount that the custodian owes to its client. So a person must say which is negative.
+    """Return the settings for a column that states which amounts are negative, or an empty list."""
+    # In a holdings account, a credit reduces the holdings. In a custodian's statement, a credit is
+    # an amount that the custodian owes to its client. So a person must decide which is negative.
     written = _words_of(column)
     stated = [word for word in written if word]
     by_fold = {fold(word): word for word in stated}
@@ -301,7 +301,7 @@ def _sign_lines(column: UnknownColumn, words: Words) -> list[str]:
 
 
 def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
-    """Return the settings for a column that states the unit of each amount, or nothing."""
+    """Return the settings for a column that states each amount's unit, or an empty list."""
     words, title = body.head.words, body.head.titles[column.index]
     if words.is_title(title, "decimals"):
         return _lines_of_decimals(column, body)
@@ -319,7 +319,7 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
     }
     has_unknown = not all(factors[word] for word in listed)
     if has_unknown and all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed):
-        return []  # the initials of people
+        return []  # people's initials
     mark = CHOICE if has_unknown else ""
     return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
 
@@ -327,13 +327,13 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
 def _lines_of_decimals(column: UnknownColumn, body: LedgerBody) -> list[str]:
     """Return the settings for a column with the decimals of each asset's smallest unit.
 
-    There are none if some amount has a fraction, because such amounts are not in smallest units.
+    The list is empty if any amount has a fraction, because it is then not in smallest units.
     """
     pairs = body.pairs(column.index, body.head.columns["amount"])
     if not pairs or not all(_INTEGER.fullmatch(text) for pair in pairs for text in pair if text):
         return []
     amounts = [(int(decimals or 0), len(amount.strip("-"))) for decimals, amount in pairs]
-    # Nobody has a trillion coins of an asset with so many decimals.
+    # Nobody has a trillion coins of an asset with this many decimals.
     is_native = any(n >= _MANY_DECIMALS and digits > n - 6 for n, digits in amounts)
     lines = [setting("unit_column", column.title), _unit_words(_factors_of_decimals(column.counts))]
     return lines if is_native else [f"{CHOICE}{lines[0]}"]
@@ -350,12 +350,12 @@ def _unit_words(factors: Mapping[str, str]) -> str:
 
 
 def _is_power(text: str) -> bool:
-    """Return whether a figure is a power of ten above 0."""
+    """Return whether a figure is a positive power of ten."""
     return is_factor(text) and text.strip("0.,") == "1"
 
 
 def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
-    """Return the assets of each value of a column, if another column states the asset."""
+    """Return the assets for each value in a column, if another column states the asset."""
     assets: dict[str, set[str]] = {}
     index = body.head.columns.get("asset")
     for word, asset in body.pairs(column, index) if index is not None else ():
@@ -363,12 +363,12 @@ def _assets_of(body: LedgerBody, column: int) -> dict[str, set[str]]:
     return assets
 
 
-# By title, the words of rows that are used and of rows that are skipped.
+# By title, the words in rows that are used and in rows that are skipped.
 _RowWords = dict[str, tuple[Sequence[str], Sequence[str]]]
 
 
 def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
-    """Yield the settings for rows that count or not, with the words that recon.toml has already."""
+    """Yield the settings for rows to keep or skip, including words that recon.toml already has."""
     settled = {"keep_rows": head.shape.keep_rows, "skip_rows": head.shape.skip_rows}
     for number, (name, before) in enumerate(settled.items()):
         words = {title: list(known) for title, known in before.items()}
@@ -382,10 +382,10 @@ def _row_lines(rows: _RowWords, head: Header) -> Iterator[str]:
 
 
 def ask_for_words(body: LedgerBody, location: str) -> str:
-    """Return the only word of the sign column that recon.toml lacks, or an empty string.
+    """Return the only word in the sign column that recon.toml lacks, or an empty string.
 
-    Raises `Ambiguous` if recon.toml does not explain several words of the sign column, a unit, or a
-    word of a column that states which rows count.
+    Raises `Ambiguous` if recon.toml does not explain several words in the sign column, a unit, or a
+    word in a column that states which rows count.
     """
     head = body.head
     positive = "" if head.sign is None else _ask_for_signs(body, head.sign, location)
@@ -447,7 +447,7 @@ def _ask_for_signs(body: LedgerBody, column: int, location: str) -> str:
 
 
 def _ask_for_units(body: LedgerBody, column: int, location: str) -> None:
-    """Raise `Ambiguous` if recon.toml does not state the factor of a unit."""
+    """Raise `Ambiguous` if recon.toml does not state a unit's factor."""
     head = body.head
     assets = _assets_of(body, column)
     unknown = [

@@ -1,4 +1,4 @@
-"""Unused columns and rows of a ledger, each with a reason or a question.
+"""A ledger's unused columns and rows, each with a reason or a question.
 
 An unused column may make the comparison less detailed, contain amounts, or change the meaning of
 the amounts. A person must explain such a column in recon.toml.
@@ -33,8 +33,8 @@ _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum characters of a word that matters even if all rows have it
-_NUMBERED = 5  # minimum rows that show that a column only numbers them
-_LARGEST_DIGIT = Decimal(36)  # above the decimals of any asset and the powers of ten of any unit
+_NUMBERED = 5  # minimum rows to recognize a column that only numbers them
+_LARGEST_DIGIT = Decimal(36)  # exceeds any asset's decimals and any unit's power of ten
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -43,9 +43,9 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-_MOST_STARTS = 20_000  # if more rows begin with different texts, total lines are not searched
-_SAMPLE = 2000  # different values of a column that are checked
-_FEW = 0.1  # fraction of the keys that may have only rows of other dates
+_MOST_STARTS = 20_000  # with more distinct first texts, total lines are not searched for
+_SAMPLE = 2000  # distinct values that are checked in a column
+_FEW = 0.1  # fraction of the keys that may have only rows with other dates
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -58,7 +58,7 @@ class UnknownColumn:
     """A column that does not belong to any field: its title, its most common kind and its values.
 
     `counts`, `different` and `rows` cover only rows with an amount. `counts` has the number of rows
-    for each of the most common values ("" is a blank cell), `different` is the number of different
+    for each of the most common values ("" is a blank cell), `different` is the number of distinct
     values, and `rows` is the number of rows. `is_suspect` means that the values may change the
     meaning of the amounts.
     """
@@ -74,7 +74,7 @@ class UnknownColumn:
 
     @property
     def examples(self) -> str:
-        """The first values, for a question."""
+        """The first values, as a question shows them."""
         values = [value or "(blank)" for value in self.counts] if self.is_suspect else self.values
         shown = values[: _EXAMPLES if self.is_suspect else 2]
         more = ", ..." if self.is_suspect and len(values) > len(shown) else ""
@@ -92,7 +92,7 @@ class LedgerBody:
     _names: set[str] = field(default_factory=set)
 
     def counts(self, column: int) -> tuple[dict[str, int], int, int]:
-        """Return the number of rows of each common value, the number of values, and of all rows."""
+        """Return the row count of each common value, the number of distinct values and of rows."""
         cells = self.column(column)
         counted = pc.value_counts(cells)
         different = len(counted)
@@ -103,23 +103,23 @@ class LedgerBody:
         return values, different, len(cells)
 
     def values(self, column: int | None) -> list[str]:
-        """Return the common values of a column that are not blank, or none without a column."""
+        """Return a column's common values that are not blank, or an empty list without a column."""
         return [] if column is None else [value for value in self.counts(column)[0] if value]
 
     def column(self, column: int) -> pa.Array:
-        """Return the cells of a column without spaces around them."""
+        """Return a column's stripped cells, only from rows with an amount."""
         if not self._rows:
             self._rows[0] = self._with_amounts()
         return self._all(column).filter(self._rows[0])
 
     def pairs(self, column: int, other: int, most: int | None = None) -> list[tuple[str, str]]:
-        """Return the different pairs of values of two columns, in all rows or the first `most`."""
+        """Return the distinct pairs of values in two columns, from all rows or the first `most`."""
         cells = {"first": self.column(column), "second": self.column(other)}
         rows = pa.table(cells).slice(0, most).group_by(["first", "second"]).aggregate([])
         return [(row["first"], row["second"]) for row in rows.to_pylist()]
 
     def dates_for_each_key(self, column: int) -> float:
-        """Return the mean number of different values of a column per key."""
+        """Return a column's mean number of distinct values per key."""
         names = [name for name in FIELDS if name in self.head.columns]
         table = pa.table({name: self.column(self.head.columns[name]) for name in names})
         keys = table.group_by(names).aggregate([]).num_rows
@@ -127,7 +127,7 @@ class LedgerBody:
         return float(dated.group_by([*names, "date"]).aggregate([]).num_rows / max(keys, 1))
 
     def has_name(self, name: str) -> bool:
-        """Return whether some cell in a column of names has this name."""
+        """Return whether any cell in a name column has this name."""
         if not self._names:
             columns = [column for key, column in self.head.columns.items() if key in FIELDS]
             texts = chain.from_iterable(pc.unique(self._all(at)).to_pylist() for at in columns)
@@ -166,7 +166,7 @@ class LedgerBody:
         return pc.and_not(is_used, pc.is_in(numbers, pa.array(totals, pa.int64())))
 
     def _first_texts(self) -> pa.Array:
-        """Return the first text of each row."""
+        """Return the first string in each row."""
         first = self._all(0)
         for column in range(1, len(self.head.titles)):
             is_blank = pc.equal(first, "")
@@ -183,9 +183,9 @@ def is_total(
     asset: str,
     is_name: Callable[[str], bool] = lambda _: False,
 ) -> bool:
-    """Return whether a row is a total line, by its first text and its asset.
+    """Return whether a row is a total line, judging by its first text and its asset.
 
-    `is_name` returns whether rows have the name of a group.
+    `is_name` returns whether the rows contain a group's name.
     """
     # An asset or an account may be called `total`. So the word must be the first text, and the
     # asset must be blank or this word. If there is a name next to the word ("Total Kraken"), the
@@ -200,13 +200,13 @@ def is_total(
 
 
 def has_amounts(rows: Iterable[Sequence[object]]) -> bool:
-    """Return whether some row has both a text and a number."""
+    """Return whether any row has both text and a number."""
     kinds = ({_kind(cell) for cell in row} for row in rows)
     return any({"number", "text"} <= found for found in kinds)
 
 
 def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
-    """Yield the rows above the header. The severity is higher if they have amounts."""
+    """Yield the rows above the header. The severity is higher if they contain amounts."""
     filled = [row for row in range(head.row) if first_text(grid.rows[row])]
     if not filled:
         return
@@ -221,7 +221,7 @@ def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
 
 
 def missing_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
-    """Return the parts of the key that the ledger does not state and no setting decides."""
+    """Return the key fields that the ledger does not state and no setting decides."""
     wanted = _WANTED if config.level is None else config.level
     settled = {*head.fields, *covers, *(name for name, at in head.shape.columns.items() if not at)}
     return [field for field in wanted if field not in settled]
@@ -232,8 +232,8 @@ def unused_columns(
 ) -> tuple[list[Unused], list[UnknownColumn]]:
     """Return the columns that are not used, and the columns that a person must explain.
 
-    A person must explain a column if its values may change the meaning of the amounts, a column of
-    words if the ledger does not state a part of the key, and a column of figures that may be
+    A person must explain a column if its values may change the meaning of the amounts, if it
+    contains words and the ledger lacks part of the key, or if it contains figures that may be
     amounts.
     """
     asked: list[UnknownColumn] = []
@@ -277,7 +277,7 @@ def _reasons(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Ite
 
 
 def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]) -> Iterator[str]:
-    """Yield reasons why a column of this kind is not needed, and at the end an empty one."""
+    """Yield reasons why a column of this kind is not needed, ending with an empty one."""
     title = head.titles[column.index]
     kinds = {"": "it is empty", "date": "it contains dates", "index": "it numbers the rows"}
     if column.kind in kinds:
@@ -298,18 +298,18 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
 
 
 def is_sign(column: UnknownColumn, head: Header) -> bool:
-    """Return whether every value of a column is a side of an amount, like debit or short."""
+    """Return whether every value in a column is an amount's side, like debit or short."""
     values = [value for value in column.values if value]
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
-        return False  # a dash in blank cells
+        return False  # the dash marks a blank cell
     sides = {head.words.side_of(value) for value in values}
     return bool(sides) and "" not in sides and sides != {"positive"}
 
 
 def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
-    """Return whether the values of a column may change the meaning of the amounts."""
-    # A column that is harmless today may change amounts tomorrow. So its values decide, and not its
-    # title.
+    """Return whether a column's values may change the meaning of the amounts."""
+    # A column that is harmless today may change amounts tomorrow. So decide by its values, not by
+    # its title.
     values = [value for value in column.counts if value]
     is_other_day = column.index in body.head.days
     if not values or is_other_day or any(_repeats_names(column, body, name) for name in FIELDS):
@@ -318,7 +318,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return True
     if any(body.known.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
-    # The values of a column of dates are counted by day, without their times.
+    # Values in a date column are counted by day, without their times.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
     checks = {"number": _numbers_matter, "date": _dates_matter}
@@ -326,7 +326,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
 
 
 def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header) -> bool:
-    """Return whether some value changes the meaning of amounts, even if every row has it."""
+    """Return whether any value changes the meaning of amounts, even if every row has it."""
     words = head.words
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
         return True  # one unit for all rows, even if its word is short
@@ -350,7 +350,7 @@ def _are_few(different: int, rows: int) -> bool:
 
 
 def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
-    """Return whether a column has only other names for the values of a column that is read."""
+    """Return whether a column contains only other names for the values of a column that is read."""
 
     def is_same(pairs: Iterable[tuple[str, str]]) -> bool:
         return all(not value or body.known.is_same(name, value, other) for value, other in pairs)
@@ -358,12 +358,12 @@ def _repeats_names(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
     field_column, stated = body.head.columns.get(name), body.head.names.get(name, "")
     if field_column is None:
         return bool(stated) and is_same((value, stated) for value in column.counts)
-    # The first rows show most differences. Checking a million different pairs would need seconds.
+    # The first rows show most differences. Checking a million distinct pairs would take seconds.
     return all(is_same(body.pairs(column.index, field_column, most)) for most in (_SAMPLE, None))
 
 
 def _is_one_to_one(column: UnknownColumn, body: LedgerBody, name: str) -> bool:
-    """Return whether each name of a field has one value, and each value has one name."""
+    """Return whether a field's names and a column's values correspond one to one."""
     pairs = _pairs_with(column, body, name)
     values = {value for value, _ in pairs}
     return bool(pairs) and _has_one_for_each(pairs) and len(pairs) == len(values)
@@ -374,7 +374,7 @@ def _has_one_for_each(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def _pairs_with(column: UnknownColumn, body: LedgerBody, name: str) -> list[tuple[str, str]]:
-    """Return the different pairs of values of a column and of a field's column, if there is one."""
+    """Return the distinct pairs of values from a column and a field's column, if there is one."""
     field_column = body.head.columns.get(name)
     return [] if field_column is None else body.pairs(column.index, field_column)
 
@@ -436,7 +436,7 @@ def is_factor(text: str) -> bool:
 
 
 def _column(body: LedgerBody, index: int) -> UnknownColumn:
-    """Return a column with its values, and whether they may change the meaning of the amounts."""
+    """Describe a column: its values, and whether they may change the meaning of the amounts."""
     titles = body.head.titles
     values = _values(body, index)
     title = titles[index]
@@ -456,7 +456,7 @@ def _column(body: LedgerBody, index: int) -> UnknownColumn:
 
 
 def _values(body: LedgerBody, index: int) -> list[object]:
-    """Return the first different values of a column that are not blank."""
+    """Return a column's first distinct values that are not blank."""
     rows, start = body.grid.rows, body.head.body
     if isinstance(rows, Cells):
         texts = pc.unique(rows.column(index).slice(start)).slice(0, _SAMPLE).to_pylist()
@@ -486,12 +486,12 @@ def _kind(cell: object) -> str:
 def rows_of_other_dates(
     body: LedgerBody, days: Sequence[date | None], day: date | None, location: str
 ) -> Iterator[Unused]:
-    """Yield the rows of other dates.
+    """Yield the rows that have a different date.
 
-    Raises `Ambiguous` if the column may not be the date of the balances.
+    Raises `Ambiguous` if the column may not be the balance date.
     """
-    # A ledger of several days repeats its keys every day. If the column is the date of the last
-    # movement, most keys have rows of one date only.
+    # A ledger that covers several days repeats its keys every day. If the column is the date of the
+    # last movement, most keys have rows with only one date.
     head, rows = body.head, body.grid.rows
     stated = {row_day for row_day in days[head.body :] if row_day is not None}
     if day is None or not stated - {day}:

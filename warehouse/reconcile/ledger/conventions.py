@@ -1,4 +1,4 @@
-"""The notation of a sheet: its amounts, units, signs and dates. Also the day of a ledger."""
+"""A sheet's notation for amounts, units, signs and dates, and the day that a ledger is for."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,16 +41,17 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 
 def telling_cells(cells: pa.Array) -> list[str]:
-    """Return the few cells of a column that show how its amounts are written, in their order."""
-    # One plain cell of each kind is enough, because the others of its kind show the same. There are
-    # three kinds: both conventions can read it, only a decimal point explains it, or only a comma.
+    """Return, in order, the few cells that show how a column's amounts are written."""
+    # One plain cell of each kind is enough, because other cells of that kind show the same. There
+    # are three kinds: both conventions can read the cell, only a decimal point explains it, or only
+    # a comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # all are whole numbers, which are plain with points too
+            continue  # all are whole numbers, which are also plain with points
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
@@ -60,16 +61,17 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-# An amount that the other convention reads as thousands, so it does not show the convention.
+# An amount that the other convention reads as thousands, so it does not reveal the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
 _BELOW = 20  # rows at the end of a sheet that may be notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
-    """Return the factor of the amounts of a sheet, and notices about it.
+    """Return the factor for a sheet's amounts, and notices about it.
 
-    Raises `Ambiguous` if a title states the smallest unit of one asset, and the sheet has several.
+    Raises `Ambiguous` if a title states one asset's smallest unit, and the sheet has several
+    assets.
     """
     head = body.head
     unit, source = _stated_unit(grid, body)
@@ -79,7 +81,7 @@ def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[
 
 
 def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
-    """Return the unit of a sheet, and its source: recon.toml, or the text that states it."""
+    """Return a sheet's unit, and its source: recon.toml, or the string that states it."""
     head = body.head
     if head.shape.unit is not None:
         return head.shape.unit, "recon.toml"
@@ -95,7 +97,7 @@ def _stated_unit(grid: Grid, body: LedgerBody) -> tuple[Decimal, str]:
 
 
 def _notes_below(grid: Grid, body: LedgerBody) -> Iterator[str]:
-    """Yield the texts at the end of a sheet that are alone in their rows and are not names."""
+    """Yield the strings at the end of a sheet that are alone in their rows and are not names."""
     for row in range(max(body.head.body, len(grid.rows) - _BELOW), len(grid.rows)):
         texts = [text for cell in grid.rows[row] if (text := as_text(cell).strip())]
         if len(texts) == 1 and not body.known.dimension_of(texts[0]):
@@ -127,7 +129,7 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 _DECIMAL, _DATES = "decimal", "dates"
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# If a footnote has one of these words, its amounts may have a different sign or unit, or not count.
+# If a footnote has one of these words, its amounts may have another sign or unit, or not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
@@ -139,12 +141,12 @@ _CHANGES = re.compile(
 def rules_of(
     grid: Grid, head: Header, remembered: dict[str, dict[str, str]], location: str
 ) -> Rules:
-    """Return how the amounts of a sheet are written. An earlier decision is used again.
+    """Return how a sheet's amounts are written. An earlier decision is reused.
 
-    Raises `Ambiguous` if the column does not show the convention, or shows two.
+    Raises `Ambiguous` if the column does not reveal a convention, or reveals two.
     """
-    # If only one convention can read an amount, the whole column has this convention. The number of
-    # points and commas is not used, because a column with only `1.234` may have either.
+    # If only one convention can read an amount, the whole column has this convention. The points
+    # and commas are not counted, because a column with only `1.234` may have either convention.
     word = head.shape.negative_word
     footnotes = head.shape.footnotes
     cells = _telling(grid, head)
@@ -180,7 +182,7 @@ def rules_of(
 
 
 def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], location: str) -> None:
-    """Raise `Ambiguous` if amounts have marks after them that seem to refer to footnotes."""
+    """Raise `Ambiguous` if amounts are followed by marks that seem to refer to footnotes."""
     found = {mark: cell for cell in cells if (mark := footnote_mark(cell))}
     settled = head.shape.footnotes
     if found.keys() <= set(settled):
@@ -189,8 +191,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
-    # A footnote may mean that an amount is in thousands, or owed. A single letter may mean the
-    # same.
+    # A footnote may mean that an amount is in thousands, or is owed. So may a single letter.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
         f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "
@@ -200,7 +201,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
 
 
 def _footnote(grid: Grid, mark: str) -> str:
-    """Return the line of a sheet that begins with a mark, or an empty string."""
+    """Return a sheet's line that begins with a mark, or an empty string."""
     texts = (first_text(row) for row in chain(grid.rows[:HEAD], reversed(grid.rows[-HEAD:])))
     return next((text[:80] for text in texts if text.startswith(mark) and text != mark), "")
 
@@ -241,8 +242,8 @@ def dates_of(
     """Return the date of every row, or None, and the rows whose date cannot be read.
 
     A row whose date cannot be read may belong to another day, so it differs from a row without a
-    date. `day` is the day of the book. Raises `Ambiguous` if 01/02/2026 may be in January or in
-    February, and if no date can be read.
+    date. `day` is the book's day. Raises `Ambiguous` if 01/02/2026 may be in January or in
+    February, or if no date can be read.
     """
     column = head.columns.get("as_of")
     if column is None:
@@ -274,7 +275,7 @@ def dates_of(
 def _ask_for_dates(
     grid: Grid, head: Header, location: str, invalid: Sequence[tuple[int, object]]
 ) -> None:
-    """Raise `Ambiguous` for a column without any date, unless its texts are only notes."""
+    """Raise `Ambiguous` for a column without any valid date, unless its texts are only notes."""
     amounts = _column(grid, head.columns["amount"])
     example = next((cell for row, cell in invalid if as_text(amounts[row]).strip()), None)
     if example is not None:
@@ -296,9 +297,9 @@ def _column(grid: Grid, column: int) -> list[object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountReader:
-    """A reader for the amounts of a sheet, with its decimals, its unit and its signs.
+    """A reader for a sheet's amounts, with its decimals, unit and signs.
 
-    `positive_word` is the only word of the sign column that is not in recon.toml.
+    `positive_word` is the only word in the sign column that is not in recon.toml.
     """
 
     head: Header
@@ -311,7 +312,7 @@ class AmountReader:
     ) -> list[Amount | str]:
         """Return the amount of each row, or the reason why it cannot be used.
 
-        Each different cell is parsed once.
+        Each distinct cell is parsed only once.
         """
         parse = lru_cache(maxsize=None, typed=True)(partial(read, rules=self.rules))
         places = [term.column for term in layer.terms]
@@ -321,8 +322,9 @@ class AmountReader:
     def _add_terms(
         self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
     ) -> Amount | str:
-        """Return the sum of the terms of a row, with its unit and its sign."""
-        # One of free and locked may be blank, if nothing is locked. If all are blank, it is not 0.
+        """Return the sum of a row's terms, with its unit and its sign."""
+        # One of free and locked may be blank, if nothing is locked. If all are blank, the sum is
+        # not 0.
         parts: list[Amount] = []
         for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
@@ -339,7 +341,7 @@ class AmountReader:
         return amount if self.head.sign is None else self._apply_sign(amount, cells)
 
     def _unit(self, cells: Row, asset: str) -> Decimal | str:
-        """Return the factor of a row, or the reason why its unit cannot be used."""
+        """Return a row's factor, or the reason why its unit cannot be used."""
         if self.head.unit is None:
             return self.unit
         word = text_at(cells, self.head.unit)
@@ -360,7 +362,7 @@ class AmountReader:
 
 
 def is_negative(word: str, head: Header) -> bool | None:
-    """Return whether a word of the sign column makes an amount negative, or None if unknown."""
+    """Return whether a word in the sign column makes an amount negative, or None if unknown."""
     shape, words = head.shape, head.words
     name = fold(word)
     if name in map(fold, shape.negative_words):
@@ -375,7 +377,7 @@ def is_negative(word: str, head: Header) -> bool | None:
 
 
 def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
-    """Return the factor of a unit for an asset, or None if it is unknown."""
+    """Return a unit's factor for an asset, or None if it is unknown."""
     name = fold(word)
     for known, factor in head.shape.unit_words.items():
         if fold(known) == name:
@@ -385,7 +387,7 @@ def factor_of(word: str, head: Header, asset: str) -> Decimal | None:
 
 _STATED, _MADE = "stated", "made"
 
-# The date on which a report was made does not state the day of its amounts.
+# The date on which a report was created is not the day of its amounts.
 _WORDS = re.compile(
     r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
     r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
@@ -396,11 +398,11 @@ _WORDS = re.compile(
 
 
 def title_day(rows: Iterable[Row], day: date) -> date | None:
-    """Return the day that the rows above the header state, or None.
+    """Return the day stated in the rows above the header, or None.
 
-    A date after words like `as of` counts before a date without words. The date on which a report
-    was printed does not count. If several dates count equally, for example of a period, the day of
-    the book is returned if it is one of them, and else the latest date.
+    A date after words like `as of` takes precedence over a date without words. The date on which a
+    report was printed does not count. If several dates are equally good, for example the two ends
+    of a period, return the book's day if it is one of them, or else the latest date.
     """
     days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
     for row in rows:
@@ -414,9 +416,9 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
 
 
 def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
-    """Yield the dates in a cell, each with the kind of the words before it.
+    """Yield the dates in a cell, each with the kind of words before it.
 
-    If a date like 02/03/2026 may be two days, and one of them is the day of the book, yield that.
+    If a date like 02/03/2026 may be two days, and one of them is the book's day, yield that day.
     """
     if isinstance(cell, date):
         yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
@@ -432,18 +434,18 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
 
 
 def _kind_of_words(words: str) -> str:
-    """Return the kind of the last known word, which is next to the date."""
+    """Return the kind of the last known word, which is the closest to the date."""
     kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
     return kinds[-1] if kinds else ""
 
 
 def day_of(source: LedgerSource) -> date | None:
-    """Return the day of a ledger. Its rows and titles count before its names."""
+    """Return a ledger's day. Its rows and titles take precedence over its names."""
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
 def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
-    """Return the ledgers of other days that nobody allowed to use."""
+    """Return the ledgers for other days whose use nobody has allowed."""
     return [
         source
         for source in ledger.sources
@@ -452,12 +454,12 @@ def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource
 
 
 def used_late(config: Config, day: date) -> frozenset[str]:
-    """Return the ledgers of other days that a person uses for a day."""
+    """Return the names of ledgers for other days that recon.toml allows for a day."""
     return config.late.get(day.isoformat(), frozenset())
 
 
 def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
-    """Return the question whether ledgers of other days are used for a day."""
+    """Return the question about whether to use ledgers from other days for a day."""
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(

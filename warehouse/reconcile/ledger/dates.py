@@ -1,4 +1,4 @@
-"""Dates in the notations that people use: in cells, in titles, or in any other text."""
+"""Dates in the notations that people use: in cells, in titles, or in any other string."""
 
 import re
 from calendar import monthrange
@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _LAST_MONTH = 12
 ORDERS = ("day first", "month first")
 
-# A date anywhere in a text.
+# A date anywhere in a string.
 DATE = re.compile(
     r"(?<![0-9])(?:20[0-9]{2}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2(?:20[0-9]{2})"
     r"|[0-9]{1,2}[ -][a-z]{3,9}\.?[ -]20[0-9]{2}|[a-z]{3,9}\.? [0-9]{1,2},? 20[0-9]{2})(?![0-9])",
@@ -49,8 +49,8 @@ _BEFORE_DATE = re.compile(
 
 def order_of(cells: Iterable[object]) -> str:
     """Return `day first`, `month first`, `?` if both are possible, or "" if it does not matter."""
-    # A part above 12 is a day. If there are points between the parts, the day is first. 02/02/2026
-    # is the same date in both orders. Other dates do not show the order.
+    # A part above 12 is a day. If dots separate the parts, the day is first. 02/02/2026 is the same
+    # date in both orders. Other dates do not reveal the order.
     unsure = ""
     for cell in cells:
         match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
@@ -67,14 +67,14 @@ def order_of(cells: Iterable[object]) -> str:
 
 
 def order_with(cells: Iterable[object], day: date) -> str:
-    """Return the only order that makes one of these dates the given day, or an empty string."""
+    """Return the only order in which one of these dates is the given day, or an empty string."""
     dates = list(cells)
     orders = [order for order in ORDERS if day in {date_of(cell, order) for cell in dates}]
     return orders[0] if len(orders) == 1 else ""
 
 
 def dated_title(cell: object) -> tuple[str, object]:
-    """Return a title without its date, and the date as it is written, or None without a date."""
+    """Return a title without its date, and the date as written, or None if there is no date."""
     if isinstance(cell, date):
         return "", cell
     text = _TIME.sub("", as_text(cell).strip())
@@ -91,7 +91,7 @@ def _without(text: str, written: re.Match[str]) -> str:
 
 
 def month_title(cell: object) -> tuple[str, date | None]:
-    """Return a title without its month, and the last day of the month, or None without a month."""
+    """Return a title without its month, and the month's last day, or None if there is no month."""
     text = as_text(cell).strip()
     match = _MONTH.search(text)
     if match is None or not isinstance(cell, str):
@@ -127,7 +127,7 @@ def date_of(cell: object, order: str) -> date | None:
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Return the year, month and day in a string, or None. They may not be a valid date."""
+    """Return the year, month and day in a string, or None. They may form an invalid date."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")

@@ -1,4 +1,4 @@
-"""The row that is the header, and the column of each field."""
+"""Detection of a sheet's header row, and of the column for each field."""
 
 import re
 from collections import Counter
@@ -32,13 +32,14 @@ from warehouse.spreadsheet.reading.text import as_text, fold
 
 
 def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None:
-    """Return the column of a field, or None if there is none.
+    """Return a field's column, or None if there is none.
 
-    Raises `NotReconciled` if the settled column is missing, `Ambiguous` if there are several.
+    Raises `NotReconciled` if the column from the settings is missing, and `Ambiguous` if there are
+    several.
     """
     if wanted is None:
-        # A title of second choice counts only if no column has a title of first choice. A column
-        # that was settled for another field, or as the amounts of a name, is not a column by title.
+        # A second-choice title counts only if no column has a first-choice title. A column that the
+        # settings use for another field, or for a name's amounts, is not found by its title.
         shape = candidate.shape
         settled = (*shape.columns.values(), *shape.label_columns, *shape.row_columns)
         settled_titles = {
@@ -74,9 +75,9 @@ def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconcile
 
 
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
-    """Return the question about several columns that may be one field."""
+    """Return the question about several columns that may be the same field."""
     titles = [candidate.titles[index] for index in indexes]
-    # Columns with the same title have their letters as names.
+    # Columns with the same title are named by their letters.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
@@ -92,7 +93,7 @@ _OPERATOR = re.compile(r"\s+([+-])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One column of an amount. A negative one is subtracted."""
+    """One column that contributes to an amount. A negative term is subtracted."""
 
     column: int
     is_negative: bool = False
@@ -100,7 +101,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One amount of each row, with the names and the day from the titles of its columns."""
+    """One amount in each row, with the names and the day from its column titles."""
 
     terms: tuple[Term, ...]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -108,11 +109,11 @@ class Layer:
 
 
 def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
-    """Return the columns of an amount as recon.toml lists them, or None if one is missing."""
+    """Return an amount's columns as recon.toml lists them, or None if one is missing."""
     texts = list(wanted)
     if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
-    # A list has only names. In a single text, operators may be between the names.
+    # A list has only names. A single string may have operators between the names.
     is_expression = len(wanted) == 1 and len(texts) > 1
     names = texts[::2] if is_expression else texts
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
@@ -150,7 +151,7 @@ def titles_of_role(candidate: Candidate, *roles: str) -> list[str]:
 
 
 def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
-    """Return the amounts of a row. Raise `Ambiguous` if a person must choose their columns."""
+    """Return the amounts in a row. Raise `Ambiguous` if a person must choose their columns."""
     shape, titles = candidate.shape, candidate.titles
     if shape.columns_are:
         indexes = _label_columns(candidate, columns)
@@ -179,12 +180,12 @@ def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, 
 
 
 def day_columns(candidate: Candidate) -> dict[date, list[int]]:
-    """Return by day the columns of amounts whose titles are dates, like `Balance 2026-11-20`.
+    """Return the amount columns whose titles are dates, like `Balance 2026-11-20`, by day.
 
-    There are none if another column is the amount by its title. Raises `Ambiguous` if the dates may
-    begin with the day or with the month.
+    The result is empty if another column's title names the amount. Raises `Ambiguous` if the dates
+    may begin with either the day or the month.
     """
-    # The dates may be in the row above, each of them above the columns of its day.
+    # The dates may be in the row above, each above the columns for its day.
     several = len(_plain_amounts(candidate)) > 1
     above = candidate.dates_above() if several else {}
     dated = {}
@@ -208,14 +209,14 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
 
 
 def month_columns(candidate: Candidate) -> dict[date, list[int]]:
-    """Return the columns of amounts whose titles are months, by the last day of the month."""
+    """Return the amount columns whose titles are months, by the last day of the month."""
     indexes = range(len(candidate.titles))
     dated = {index: month_title(candidate.title_cell(index)) for index in indexes}
     return _by_day(_columns_of_amounts(candidate, dated))
 
 
 def _plain_amounts(candidate: Candidate) -> list[int]:
-    """Return the columns that are the amount by their titles."""
+    """Return the columns whose titles name the amount."""
     indexes = range(len(candidate.titles))
     return [index for index in indexes if candidate.field_of(index) == "amount"]
 
@@ -223,7 +224,7 @@ def _plain_amounts(candidate: Candidate) -> list[int]:
 def _columns_of_amounts(
     candidate: Candidate, titles: Mapping[int, tuple[str, DateCell | None]]
 ) -> dict[int, DateCell]:
-    """Return the date in the title of each column of amounts. `titles` are texts and dates."""
+    """Return the date in each amount column's title. `titles` has each title's text and date."""
     dated = {
         index: (stem, written)
         for index, (stem, written) in titles.items()
@@ -231,7 +232,8 @@ def _columns_of_amounts(
     }
     if not set(_plain_amounts(candidate)) <= dated.keys():
         return {}
-    # `Quantity 2026-11-20` counts before a bare date, which may be the title of other things.
+    # `Quantity 2026-11-20` takes precedence over a bare date, which may be the title of something
+    # else.
     named = [index for index in dated if candidate.words.field_of(dated[index][0]) == "amount"]
     indexes = named or [index for index in dated if not dated[index][0]]
     return {index: dated[index][1] for index in indexes}
@@ -246,8 +248,8 @@ def _by_day(days: Mapping[int, date | None]) -> dict[date, list[int]]:
 
 
 def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer:
-    """Return the column of the day of the book, or else the column of the newest day before it."""
-    # `read_ledgers` decides later if amounts of another day are used at all.
+    """Return the column for the book's day, or else for the newest day before it."""
+    # `read_ledgers` decides later whether amounts from another day may be used.
     day = max([day for day in days if day <= candidate.day] or days)
     if len(days[day]) > 1:
         raise two_columns(candidate, "amount", days[day])
@@ -255,7 +257,7 @@ def _layer_of_day(candidate: Candidate, days: Mapping[date, list[int]]) -> Layer
 
 
 def question_of_order(message: str, dates: Sequence[object], table: str, day: date) -> Ambiguous:
-    """Return the question if dates begin with the day or with the month."""
+    """Return the question about whether dates begin with the day or with the month."""
     if likely := order_with(dates, day):
         message += f" Only dates with the {likely} include {day}, the day of the book."
         return Ambiguous(message, f"{table}\n{setting('dates', likely)}")
@@ -285,7 +287,7 @@ def _examples(cells: Sequence[object]) -> str:
 
 
 def _amount_column(candidate: Candidate) -> int:
-    """Return the only column of amounts. Raise `Ambiguous` if there are only parts of an amount."""
+    """Return the only amount column. Raise `Ambiguous` if there are only parts of an amount."""
     column = column_of(candidate, "amount", candidate.settled.get("amount"))
     if column is not None:
         return column
@@ -305,7 +307,7 @@ def _amount_column(candidate: Candidate) -> int:
 
 
 def _question_of_parts(candidate: Candidate) -> Ambiguous:
-    """Return the question which columns are the parts of an amount."""
+    """Return the question about which columns are the parts of an amount."""
     free, locked = (titles_of_role(candidate, role) for role in ("free", "locked"))
     parts = titles_of_role(candidate, "free", "locked")
     message = f"{candidate.location}: no column has the whole amount, and "
@@ -322,14 +324,14 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The header of a sheet: its first row, its settings, and the column of each field, from 0.
+    """A sheet's header: its first row, its settings, and each field's column, counted from 0.
 
     The header has `depth` rows. By field, `names` has the name that the file or its tab states for
-    all rows, and `covers` the names that the file covers. `layers` are the amounts of a row,
-    `sign` is the column that states whether they are negative, and `unit` is the column of their
+    all rows, and `covers` has the names that the file covers. `layers` are the amounts in a row,
+    `sign` is the column that states whether they are negative, and `unit` is the column with their
     units. `rows` has the columns that state which rows are used, by title. The column `amount` is
     the first column of an amount. `profile` is the known export that has this header. `days` has
-    the day in the title of each column of amounts, and `day` is the day that is read.
+    the day in each amount column's title, and `day` is the day that is read.
     """
 
     row: int
@@ -355,7 +357,7 @@ class Header:
         return heading("ledger", self.fingerprint)
 
     def title_of(self, column: int) -> str:
-        """Return the title of a column, or its letter if it has no title."""
+        """Return a column's title, or its letter if it has no title."""
         return self.titles[column] or letters(column)
 
     @property
@@ -375,7 +377,7 @@ class Header:
 
     @property
     def amount_columns(self) -> tuple[int, ...]:
-        """The columns that amounts are read from."""
+        """The columns from which amounts are read."""
         return tuple(dict.fromkeys(term.column for layer in self.layers for term in layer.terms))
 
     @property
@@ -400,7 +402,7 @@ def find_header(grid: Grid, context: ReadingContext, file: str) -> Header | None
     Raises `Ambiguous` if two columns may be the same field, and `NotReconciled` if a column from
     the settings is missing.
     """
-    # The header is the first row that names both an asset and an amount, by its words or by the
+    # The header is the first row that names both an asset and an amount, by known words or by the
     # settings for such headers. Titles, blank lines and addresses above it name at most one.
     settings = context.config.of_file(file, grid.sheet)
     for row in range(min(HEAD, len(grid.rows))):
@@ -419,7 +421,7 @@ def _is_header(candidate: Candidate) -> bool:
     if not titles or (refusal and not shape.amount_titles):
         return False
     fields = {candidate.field_of(column) or candidate.second_field_of(column) for column in titles}
-    # A setting for files with a name counts only for the row that has the title.
+    # A setting for a file name counts only in the row that has the title.
     fields |= candidate.settled.keys() | {
         name
         for name, title in shape.columns.items()
@@ -430,7 +432,7 @@ def _is_header(candidate: Candidate) -> bool:
 
 
 def _has_amounts(candidate: Candidate) -> bool:
-    """Return whether a row names several columns that together are the amount."""
+    """Return whether a row names several columns that together form the amount."""
     shape, titles = candidate.shape, candidate.titles
     if wanted := shape.amount_titles:
         return terms_of(wanted, titles) is not None
@@ -473,7 +475,7 @@ def _header(candidate: Candidate) -> Header:
 
 
 def _columns(candidate: Candidate) -> dict[str, int]:
-    """Return the column of each field except the amount."""
+    """Return each field's column, except for the amount."""
     settled = {**candidate.settled, **candidate.shape.columns}
     columns: dict[str, int] = {}
     for name in READ:

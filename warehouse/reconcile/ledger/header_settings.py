@@ -1,4 +1,4 @@
-"""The settings for one possible header, and the context of reading a ledger."""
+"""The settings for one possible header, and the context for reading a ledger."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ from warehouse.spreadsheet.reading.text import fold, text_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingContext:
-    """The settings, the day of the book and its names, and the decisions of earlier runs.
+    """The settings, the book's day and names, and the decisions from earlier runs.
 
-    `remembered` has the decisions by the fingerprint of a header. Reading a ledger adds to it.
-    `sources` are the organisations of a firm.
+    `remembered` has the decisions by header fingerprint. Reading a ledger adds to it. `sources` are
+    a firm's organisations.
     """
 
     config: Config
@@ -44,7 +44,7 @@ class ReadingContext:
 
     @property
     def words(self) -> Words:
-        """The words of titles and cells, including the user's own words."""
+        """The known words for titles and cells, including the user's own words."""
         return words_of(self.config.own_words)
 
 
@@ -52,7 +52,7 @@ _FOLDER = Path(__file__).with_name("profiles")
 
 
 class ExportKind(Enum):
-    """The kind of the rows of an export."""
+    """The kind of rows in an export."""
 
     POSITIONS = "positions"
     TRANSACTIONS = "transactions"
@@ -60,10 +60,10 @@ class ExportKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """An export of a known program. Its header has all of `titles`.
+    """An export from a known program. Its header has all of `titles`.
 
-    `source` is the public document about the export. `shape` and `covers` are the settings that a
-    person would add to recon.toml under `[ledger."..."]` and `[file."..."]`.
+    `source` is the public document that describes the export. `shape` and `covers` are the settings
+    that a person would add to recon.toml under `[ledger."..."]` and `[file."..."]`.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Profile:
     content: ExportKind
 
     def below(self, shape: Shape) -> Shape:
-        """Return the settings of a person, completed by the settings of the export."""
+        """Return a person's settings, completed by the export's settings."""
         of_export = self.shape
         if shape.amounts or shape.columns_are or "amount" in shape.columns:
             columns = {name: at for name, at in of_export.columns.items() if name != "amount"}
@@ -93,7 +93,7 @@ class Profile:
 
 
 def profile_of(titles: Sequence[str]) -> Profile | None:
-    """Return the export with such a header, or None. The export with most titles counts."""
+    """Return the export with such a header, or None. The export with the most titles wins."""
     written = {fold(title) for title in titles}
     matching = [profile for profile in known_profiles() if profile.titles <= written]
     return max(matching, key=lambda profile: len(profile.titles), default=None)
@@ -101,7 +101,7 @@ def profile_of(titles: Sequence[str]) -> Profile | None:
 
 @cache
 def known_profiles() -> tuple[Profile, ...]:
-    """Return all profiles, sorted by name. Raise `ValueError` if one of our files is wrong."""
+    """Return all profiles, sorted by name. Raise `ValueError` if one of our files is invalid."""
     tables: dict[str, dict[str, Any]] = {}
     for path in sorted(_FOLDER.glob("*.toml")):
         tables |= tomllib.loads(path.read_text(encoding="utf-8"))
@@ -126,17 +126,17 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     return profile
 
 
-_LOOKED_AT = 200  # rows below a header that show whether a column has numbers
+_LOOKED_AT = 200  # rows below a header that are checked for numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A row that may be the header, with the settings for such a header.
 
-    `settled` has the title of each field from an earlier run or from the settings for this header.
-    `shape` also has the settings for files with this name, and the settings of a known export.
-    `lower` has the titles of the last row alone. `covers` has the names that the file covers, by
-    field, and `day` is the day of the book.
+    `settled` has each field's title from an earlier run or from the settings for this header.
+    `shape` also has the settings for files with this name, and a known export's settings. `lower`
+    has the titles in the last row alone. `covers` has the names that the file covers, by field, and
+    `day` is the book's day.
     """
 
     grid: Grid
@@ -156,7 +156,7 @@ class Candidate:
     words: Words
 
     def field_of(self, column: int) -> str:
-        """Return the field that a title names, or that its lower row names."""
+        """Return the field named by a title, or by its lower row."""
         return self.words.field_of(self.titles[column]) or self.words.field_of(self.lower[column])
 
     def second_field_of(self, column: int) -> str:
@@ -176,7 +176,7 @@ class Candidate:
         return heading("file", name_pattern(self.file))
 
     def title_cell(self, column: int) -> object:
-        """Return the title of a column as a string, or as a date if its cell is a date."""
+        """Return a column's title as a string, or as a date if its cell is a date."""
         cells = self.grid.rows[self.row + self.depth - 1]
         cell = cells[column] if len(cells) > column else ""
         return cell if isinstance(cell, date) else self.titles[column]
@@ -193,7 +193,7 @@ class Candidate:
         return dates if len(set(dates.values())) > 1 else {}
 
     def has_numbers(self, column: int) -> bool:
-        """Return whether the first rows of a column have numbers."""
+        """Return whether a column's first rows have numbers."""
         rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
         texts = [text_at(row, column) for row in rows]
         numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
@@ -204,7 +204,7 @@ class Candidate:
 def candidate_at(
     grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, file: str
 ) -> Candidate:
-    """Return rows of a sheet as a possible header, with the settings for it."""
+    """Return a sheet's rows as a possible header, with the settings for it."""
     titles, lower = joined_titles(grid, rows.start, len(rows))
     name = fingerprint(titles)
     by_print = context.config.shapes.get(name, Shape())
@@ -242,7 +242,7 @@ def candidate_at(
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
-    """Return the names that an export covers, if the book has them. The others are a question."""
+    """Return the names that an export covers, if the book has them. Others need a question."""
     return {
         field: names
         for field, names in profile.covers.items()

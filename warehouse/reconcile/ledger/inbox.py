@@ -1,4 +1,4 @@
-"""The inbox: the ledgers of tonight, and the reason why each other file is not used."""
+"""The inbox: tonight's ledgers, and the reason why each other file is not used."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,7 +28,7 @@ from warehouse.spreadsheet.reading.files import (
 )
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
-# Files for people. The amounts in them are also in other files.
+# Files for human readers. Their amounts are also in other files.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
 
@@ -49,13 +49,13 @@ def find_ledgers(
     config: Config,
     done: Collection[str] = (),
 ) -> InboxContents:
-    """Return the ledgers of a day, and every other file of the inbox with the reason.
+    """Return a day's ledgers, and every other file in the inbox with the reason.
 
-    A family is the files that one source delivers night after night. They have the same name, apart
-    from dates, digits and words like "copy". The newest file of each family that is not of a later
-    day is read, and files with the same bytes are read once. `ours` are the workbooks that we
-    wrote, and `done` are the digests of ledgers of finished days. Raises `Ambiguous` if several
-    files of a family may be the ledger of the day.
+    A family is the set of files that one source delivers night after night. Their names are the
+    same, apart from dates, digits and words like "copy". The newest file in each family that is not
+    for a later day is read, and files with the same bytes are read once. `ours` are the workbooks
+    that we wrote, and `done` are the digests of finished days' ledgers. Raises `Ambiguous` if
+    several files in a family may be the day's ledger.
     """
     families: dict[str, list[LedgerFile]] = {}
     unused: list[Unused] = []
@@ -98,7 +98,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low") -> Unused:
 
 
 def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
-    """Yield a file of the inbox, or the files in an archive, each with its error or ""."""
+    """Yield a file in the inbox, or the files in an archive, each with its error or ""."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):
         yield path, ""
@@ -125,7 +125,7 @@ def _settle(path: LedgerFile) -> str:
 
 
 def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
-    """Yield why a file cannot be a ledger: reasons with their severity. The first one counts."""
+    """Yield reasons why a file cannot be a ledger, with severities. Only the first one counts."""
     settle = _settle(path)
     name = path.name.rpartition("/")[2]
     if name.startswith(("~$", ".~lock.")):
@@ -145,7 +145,7 @@ def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
 
 
 def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]:
-    """Yield the reasons by the extension of the file, and by the first element of XML."""
+    """Yield reasons based on the file's extension, and on the first element of an XML file."""
     ending = path.suffix.lower() or "no extension"
     if ending in _PAPERS:
         yield f"files with {ending} are not read", "medium"
@@ -160,13 +160,13 @@ def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]
 def _rivals(
     others: Sequence[LedgerFile], newest: LedgerFile, sha256: str, done: Collection[str]
 ) -> list[LedgerFile]:
-    """Return the files with different content that may be of the same day as the newest file.
+    """Return the files with different content that may be for the same day as the newest file.
 
-    A file is not one of them if its name has another day, or if a finished day used it.
+    A file is left out if its name has another day, or if a finished day used it.
     """
     stated = day_in(newest.name)
-    # Time stamps do not help, because a file that was copied yesterday may be newer than its
-    # content. So different files of a family without other dates are a question.
+    # Timestamps do not help, because a file that was copied yesterday may be newer than its
+    # content. So different files in a family without other dates need a question.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
     return [
@@ -177,9 +177,9 @@ def _rivals(
 
 
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
-    """Return the question which of several files of a day is the ledger."""
+    """Return the question about which of a day's files is the ledger."""
     files = [path.name for path in (*rivals, newest)]
-    # The newest file may not be the right one: somebody may have opened and saved a copy.
+    # The newest file may not be the right one, because somebody may have opened and saved a copy.
     lines = [setting(name, UNUSED) for name in files]
     lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
@@ -190,7 +190,7 @@ def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
 
 
 def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
-    """Yield a single item for all older files, because their number grows every night."""
+    """Yield one item for all older files, because their number grows every night."""
     if len(older) == 1:
         path, newest = older[0]
         yield _file(path, f"{newest.name} is newer")
@@ -202,6 +202,6 @@ def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
 
 
 def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
-    """Return a sort key: files of the day last, then by date in the name, then by time."""
+    """Return a sort key: the day's files last, then by date in the name, then by time."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

@@ -1,7 +1,7 @@
-"""All ledgers of a day as one, with late and missing ledgers.
+"""A day's ledgers read as one ledger, including checks for late and missing ledgers.
 
-Two organisations of a firm may use the same name for a portfolio, so a portfolio of a firm has the
-name `organisation / portfolio`. If a ledger has two columns for them, they are joined.
+Two organisations in a firm may use the same portfolio name, so a firm's portfolios are named
+`organisation / portfolio`. If a ledger has two columns for them, they are joined.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,9 +69,9 @@ TITLES = {
 
 
 def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Return a file whose portfolios have the names of their organisations, if a column has them.
+    """Add the organisations to a file's portfolio names, if a column has the organisations.
 
-    Raises `NotReconciled` if a sheet has such a column, but not a column for portfolios.
+    Raises `NotReconciled` if a sheet has such a column, but no column for portfolios.
     """
     if not context.sources:
         return file
@@ -109,7 +109,7 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
 def _joined_row(
     row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Return a row with its organisation before its portfolio. Do not change other rows."""
+    """Put a row's organisation before its portfolio. Rows that lack either are unchanged."""
     if len(row) <= max(index, portfolio):
         return row
     source, name = as_text(row[index]), as_text(row[portfolio])
@@ -124,7 +124,7 @@ def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object
 
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
-    """Read the chosen files for the book of a day. Names are not resolved yet.
+    """Read the chosen files for a day's book. Names are not resolved yet.
 
     Raises `Ambiguous` if a person must decide something, and `NotReconciled` if a file cannot be
     read at all.
@@ -164,7 +164,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
 
 @contextmanager
 def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
-    """Collect questions, so that a person gets the questions of all files at once."""
+    """Collect questions, so that a person gets the questions about all files at once."""
     try:
         yield
     except Ambiguous as question:
@@ -174,7 +174,7 @@ def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
 def _start_reading(
     file: OpenedFile, grid: Grid, head: Header, context: ReadingContext
 ) -> SheetReading:
-    """Find the level of a sheet, its conventions, and its unused parts."""
+    """Find a sheet's level, its conventions, and its unused parts."""
     name = file.path.name
     title = f"{name} {grid.sheet}".strip()
     location = f"{name}!{grid.sheet}" if grid.sheet else name
@@ -216,14 +216,14 @@ def _start_reading(
 
 
 def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
-    """Return the day whose rows are read: the day of the book, or else the newest day of a row."""
-    # `read_ledgers` decides later if a ledger of another day is used at all.
+    """Return the day whose rows are read: the book's day, or else the newest day in a row."""
+    # `read_ledgers` decides later whether a ledger for another day may be used.
     stated = sorted({row_day for row_day in days if row_day is not None})
     return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Remember the column of each field. The settings state an amount of several columns."""
+    """Remember each field's column. The settings state amounts that have several columns."""
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
@@ -233,7 +233,7 @@ def _remember(head: Header, context: ReadingContext) -> None:
 
 
 def _hidden(grid: Grid, head: Header, title: str) -> Iterator[Notice]:
-    """Yield notices about rows and columns that were read although they are hidden."""
+    """Yield notices about hidden rows and columns that were read."""
     if not grid.is_visible:
         yield Notice("medium", "the sheet is hidden, but it was read", title)
     if grid.hidden_rows:
@@ -265,9 +265,9 @@ def _source(file: OpenedFile, reading: SheetReading, rows: BodyRows) -> LedgerSo
 
 
 def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
-    """Read the ledgers of a day.
+    """Read a day's ledgers.
 
-    Raises `Late` if a ledger is of another day, and the others cannot be compared without it.
+    Raises `Late` if a ledger is for another day, and the others cannot be compared without it.
     """
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)
@@ -295,7 +295,7 @@ def _late(source: LedgerSource, day: date) -> Unused:
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
-    """Yield each file that recon.toml expects but that was not read."""
+    """Yield each file that recon.toml expects but was not read."""
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:

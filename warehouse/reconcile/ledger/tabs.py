@@ -1,4 +1,4 @@
-"""The tabs that are the ledger, and the question about a file without a known header."""
+"""The choice of the ledger's tabs, and the question about a file without a known header."""
 
 import re
 from collections import Counter
@@ -26,15 +26,15 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # fraction of the cells of a column that must fit the proposed field
+_MOST = 0.5  # more than this fraction of a column's cells must fit the proposed field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TitledColumn:
-    """A column below a row of titles, with its name in recon.toml.
+    """A column below a row of titles, with its name for recon.toml.
 
-    `field` is the field that its title names, and `second` the field that it may name if no other
-    title does. `names` is the field whose names are in its cells.
+    `field` is the field that the title names, and `second` is the field that it may name if no
+    other title does. `names` is the field whose names are in the column's cells.
     """
 
     name: str
@@ -68,7 +68,7 @@ def unknown_header(
 
 
 def refusal_of(grid: Grid) -> str:
-    """Return why a sheet of a known export is not a ledger, or an empty string."""
+    """Return why a known export's sheet is not a ledger, or an empty string."""
     profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
     return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
 
@@ -84,7 +84,7 @@ def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the first row with the most titles, if it has at least two and a row below it."""
+    """Return the first row with the most titles, if it has at least two and is not the last row."""
     titles = [
         sum(bool(title) and not _NUMBER.fullmatch(title) for title in titles_of(cells))
         for cells in islice(grid.rows, min(HEAD, len(grid.rows) - 1))
@@ -127,10 +127,10 @@ def _answer_of_pivot(
     table: str,
     file: str,
 ) -> str:
-    """Return the lines for a table in which each column has the amounts of one name."""
+    """Return the lines for a table in which each column has one name's amounts."""
     lines = [heading("file", name_pattern(file)), setting("columns_are", dimension)]
     rest = [item for item in columns if item not in labels]
-    # A venue may have the title of another field as its name, and there may be other figures.
+    # A venue's name may be the title of another field, and there may be other figures.
     if any(item.is_number for item in rest) or any(item.field or item.second for item in labels):
         lines.append(f"label_columns = {quote_list(item.title for item in labels)}")
     is_said = dimension == "asset" or any("asset" in (item.field, item.names) for item in rest)
@@ -156,7 +156,7 @@ def _answer(columns: Sequence[_TitledColumn], table: str, file: str) -> str:
 
 
 def _lines_of(field: str, columns: Sequence[_TitledColumn]) -> list[str]:
-    """Return the line that names the column of a field, or a choice of lines."""
+    """Return the line that names a field's column, or a choice of lines."""
     if len(columns) == 1:
         return [setting(field, columns[0].name)]
     return [f"{CHOICE}{setting(field, item.name)}" for item in columns] or [
@@ -235,9 +235,9 @@ def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, H
 def _tabs_of_day(
     tabs: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> list[tuple[Grid, Header]]:
-    """Return the tab of the day of the book, or of the newest day before it, if all have a day.
+    """Return the tab for the book's day, or for the newest day before it, if all tabs have a day.
 
-    `read_ledgers` decides later if a ledger of another day is used at all.
+    `read_ledgers` decides later whether a ledger for another day may be used.
     """
     days = {day: tab for tab in tabs if (day := day_in(tab[0].sheet)) is not None}
     if len(days) < len(tabs):
@@ -275,7 +275,7 @@ def _several_tabs(
 
 
 def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
-    """Return the level of a sheet.
+    """Return a sheet's level.
 
     Raises `Ambiguous` if the sheet does not have the level that recon.toml asks for.
     """
@@ -297,7 +297,7 @@ def level_of(head: Header, config: Config, location: str) -> tuple[str, ...]:
 def other_tabs(
     file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
 ) -> Iterator[Unused]:
-    """Yield the tabs that are not read. Raise `Ambiguous` if one may have amounts."""
+    """Yield the tabs that are not read. Raise `Ambiguous` if one of them may have amounts."""
     name = file.path.name
     asked = []
     for grid in file.grids:
@@ -318,7 +318,7 @@ def other_tabs(
 def _reason_of_tab(
     grid: Grid, file: str, chosen: tuple[Grid, Header], context: ReadingContext
 ) -> tuple[str, str]:
-    """Return the reason and severity of a tab that is not read.
+    """Return the reason why a tab is not read, and its severity.
 
     Without a reason, the tab may be a ledger.
     """

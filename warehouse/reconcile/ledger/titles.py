@@ -1,4 +1,4 @@
-"""The titles of a header in one or several rows, and its fingerprint."""
+"""The titles in a header of one or more rows, and the header's fingerprint."""
 
 import hashlib
 import re
@@ -19,19 +19,19 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def fingerprint(titles: Sequence[str]) -> str:
-    """Return the fingerprint of a header. The order of its titles does not matter."""
+    """Return a header's fingerprint. The order of the titles does not matter."""
     folded = sorted(fold(title) for title in titles if title)
     return hashlib.sha256("\x1f".join(folded).encode()).hexdigest()[:8]
 
 
 def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
-    """Return the number of fields that the best of these rows names, to compare readings of a file.
+    """Score the row that names the most fields, to compare different readings of a file.
 
     A row with both an asset and an amount beats rows with any number of other fields.
     """
-    # A text file is read with several encodings and delimiters, and the result with most fields is
-    # right. A long text, or a text without a letter, is not a title. Rows have many such texts, and
-    # looking all of them up was 10 % of a whole run (measured).
+    # A text file is read with several encodings and delimiters, and the result with the most fields
+    # is right. A long string, or a string without a letter, is not a title. Rows have many such
+    # strings, and looking all of them up took 10 % of a whole run (measured).
     best = 0
     words = words_of(own_words)
     for row in rows[:HEAD]:
@@ -42,12 +42,12 @@ def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
 
 
 def titles_of(row: Row) -> tuple[str, ...]:
-    """Return the cells of a row as titles. A cell that is not a text is an empty string."""
+    """Return the cells of a row as titles. A cell that is not a string becomes an empty string."""
     return tuple(" ".join(cell.split()) if isinstance(cell, str) else "" for cell in row)
 
 
 def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
-    """Return the columns of a title, or of a name like `column C`."""
+    """Return the columns with a title, or with a name like `column C`."""
     by_title = [
         column for column, title in enumerate(titles) if title and fold(title) == fold(wanted)
     ]
@@ -57,12 +57,12 @@ def find_columns(wanted: str, titles: Sequence[str]) -> list[int]:
 
 
 def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
-    """Return the numbers of rows that a header may have if it begins in this row.
+    """Return how many rows a header may have if it begins in this row.
 
     `settled` is the number from the settings, or 0.
     """
-    # The second row of a header has texts below blanks or dates of the first row, and blanks below
-    # other texts. A row with a number is a row of the ledger.
+    # A header's second row has strings below the first row's blanks or dates, and blanks below
+    # other strings. A row with a number is a ledger row.
     if settled:
         return (settled,) if row + settled <= len(grid.rows) else ()
     if row + _TWO >= len(grid.rows):
@@ -83,7 +83,7 @@ def depths(grid: Grid, row: int, settled: int) -> tuple[int, ...]:
 
 
 def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the titles of a header of several rows, and the titles of its last row alone."""
+    """Return the joined titles of a header with several rows, and those in its last row alone."""
     # If a title spans several columns, it is in the leftmost cell, and the cells to its right are
     # blank.
     rows = [titles_of(cells) for cells in islice(grid.rows, row, row + depth)]
@@ -102,7 +102,7 @@ def joined_titles(grid: Grid, row: int, depth: int) -> tuple[tuple[str, ...], tu
 
 
 def samples(grid: Grid, row: int, most: int) -> Iterator[str]:
-    """Yield the titles of a row with two values below each."""
+    """Yield a row's titles, each with two values from below it."""
     for column, title in list(enumerate(titles_of(grid.rows[row])))[:most]:
         below = [
             str(cells[column])[:30]

@@ -1,6 +1,7 @@
-"""The vocabulary of ledgers: the words for fields, roles, totals, units and sides of an amount.
+"""The vocabulary of ledgers: words for fields, roles, totals, units and an amount's sides.
 
-The words are in `words.toml` next to this module. A user can add words in a file of the same form.
+The words are in `words.toml` next to this module. A user can add words in a file with the same
+format.
 """
 
 import re
@@ -35,16 +36,16 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 _CHECK_MARKS = ("\u2713", "\u2714")
 _PART = re.compile(r"[^\W_]+")
-_LONG_PART = 4  # characters, because a shorter word may be part of a name by chance
+_LONG_PART = 4  # characters, because a shorter word may be in a name by chance
 _FEW_PARTS = 4
 
-# The words by group and kind, for example `field` and `asset`.
+# Words by group and kind, for example `field` and `asset`.
 _Lists = dict[tuple[str, str], list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The known words by their keys. Titles are looked up in all of their spellings."""
+    """The known words by key. Titles are looked up in all their spellings."""
 
     fields: Mapping[str, str]
     second: Mapping[str, str]
@@ -76,12 +77,12 @@ class Words:
         for written in _spellings(title):
             if field := words.get(_key(written), ""):
                 return field
-        # `Coin / Token`: two words for one thing.
+        # Two words for the same thing, like `Coin / Token`.
         parts = {words.get(_key(part), "") for part in title.split("/")}
         return parts.pop() if len(parts) == 1 else ""
 
     def role_of(self, title: str) -> str:
-        """Return the role of a column among several columns of amounts, like `debit`, or ""."""
+        """Return a column's role among several amount columns, like `debit`, or ""."""
         for written in _spellings(title):
             key = _key(written)
             if key in self.roles:
@@ -94,7 +95,7 @@ class Words:
         return ""
 
     def is_cell(self, cell: str, kind: str) -> bool:
-        """Return whether a cell has a word of a kind: debit, credit, currency, mark or unmarked."""
+        """Return whether a cell is of this kind: debit, credit, currency, mark or unmarked."""
         if fold(cell) in _CHECK_MARKS:
             return kind == "mark"
         return self.cells.get(_key(cell)) == kind
@@ -107,7 +108,7 @@ class Words:
         return kind if kind in OPPOSITE else self._only(cell, "positive", "negative")
 
     def native_factor(self, title: str) -> str:
-        """Return the factor of a unit like wei in the title of amounts, or an empty string."""
+        """Return the factor of a unit like wei in an amount title, or an empty string."""
         return self._native(title)[0]
 
     def _native(self, title: str) -> tuple[str, str]:
@@ -123,7 +124,7 @@ class Words:
         return self.cells.get(_key(cell)) == "void" or bool(self._only(cell, "void"))
 
     def is_unmarked(self, cell: str) -> bool:
-        """Return whether a cell means that the title of its column is not true."""
+        """Return whether a cell means that its column's title does not apply."""
         return not _key(cell) or self.is_cell(cell, "unmarked")
 
     def factor_of(self, cell: str) -> str:
@@ -132,7 +133,7 @@ class Words:
         return "" if is_figure else self.factors.get(_key(cell), "")
 
     def _only(self, cell: str, *kinds: str) -> str:
-        """Return the only one of these kinds that the longer words of a cell have, or ""."""
+        """Return the only one of these kinds among a cell's longer words, or ""."""
         parts = _PART.findall(_bare(cell))
         if len(parts) > _FEW_PARTS or "term" in parts:  # short-term is not short
             return ""
@@ -141,10 +142,10 @@ class Words:
         return said.pop() or "" if len(said) == 1 else ""
 
     def is_title(self, title: str, kind: str) -> bool:
-        """Return whether some word of a title is of a kind.
+        """Return whether a title has a word of this kind.
 
-        Kinds are: `figure` (prices, values and figures that are not amounts), `number` (numbers
-        and codes of things), `remark`, `description`, and `decimals` (of the smallest unit).
+        Kinds are: `figure` (prices, values and figures that are not amounts), `number` (counts and
+        codes), `remark`, `description`, and `decimals` (the smallest unit's decimals).
         """
         if kind == "figure" and "%" in title:
             return True
@@ -156,7 +157,7 @@ class Words:
         )
 
     def is_remark(self, title: str) -> bool:
-        """Return whether a title is about remarks, or describes the asset."""
+        """Return whether a title announces remarks, or describes the asset."""
         return (
             self.is_title(title, "remark")
             or self.is_asset_name(title)
@@ -172,7 +173,7 @@ class Words:
         )
 
     def is_asset_name(self, title: str) -> bool:
-        """Return whether a title is about another name of the asset."""
+        """Return whether a title announces another name for the asset."""
         return any(self.columns.get(_key(written)) == "asset_name" for written in _spellings(title))
 
     def total_name(self, text: str) -> str | None:
@@ -201,7 +202,7 @@ def title_words(title: str) -> Iterator[str]:
 
 
 def _spellings(title: str) -> Iterator[str]:
-    """Yield a title, then without brackets at its end, then without a unit at its end."""
+    """Yield a title as written, then without final brackets, then without a final unit."""
     yield title
     yield _BESIDE.sub("", title)
     name, unit = _unit_at_end(title)
@@ -210,7 +211,7 @@ def _spellings(title: str) -> Iterator[str]:
 
 
 def _unit_at_end(title: str) -> tuple[str, str]:
-    """Return a title and the part after the slash or comma in it, or an empty string."""
+    """Return a title and the part after its last slash or comma, or an empty string."""
     for mark in ("/", ","):
         name, _, unit = title.rpartition(mark)
         if name:
@@ -224,9 +225,9 @@ def _is_valued(title: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Return a string folded and without accents."""
+    """Fold a string and remove its accents."""
     folded = fold(text)
-    if folded.isascii():  # most strings, and normalizing all of them was half of the time for words
+    if folded.isascii():  # most are, and normalizing all strings took half of the time for words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -234,27 +235,27 @@ def _bare(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _key(text: str) -> str:
-    """Return the key that all spellings of a word share: its letters and digits."""
+    """Return the key that all spellings of a word share, mainly its letters and digits."""
     bare = _bare(text).strip()
     return _KEPT.sub("", f"{bare[:-1]} no" if bare.endswith("#") else bare)
 
 
 def _keys(word: str) -> frozenset[str]:
-    """Return the keys of a word. `ä` may be written as `ae`."""
+    """Return a word's keys. `ä` may be written as `ae`."""
     return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
 
 
 @lru_cache(maxsize=8)
 def words_of(own: str = "") -> Words:
-    """Return the known words and the words of the user, which precede ours.
+    """Combine the known words with the user's words, which take precedence.
 
-    `own` is the content of the user's `words.toml`. Raises `NotReconciled` with all of its errors.
+    `own` is the content of the user's `words.toml`. Raises `NotReconciled` with all its errors.
     """
     shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
     theirs = _own_lists(own, shipped)
     tables = {group: _by_key(group, shipped) for group, _ in shipped}
     own_tables = {group: _by_key(group, theirs) for group in tables}
-    # If the user uses a word for one of the two choices, it no longer belongs to the other one.
+    # If the user adds a word to one of these groups, it no longer belongs to the other.
     for group, other in (("field", "second"), ("second", "field")):
         for word in own_tables[other]:
             tables[group].pop(word, None)
@@ -283,7 +284,7 @@ def words_of(own: str = "") -> Words:
 
 
 def _lists(file: Mapping[str, Any]) -> _Lists:
-    """Return the words of a file by group and kind. A kind may have a list for each language."""
+    """Return a file's words by group and kind. A kind may have a list for each language."""
     return {
         (group, kind): [
             word
@@ -346,7 +347,7 @@ def _by_key(group: str, lists: _Lists) -> dict[str, str]:
 
 
 def _either(words: list[str], gap: str) -> str:
-    """Return a pattern for any of these words. Longer words come first."""
+    """Return a pattern that matches any of these words. Longer words come first."""
     spellings = {spelling for word in words for spelling in (word, word.translate(_UMLAUTS))}
     spellings |= {_bare(spelling) for spelling in spellings}
     in_order = sorted(spellings, key=lambda word: (-len(word), word))
@@ -362,7 +363,7 @@ def _total_pattern(words: list[str]) -> re.Pattern[str]:
 
 
 def _unit_pattern(words: list[str], alone: list[str]) -> re.Pattern[str]:
-    # One letter or a bare number is a unit only next to a currency, or in brackets.
+    # A single letter or a bare number is a unit only next to a currency, or in brackets.
     plain = _either([word for word in words if len(word) > 1], r"\s*")
     named = _either([word for word in words if word.isalpha() and len(word) > 1], r"\s*")
     every = _either(words, r"\s*")

@@ -1,1 +1,1 @@
-"""The ledger and the book at one level, and the result of each key."""
+"""The ledger and the book at one level, and the result for each key."""

@@ -1,7 +1,7 @@
 """Breaks with their ID, age and status, from the comparison of a ledger with a book.
 
-An ID depends on the name of the reconciliation, the level and the key. So the same break has the
-same ID every night, whatever its amount.
+An ID depends on the reconciliation's name, the level and the key, so a break has the same ID every
+night, whatever its amount.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
@@ -67,7 +67,7 @@ def status_now(
     decided = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
     if decision.accepted != difference:
         return OPEN, f"reopened: {decided}"
-    # Compare numbers of days. A date from a large setting could overflow.
+    # Compare numbers of days, because adding a large setting to a date could overflow.
     if (day - date.fromisoformat(decision.on)).days > accept_days:
         return OPEN, f"acceptance expired after {accept_days} days: {decided}"
     return ACCEPTED, ""
@@ -77,7 +77,7 @@ _SHORTEST_ID = 8
 
 
 def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
-    """Return the IDs of keys, in the same order.
+    """Return the keys' IDs, in the same order.
 
     An ID is the shortest prefix of a digest that is unique and has at least eight characters.
     """
@@ -85,8 +85,8 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
         hashlib.sha256("\x1f".join((name, *fields, "", *key)).encode()).hexdigest().upper()
         for key in keys
     ]
-    # If two digests of this run have the same prefix, both prefixes grow by one character until
-    # they differ. A longer prefix may equal a third one, so this is repeated until no prefix grows.
+    # If two digests in this run have the same prefix, both prefixes grow by one character until
+    # they differ. A longer prefix may equal a third one, so repeat this until no prefix grows.
     lengths = dict.fromkeys(digests, _SHORTEST_ID)
     for _ in range(len(digests[0]) if digests else 0):
         seen: dict[str, str] = {}
@@ -103,7 +103,7 @@ def break_ids(name: str, fields: Key, keys: Iterable[Key]) -> list[str]:
 
 
 class Age(NamedTuple):
-    """The age of a break. A new episode begins each time that the break returns."""
+    """The age of a break. A new episode begins each time the break returns."""
 
     episode: int
     first_seen: date
@@ -115,10 +115,10 @@ class Age(NamedTuple):
 def age_of(
     pair: Mismatch, day: date, earlier: Break | None, last_episode: tuple[int, str] | None
 ) -> Age:
-    """Return the age of a break.
+    """Return a break's age.
 
-    `earlier` is the same break in the run before. `last_episode` has the number of its last episode
-    and the day on which it was first seen. If the break returns, its age counts from the new
+    `earlier` is the same break in the previous run. `last_episode` has the number of its last
+    episode and the day when it was first seen. If the break returns, its age counts from the new
     episode.
     """
     if earlier is None:
@@ -134,15 +134,16 @@ def age_of(
 def previous_ids(
     before: Mapping[str, Break], fields: Key, keys: Mapping[str, Key]
 ) -> dict[str, str]:
-    """Return by the ID of each break the ID that the same break had in the run before.
+    """Map each break's ID to the ID that the same break had in the previous run.
 
-    `keys` has the present keys by ID, with these fields.
+    `keys` has the current keys for these fields, by ID.
     """
     same = {id_: id_ for id_ in keys if id_ in before}
     then = _by_level({id_: (of.fields, of.key) for id_, of in before.items() if id_ not in same})
     now = _by_level({id_: (fields, key) for id_, key in keys.items() if id_ not in same})
-    # Keys of two levels are compared by the fields that both levels have. Breaks are the same only
-    # if each is alone with its short key on its side, and no other level has such a break.
+    # Compare keys at two levels by the fields that both levels have. Two breaks are the same only
+    # if each is the only one on its side with the short key, and neither fits a break at another
+    # level.
     candidates = []
     for level, new_level in product(then, now):
         shared = [name for name in level if name in new_level]
@@ -160,7 +161,7 @@ _NamesById = Mapping[str, Mapping[str, str]]  # the value of each field, by ID
 
 
 def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
-    """Return the values of keys by level and ID, without fields that the ledger does not have."""
+    """Group the keys' values by level and ID, without fields that the ledger does not have."""
     levels: defaultdict[Key, dict[str, dict[str, str]]] = defaultdict(dict)
     for id_, (fields, key) in keys.items():
         pairs = zip(fields, key, strict=True)
@@ -170,7 +171,7 @@ def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
 
 
 def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key, list[str]]:
-    """Return the IDs by their values of the shared fields."""
+    """Group IDs by their values for the shared fields."""
     groups: defaultdict[Key, list[str]] = defaultdict(list)
     for id_, names in names_by_id.items():
         groups[tuple(names[name] for name in shared)].append(id_)
@@ -178,13 +179,13 @@ def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key
 
 
 _MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows and unread amounts that a break lists
-_MOST_ALIASES = 20  # aliases in notices. The sheet Mapping has all of them
+_MOST_ALIASES = 20  # aliases in notices. The Mapping sheet lists all of them
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matches:
-    """The breaks of both sides, and the rules that decided them."""
+    """The breaks from both sides, and the rules that decided them."""
 
     broken: Sequence[Mismatch]
     rules: MatchRules
@@ -199,10 +200,10 @@ class _Matches:
 def reconcile(
     source: OpenBook, ledger: Ledger, config: Config, reference: Reference, history: History
 ) -> Outcome:
-    """Compare a ledger with a book. Every key is then in the view `compared` of the connection.
+    """Compare a ledger with a book, which leaves every key in the connection's view `compared`.
 
     Raises `NotReconciled` if recon.toml has a wrong name, and `Ambiguous` if there are more breaks
-    than it allows.
+    than recon.toml allows.
     """
     connection, fields = source.connection, ledger.fields
     _drop_relations(connection)
@@ -248,7 +249,7 @@ def reconcile(
 
 
 def _drop_relations(connection: DuckDBPyConnection) -> None:
-    """Drop the relations of an attempt that ran out of memory, because each is created once."""
+    """Drop the relations from an attempt that ran out of memory, because each is created once."""
     for kind in ("view", "table"):
         names = f"select {kind}_name from duckdb_{kind}s() where temporary and not internal"
         for (name,) in connection.execute(names).fetchall():
@@ -256,7 +257,7 @@ def _drop_relations(connection: DuckDBPyConnection) -> None:
 
 
 def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
-    """Bring both sides to one level, join them, and decide the result of every key."""
+    """Bring both sides to one level, join them, and decide the result for every key."""
     connection, fields = source.connection, ledger.fields
     book.make_book_rows(connection, source.day, fields)
     scope = sides.scope_of(source, ledger, reference, config)
@@ -298,7 +299,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
 
 
 def _keys_before(history: History, fields: Key) -> set[Key]:
-    """Return the keys that were breaks in the run before and that this level can have."""
+    """Return the keys that were breaks in the previous run and can exist at this level."""
     before = pending_breaks(history.prior).values()
     return {break_.key_at(fields) for break_ in before if {*break_.level} <= {*fields}}
 
@@ -310,10 +311,10 @@ def _follow(
     prior: Run | None,
     keys: Mapping[str, Key],
 ) -> tuple[dict[str, Break], tuple[Break, ...], list[Notice]]:
-    """Match the breaks of the run before with the present ones, whose keys are given by ID.
+    """Match the previous run's breaks with the current ones, whose keys are given by ID.
 
-    Return the earlier breaks by the present IDs, and the earlier breaks that no ledger covers
-    tonight.
+    Return the earlier breaks by current ID, the earlier breaks that no ledger covers tonight, and a
+    notice if the level changed.
     """
     fields, before = ledger.fields, pending_breaks(prior)
     not_compared = {
@@ -323,8 +324,8 @@ def _follow(
     }
     before = {id_: of for id_, of in before.items() if id_ not in not_compared}
     gone = {id_: of.key_at(fields) for id_, of in before.items() if id_ not in keys}
-    # An ID changes only with its level. A key that is compared and matches now is resolved, even
-    # if a break next to it is new.
+    # An ID changes only with its level. A compared key that now matches is resolved, even if a
+    # break next to it is new.
     if ledger.levels != [fields] or any(before[id_].level != fields for id_ in gone):
         compared = compare.compared_keys(connection, fields, gone.values()) - {*keys.values()}
         before = {id_: of for id_, of in before.items() if gone.get(id_) not in compared}
@@ -348,7 +349,7 @@ def _cases(
 ) -> dict[int, Case]:
     """Return the breaks by pair number, with their amounts in the previous book.
 
-    `earlier` has the same break of the run before by ID, in the order of the breaks.
+    `earlier` has each break's counterpart in the previous run by ID, in the order of the breaks.
     """
     before = _amounts_before(source, ledger, matches.scope) if earlier else {}
     return {
@@ -369,19 +370,18 @@ def _cases(
 
 
 def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int, str]:
-    """Return the amounts that breaks have in the previous book, by pair number."""
+    """Return the breaks' amounts in the previous book, by pair number."""
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book is not limited to the scope of tonight. Only its levels are the present
-    # ones.
+    # The previous book is not limited to tonight's scope. It is only brought to tonight's levels.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
 
 
 def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
-    """Return the compared part of the previous book by asset, or None without such a book."""
+    """Return the totals of the previous book's compared part by asset, or None without a book."""
     day = day_before(source)
     if day is None:
         return None
@@ -398,7 +398,7 @@ def _assemble(
     history: History,
     config: Config,
 ) -> Iterator[Break]:
-    """Yield the breaks of this run, each with its cause."""
+    """Yield this run's breaks, each with its cause."""
     new = [case.id for case in cases.values() if case.earlier is None]
     occurrences = history.latest_occurrences(new)
     for case in cases.values():
@@ -443,7 +443,7 @@ def _break(case: Case, age: Age, ledger: Ledger, history: History, config: Confi
 
 
 def _sources(case: Case, ledger: Ledger) -> list[str]:
-    """Return the locations of a break's rows. Rows that could not be read are first."""
+    """Return the locations of a break's rows. Rows that could not be read come first."""
     locations = [ledger.place(row) for row in case.rejected]
     locations += (ledger.place(ledger.lines[line]) for line in case.pair.lines[:_MOST_SOURCES])
     return locations[:_MOST_SOURCES]
@@ -456,15 +456,16 @@ def _unread(case: Case, ledger: Ledger) -> Iterator[str]:
 
 
 def _venue_note(key: Key, fields: Key, reference: Reference) -> str:
-    """Return a note if the venue of a key is not trading."""
+    """Return a note if a key's venue is not trading."""
     status = reference.closed.get(key[fields.index("venue")]) if "venue" in fields else None
     return f"the venue is {status}" if status else ""
 
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
-    """Return the sort key of a break: by asset, with the largest difference first."""
-    # Plain digits are compared as strings. The longer whole part is the larger number. If both have
-    # the same length, the larger number sorts last. This avoids a decimal for each break.
+    """Return a break's sort key: by asset, with the largest difference first."""
+    # Plain digits are compared as strings, which avoids a decimal for each break. The longer whole
+    # part is the larger number. If both have the same length, the larger number sorts last, so the
+    # digits are inverted.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),
@@ -475,7 +476,7 @@ def _order(break_: Break) -> tuple[str, int, str, str]:
 
 
 def _alias_notices(aliases: Sequence[Alias]) -> Iterator[Notice]:
-    """Yield a notice for each suggested alias, with the line of recon.toml that settles it."""
+    """Yield a notice for each suggested alias, with the recon.toml line that settles it."""
     for alias in aliases[:_MOST_ALIASES]:
         yield Notice(
             "low",

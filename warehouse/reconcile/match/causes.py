@@ -27,9 +27,9 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-_FEWEST_BEHIND = 3  # positions, because fewer are equal by chance or were booked late
-_FEWEST_DIGITS = 3  # significant digits, because fewer are equal by chance
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten between usual units
+_FEWEST_BEHIND = 3  # positions, because fewer may be equal by chance or booked late
+_FEWEST_DIGITS = 3  # significant digits, because fewer may be equal by chance
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten between common units
 _TWO = 2
 
 
@@ -37,9 +37,9 @@ _TWO = 2
 class Case:
     """One break before it is assembled.
 
-    `earlier` is the same break in the run before. `snapshot_before` is the amount of its key in the
-    previous book. `rounding` is the cause that its whole file shows. `rejected` are the rows of its
-    key that could not be read.
+    `earlier` is the same break in the previous run. `snapshot_before` is the key's amount in the
+    previous book. `rounding` is the cause found from the whole file. `rejected` are the key's rows
+    that could not be read.
     """
 
     pair: Mismatch
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def is_day_behind(self) -> bool:
-        """Whether the ledger has the amount of the previous book, which this book does not have."""
+        """Whether the ledger has the previous book's amount, which this book does not have."""
         amount = self.pair.ledger
         return amount == self.snapshot_before and amount not in {None, "0", self.pair.snapshot}
 
@@ -91,7 +91,7 @@ class NamePair:
         return self.book.names[self.field]
 
     def cause(self, other: Case) -> str:
-        """Return the cause of one of two breaks. `other` is the other break."""
+        """Return the cause for one of the two breaks. `other` is the other break."""
         if self.has_name:
             names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
             return f"Booked under another {self.field}? {names} ({other.id})"
@@ -106,7 +106,7 @@ def suggest_causes(
 ) -> dict[str, str]:
     """Return the most likely cause by break ID. `cases` has the breaks by pair number."""
     # Different names and opposite differences each explain two breaks completely, so they come
-    # first. The tests of a single break come last, because an amount that happens to be double or
+    # first. The tests for a single break come last, because an amount that happens to be double or
     # reversed is weaker evidence than two amounts that cancel.
     causes = {
         case.id: f"Nets to zero within the {case.pair.placement}: booked in another place"
@@ -125,7 +125,7 @@ def suggest_causes(
 def pair_names(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[NamePair]:
-    """Yield each amount that is on each side once, under names that differ in one field."""
+    """Yield each amount that is once on each side, under names that differ in one field."""
     for field in fields:
         if field == "bucket":
             continue
@@ -160,7 +160,7 @@ def suggest_aliases(pairs: Sequence[NamePair]) -> tuple[Alias, ...]:
 def _opposites(
     connection: DuckDBPyConnection, cases: Mapping[int, Case], fields: Key
 ) -> Iterator[tuple[str, str]]:
-    """Yield the ID and cause of two breaks of a portfolio's asset whose differences cancel."""
+    """Yield the IDs and causes of two breaks in a portfolio's asset whose differences cancel."""
     shared = columns(name for name in fields if name in ("portfolio", "asset"))
     # If a third break has the same size, nobody can tell which two belong together.
     rows = connection.execute(
@@ -175,13 +175,13 @@ def _opposites(
 
 
 def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) -> Iterator[Notice]:
-    """Yield a notice for each file whose differences are mostly amounts of the previous book."""
+    """Yield a notice for each file whose differences are mostly amounts from the previous book."""
     counts: defaultdict[int, Counter[bool]] = defaultdict(Counter)
     for case in cases:
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # Some of the other differences may be real errors. A file of today has few amounts of the
+        # Some of the other differences may be real errors. Today's file has few amounts from the
         # previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
@@ -192,7 +192,7 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
 
 
 def _cause_of_one(case: Case) -> str:
-    """Return the first cause that a single break shows, or an empty string."""
+    """Return the first cause that a single break suggests, or an empty string."""
     if case.is_day_behind:
         return "A day behind: the ledger has the amount of the previous book"
     if case.pair.result is not Result.DIFFERS:

@@ -1,4 +1,4 @@
-"""The result of each pair that is not equal, decided in SQL, and the limits on forgiven sums."""
+"""The result for each pair that is not equal, decided in SQL, and the limits on forgiven sums."""
 
 # ruff: noqa: S608 - names are ours, and values are quoted by literal
 
@@ -22,8 +22,8 @@ from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
-_DUST = Decimal("0.000001")  # amount of any asset that rounding may always lose
-_FEWEST = 3  # with fewer keys, each asset has only its own limit
+_DUST = Decimal("0.000001")  # amount that rounding may always lose, for any asset
+_FEWEST = 3  # with fewer keys, only each asset's own limit applies
 
 # A setting forgives these differences. A number cell is not a setting.
 _IS_FORGIVEN = (
@@ -31,7 +31,7 @@ _IS_FORGIVEN = (
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
 )
 
-# The pairs that are not equal, with the first rule that decides each of them.
+# The pairs that are not equal, each with the first rule that decides it.
 _JUDGED = """
 with unequal as (
     select pairs.*, ({pair_key}) in (select ({key}) from rejected_keys) as is_rejected,
@@ -100,8 +100,8 @@ from ruled
 class Mismatch:
     """A break, with its result, the wording of its rule, and its placement.
 
-    `difference` is ledger minus snapshot, and a missing side counts as zero. `lines` are the
-    numbers of its rows in the ledger. `placement` is the field within which the break nets to zero.
+    `difference` is ledger minus snapshot, and a missing side counts as zero. `lines` are the row
+    numbers in the ledger. `placement` is the field within which the break nets to zero.
     """
 
     key: Key
@@ -118,16 +118,16 @@ class Mismatch:
 
     @property
     def amounts(self) -> tuple[Decimal, Decimal]:
-        """The amounts of the ledger and the snapshot. A missing side is zero."""
+        """The ledger's and the snapshot's amounts. A missing side is zero."""
         return exact(self.ledger or "0"), exact(self.snapshot or "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRules:
-    """The inputs of a result besides the two amounts.
+    """The inputs to a result besides the two amounts.
 
-    `undelivered` are portfolios that an earlier book had. `kept` has the precision by file number.
-    `totals` has the book's totals by asset, and is empty if no setting forgives anything.
+    `undelivered` are portfolios that only an earlier book had. `kept` has the precision by file
+    number. `totals` has the book's totals by asset, and is empty if no setting forgives anything.
     """
 
     fields: Key
@@ -140,9 +140,9 @@ class MatchRules:
 
 @dataclass(frozen=True, slots=True)
 class Forgiven:
-    """The sum of an asset's forgiven differences, without their signs.
+    """The sum of an asset's forgiven differences, ignoring signs.
 
-    `total` is the book's total of the asset, and `largest` is the most that one key may differ. A
+    `total` is the book's total for the asset, and `largest` is the most that one key may differ. A
     tolerance forgives `tolerated` of the `keys`, and a precision forgives the others.
     """
 
@@ -170,7 +170,7 @@ class Forgiven:
 def totals_to_limit(
     connection: DuckDBPyConnection, config: Config, kept: Mapping[int, Precision]
 ) -> dict[str, Decimal]:
-    """Return the book's totals by asset. There are none if no setting forgives anything."""
+    """Return the book's totals by asset, or an empty dict if no setting forgives anything."""
     tolerances = (config.absolute, config.relative, *config.per_asset.values())
     if config.ledger_rounding != "written" and not any(tolerances) and not kept:
         return {}
@@ -178,9 +178,9 @@ def totals_to_limit(
 
 
 def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiven]:
-    """Create the table `judged` of unequal pairs, and the views `compared` and `broken`.
+    """Create the table `judged` for unequal pairs, and the views `compared` and `broken`.
 
-    Return the forgiven sums by asset. The pairs of an asset over the limit are breaks instead.
+    Return the forgiven sums by asset. If an asset is over the limit, its pairs are breaks instead.
     """
     compare.store_keys(connection, "rejected_keys", rules.fields, rules.rejected)
     _store_settings(connection, rules)
@@ -208,9 +208,9 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
 
 
 def _judged_query(rules: MatchRules) -> str:
-    """Return the SQL of `judged`."""
+    """Return the SQL query for `judged`."""
     config = rules.config
-    # An amount below 1e19 with at most 18 decimals is a DECIMAL(37,18), and two of them are
+    # An amount below 1e19 with at most 18 decimals is a DECIMAL(37,18), and two such amounts are
     # subtracted exactly. The cast would round other amounts.
     numbers = [
         f"case when {decimals_of(side)} <= 18 then try_cast({side} as decimal(37, 18)) end"
@@ -239,9 +239,9 @@ def _judged_query(rules: MatchRules) -> str:
 
 
 def _is_at_most(first: str, second: str) -> str:
-    """Return the SQL of whether one canonical amount is at most another. Both have no sign."""
-    # The longer whole part is larger. If both have the same length, the larger amount is the
-    # string that sorts last. This is exact for decimals of any length.
+    """Return the SQL condition that one canonical amount is at most another. Neither has a sign."""
+    # The longer whole part is larger. If both have the same length, the larger amount is the string
+    # that sorts last. This is exact for any number of decimals.
     whole, other = (f"strlen(split_part({amount}, '.', 1))" for amount in (first, second))
     return f"({whole} < {other} or {whole} = {other} and {first} <= {second})"
 
@@ -257,7 +257,7 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
     copy_rows(connection, "tolerances", columns_, tolerances)
     rows = []
     for file, precision in rules.kept.items():
-        # SQL decides amounts that are rounded to decimals, because a file can have a million of
+        # SQL decides amounts that are rounded to decimals, because a file can contain a million of
         # them.
         is_nearest = (precision.kept, precision.way) == (Kept.DECIMALS, Way.NEAREST)
         half = largest_loss(precision, Decimal(0))
@@ -270,10 +270,10 @@ def _store_settings(connection: DuckDBPyConnection, rules: MatchRules) -> None:
 
 @contextmanager
 def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Iterator[None]:
-    """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles and for digits."""
+    """Provide two SQL functions for amounts beyond DECIMAL(38,18), for doubles, and for digits."""
 
     def allowance(rule: str, files: list[int], amounts: list[str], snapshot: str) -> str:
-        """Return how much a rule allows the rows of a key to differ, or an empty string."""
+        """Return how much a rule allows a key's rows to differ, or an empty string."""
         ledger, book = list(map(exact, amounts)), exact(snapshot)
         if rule == "number cell":
             return "0" if is_cell_of(ledger[0], book) else ""
@@ -296,8 +296,8 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
 
 def dust(allowed: Decimal) -> Decimal:
     """Return the part of an allowed difference that does not count towards a limit."""
-    # Half a unit of whole numbers is half a Bitcoin. So only dust is free, and the rest counts
-    # towards the limit from the first key on.
+    # If a ledger keeps whole numbers, half a unit may be half a Bitcoin. So only dust is free, and
+    # the rest counts towards the limit from the first key on.
     return min(allowed, _DUST)
 
 
@@ -322,8 +322,8 @@ def _sum_forgiven(
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
     """Return the assets whose forgiven sum is too large, alone or with the other assets."""
     # A tolerance is for noise, whose sum is small. If every key lacks a thousandth, the whole lacks
-    # a thousandth, although each key is within its tolerance. So two sums have a limit: the sum of
-    # each asset, and the mean share of all assets.
+    # a thousandth, although each key is within its tolerance. So two figures have a limit: each
+    # asset's sum, and the mean share over all assets.
     keys = sum(amount.keys for amount in sums.values())
     if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)
@@ -331,8 +331,8 @@ def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[st
 
 
 def _mean_share(sums: Mapping[str, Forgiven], totals: Mapping[str, Decimal]) -> Decimal:
-    """Return the mean of the forgiven shares of all assets of the book."""
-    # The share of dust can be the whole asset, and such a share has no meaning.
+    """Return the mean forgiven share over all assets in the book."""
+    # Dust can be an asset's whole total, and such a share is meaningless.
     larger = (amount for amount in sums.values() if amount.amount > _DUST)
     shares = sum((amount.share for amount in larger), Decimal(0))
     return shares / max(len(totals), 1)
@@ -343,7 +343,7 @@ def forgiven_lines(
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield the forgiven sums: asset, number of keys by rule, amount, and the book's total.
 
-    The asset with the largest share is first, and the mean of all assets is last.
+    The asset with the largest share comes first, and the mean over all assets comes last.
     """
     for asset, sum_ in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
         share = f"{plain(sum_.total)} ({sum_.share:.2e} of it)"
@@ -355,7 +355,7 @@ def forgiven_lines(
 
 
 def _by_rule(sums: Collection[Forgiven]) -> str:
-    """Return how many keys a tolerance forgives, and how many a precision."""
+    """Describe how many keys a tolerance forgives, and how many a precision forgives."""
     tolerated = sum(sum_.tolerated for sum_ in sums)
     rounded = sum(sum_.keys for sum_ in sums) - tolerated
     counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
@@ -382,7 +382,7 @@ def over_limit(connection: DuckDBPyConnection) -> Iterator[Notice]:
 def settlements(
     connection: DuckDBPyConnection, fields: Key, keys: Collection[Key]
 ) -> dict[Key, str]:
-    """Return the reason why each of these earlier breaks is forgiven now, by key."""
+    """Return, by key, the reason why each of these earlier breaks is now forgiven."""
     compare.store_keys(connection, "keys_before", fields, keys)
     rows = connection.execute(
         f"select {columns(fields)}, result, rule from compared semi join keys_before "
@@ -393,7 +393,7 @@ def settlements(
 
 
 def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) -> list[Mismatch]:
-    """Return the breaks in the order of their keys, or only about one of `every` breaks."""
+    """Return the breaks in key order, or only about one in `every` breaks."""
     rows = connection.execute(
         f"select [{columns(fields)}], result, difference, no, ledger, snapshot, rows, "
         "list_filter(lines, lambda line: line is not null), is_unmapped, rule "
@@ -409,7 +409,7 @@ def broken_pairs(connection: DuckDBPyConnection, fields: Key, every: int = 1) ->
 
 def _placements(pairs: Sequence[Mismatch], fields: Key) -> dict[int, str]:
     """Return, by pair number, the field within which breaks add up to zero."""
-    # Narrow groups come first. A break that nets to zero within an account needs no wider
+    # Try narrow groups first. A break that nets to zero within an account needs no wider
     # explanation, and must not count towards one.
     placements: dict[int, str] = {}
     for depth in range(len(fields) - 1, fields.index("asset"), -1):

@@ -1,7 +1,7 @@
 """The join of both sides, with its counts, totals and digest.
 
-Both sides have their amounts as plain digits in one canonical form. Equal strings are therefore
-equal amounts, however many digits they have.
+Amounts on both sides are plain digits in one canonical form, so equal strings are equal amounts,
+however many digits they have.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
@@ -25,28 +25,27 @@ _SIDES = ("ledger", "snapshot")
 
 
 def is_in(results: Sequence[Result]) -> str:
-    """Return the SQL of whether a row has one of these results."""
+    """Return the SQL condition that a row has one of these results."""
     return f"result in ({', '.join(repr(result.value) for result in results)})"
 
 
 IS_BREAK = is_in(_BREAKS)
 
-# Each total has three sums: of all keys, of breaks, and of keys within tolerance or precision.
+# Each total has three sums: all keys, breaks, and keys within tolerance or precision.
 _PARTS = {"all": "true", "broken": IS_BREAK, "near": is_in(_NEAR)}
 
 
 def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
-    """Create the table `pairs` from `ledger_side` and `book_side`, numbered in the order of keys.
+    """Create the table `pairs` from `ledger_side` and `book_side`, numbered in key order.
 
-    A pair has the amounts of both sides. If a side does not have the key, its amount is NULL.
+    A pair has both sides' amounts. If a side does not have the key, its amount is NULL.
     """
     keys = ", ".join(
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
-    # The rows are numbered after they are sorted, because a window over that order costs twice as
-    # much. They have no column that only unequal pairs need, because a sort moves each column.
-    # (Both were measured.)
+    # Rows are numbered after sorting, because a window over that order costs twice as much. They
+    # omit columns that only unequal pairs need, because a sort moves every column (both measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
         f"select {keys}, l.amount as ledger, s.amount as snapshot, coalesce(l.rows, 0) as rows, "
@@ -59,7 +58,7 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
 def store_keys(
     connection: DuckDBPyConnection, name: str, fields: Key, keys: Collection[Key]
 ) -> None:
-    """Create a temporary table of keys."""
+    """Create a temporary table with these keys."""
     copy_rows(connection, name, dict.fromkeys(fields, pa.string()), keys)
 
 
@@ -71,7 +70,7 @@ def compared_keys(connection: DuckDBPyConnection, fields: Key, keys: Collection[
 
 
 def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
-    """Return the sum of the book's amounts by asset, with debts as positive amounts."""
+    """Return the sum of the book's amounts by asset, counting debts as positive amounts."""
     rows = connection.execute(
         f"select asset, internal.exact_sums([{_canonical_part('size')}])[1]['text'] "
         "from (select asset, ltrim(snapshot, '-') as size from pairs "
@@ -81,7 +80,7 @@ def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
 
 
 def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
-    """Return the number of keys by result, in the order of the results."""
+    """Count keys by result, in the order of `Result`."""
     query = "select result, count(*) from compared group by 1"
     numbers = dict(connection.execute(query).fetchall())
     return {result: numbers.get(result.value, 0) for result in Result}
@@ -89,7 +88,7 @@ def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
 
 def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> str:
     """Return the SHA-256 of `also` and of every key with both amounts and the result, in order."""
-    # Signatures are bound to this digest. The length of each part of a key precedes it, so two
+    # Signatures are bound to this digest. Each part of a key is preceded by its length, so two
     # different tables never give the same bytes, whatever characters their names contain.
     sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())
     cells = ", ".join(f"strlen({name}), {name}" for name in fields)
@@ -103,33 +102,33 @@ def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> 
 
 
 def _bytes(strings: pa.StringArray) -> memoryview:
-    """Return the bytes of all strings of an array, without creating Python strings."""
+    """Return the bytes of all strings in an array, without creating Python strings."""
     _, ends, characters = strings.buffers()
     offsets = memoryview(ends).cast("i")[strings.offset :]
     return memoryview(characters)[offsets[0] : offsets[len(strings)]]
 
 
 def decimals_of(amount: str) -> str:
-    """Return the SQL of the number of decimals of a canonical amount."""
+    """Return the SQL expression for a canonical amount's number of decimals."""
     return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"
 
 
 def _part(amount: str) -> str:
-    """Return the SQL of a part of an exact sum, an aggregate of amounts in any notation."""
+    """Return the SQL for a part of an exact sum, an aggregate over amounts in any notation."""
     is_decimal = f"regexp_full_match({amount}, '{_DECIMAL}')"
     number = f"case when {is_decimal} then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part({number}, {amount})"
 
 
 def _canonical_part(amount: str) -> str:
-    """Return the SQL of a part of an exact sum, an aggregate of canonical amounts."""
+    """Return the SQL for a part of an exact sum, an aggregate over canonical amounts."""
     # Matching a pattern is three times slower (measured). Counting the decimals is enough, because
     # a cast does not round an amount with at most 18 decimals.
     number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
     return f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
 
 
-# Planning these sums costs 25 % of the run of a small ledger, so each query has one list.
+# Planning these sums costs 25 % of a small ledger's run, so each query has only one list.
 _SUMS = "[coalesce(total['text'], '0') for total in internal.exact_sums(parts)] as sums"
 
 
@@ -150,12 +149,12 @@ def tie_totals(connection: DuckDBPyConnection, fields: Key) -> list[Tie]:
 
 
 def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
-    """Create the table `totals`: by these fields, the number of keys and breaks, and six sums.
+    """Create the table `totals`: the numbers of keys and breaks and six sums, by these fields.
 
-    `_PARTS` has three of the sums, each for the ledger and then for the book.
+    The sums are the three in `_PARTS`, each for the ledger and then for the book.
     """
     fields = ", ".join(by)
-    # If the amounts are equal, one sum serves both sides. Few pairs are not equal.
+    # If the amounts are equal, one sum serves both sides. Few pairs are unequal.
     equal = f"result = '{Result.MATCHED.value}'"
     unequal = f"not {equal} and result <> '{Result.NOT_DELIVERED.value}'"
     amounts = (f"case when {test} then {side} end" for test in _PARTS.values() for side in _SIDES)
@@ -170,7 +169,7 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
 
 
 def _tie(levels: Sequence[str], *row: Any) -> Tie:
-    """Return one total. Its level is the last one of the levels with a name."""
+    """Return one total. Its level is the last level that has a name."""
     *names, keys, breaks, sums = row
     level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
     difference, broken, near = map(subtract, sums[::2], sums[1::2])
@@ -191,9 +190,9 @@ def _tie(levels: Sequence[str], *row: Any) -> Tie:
 def roll_forward(
     ties: Sequence[Tie], before: Sequence[Tie] | None, book_before: Mapping[str, str] | None
 ) -> list[RollForwardLine]:
-    """Return a line for each asset of this run or the run before it, those with breaks first.
+    """Return a line for each asset in this or the previous run, those with breaks first.
 
-    If there was no run before, the opening of the snapshot is its total in the previous book.
+    If there was no previous run, the snapshot opens with the asset's total in the previous book.
     """
     now = {tie.asset: tie for tie in ties if tie.level == "asset"}
     then = {tie.asset: tie for tie in before or () if tie.level == "asset"}

@@ -1,4 +1,4 @@
-"""Rules of precision: whether a ledger's amount is the book's amount with fewer digits."""
+"""Precision rules: whether a ledger's amount is the book's amount with fewer digits."""
 
 import math
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-_DOUBLE_DIGITS = 17  # enough digits to write any double so that it is read back unchanged
+_DOUBLE_DIGITS = 17  # enough digits to write any double and read it back unchanged
 _LARGEST_EXPONENT = 300  # powers of ten that a double holds at full precision
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
 def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
-    """Return the precision that recon.toml states, by the number of the file in the ledger."""
+    """Return the precisions that recon.toml states, by the file's number in the ledger."""
     by_file = {}
     for number, source in enumerate(ledger.sources):
         shape = config.of_file(source.name, source.sheet).shape
@@ -30,7 +30,7 @@ def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
 def rounding_loss(
     precisions: Sequence[Precision], amounts: Sequence[Decimal], snapshot: Decimal
 ) -> Decimal | None:
-    """Return the most that rounding can change the rows of a key.
+    """Return the most by which rounding can change a key's rows.
 
     `precisions` has one item for each amount. Return None if rounding does not explain the
     difference from the book's amount.
@@ -45,7 +45,7 @@ def rounding_loss(
 
 
 def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
-    """Return the most that an amount can differ from its original at this precision."""
+    """Return the most by which an amount can differ from its original at this precision."""
     if precision.kept is Kept.DOUBLES:
         unit = math.ulp(_double(amount))
         return exact(format(unit / 2, ".17g")) if math.isfinite(unit) else Decimal(0)
@@ -67,9 +67,9 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
-    """Return whether a number cell shows the ledger's amount if it holds the snapshot's."""
-    # A cell holds the nearest double, which some programs store with 16 digits only. If an amount
-    # is in the middle between two displayed numbers, this decides which of them is shown.
+    """Return whether a number cell with the snapshot's amount displays the ledger's amount."""
+    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount
+    # is halfway between two displayed numbers, this decides which one is shown.
     shown = [_CELL.plus(snapshot)]
     nearest = _double(snapshot)
     if math.isfinite(nearest):
@@ -79,17 +79,17 @@ def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
 
 
 def digits(amount: Decimal) -> int:
-    """Return the number of significant digits of an amount."""
+    """Count an amount's significant digits."""
     return len(EXACT.normalize(amount).as_tuple().digits)
 
 
 def decimals(amount: Decimal) -> int:
-    """Return the number of decimals of an amount. It is negative if the amount ends with zeros."""
+    """Count an amount's decimals. The count is negative if a whole number ends with zeros."""
     return -int(EXACT.normalize(amount).as_tuple().exponent) if amount else 0
 
 
 def _unit(precision: Precision, amount: Decimal) -> Decimal:
-    """Return one unit of the last digit of an amount that a precision keeps."""
+    """Return one unit of the last digit that a precision keeps in an amount."""
     if precision.kept is Kept.DECIMALS:
         return Decimal(1).scaleb(-precision.number, EXACT)
     return Decimal(1).scaleb(amount.adjusted() - precision.number + 1, EXACT)
@@ -115,7 +115,7 @@ def _double(amount: Decimal) -> float:
 
 
 def _rounded_double(precision: Precision, amount: Decimal) -> Decimal | None:
-    """Return an amount as a program rounds it if the program holds it as a double."""
+    """Return an amount as rounded by a program that stores it as a double."""
     nearest = _double(amount)
     if not math.isfinite(nearest) or precision.number < 0:
         return None

@@ -1,6 +1,6 @@
-"""Precisions of files that keep fewer digits than the book, found from all amounts of a file.
+"""Detection of files that keep fewer digits than the book, from all of a file's amounts.
 
-They are only proposed. The differences stay breaks until a person states the precision.
+A precision is only proposed. The differences stay breaks until a person states it.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -37,13 +37,13 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-_FEWEST = 3  # differences that one rule explains, because fewer are explained by chance
+_FEWEST = 3  # differences that one rule must explain, because fewer may fit by chance
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """The files that seem to round: a cause by pair number, the proposals, and their settings."""
+    """Files that seem to round: causes by pair number, proposals, and the proposed settings."""
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()
@@ -59,7 +59,7 @@ def find_rounding(
 ) -> Rounding:
     """Return the files that keep fewer digits than the book.
 
-    `forgiven` are the sums that count towards the limits already.
+    `forgiven` are the sums that already count towards the limits.
     """
     causes: dict[int, str] = {}
     proposals, settings = [], []
@@ -69,8 +69,8 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # Two thirds are enough, because the others may be real errors. But an amount that has all
-        # of its digits shows that the file keeps them.
+        # Two thirds are enough, because the others may be real errors. But an amount with all its
+        # digits shows that the file keeps them.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
@@ -91,7 +91,7 @@ def find_rounding(
 def _by_file(
     broken: Sequence[Mismatch], ledger: Ledger, rules: MatchRules
 ) -> dict[int, list[Mismatch]]:
-    """Group amounts of one row that differ by file. Files with a stated precision are left out."""
+    """Group differing single-row amounts by file, except files with a stated precision."""
     files = ledger.lines.table["file"]
     by_file: dict[int, list[Mismatch]] = {}
     for pair in broken:
@@ -103,11 +103,11 @@ def _by_file(
 
 
 def _best(differences: Sequence[Mismatch]) -> tuple[Precision, list[Mismatch]]:
-    """Return the rule that explains the most differences, and these differences.
+    """Return the rule that explains the most differences, and the differences that it explains.
 
-    If several rules explain the same number, the narrowest one counts.
+    If several rules explain the same number, the narrowest one wins.
     """
-    # Every rule is tried on a sample from the whole file, and the best one on all differences.
+    # Try every rule on a sample from the whole file, and the best one on all differences.
     sample = differences[:: -(-len(differences) // _SAMPLE_SIZE)]
 
     def merit(precision: Precision) -> tuple[int, Decimal]:
@@ -126,7 +126,7 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine of ten rounded amounts end with the last digit that is kept. In the others it is 0.
+    # Nine in ten rounded amounts end with the last kept digit. In the others, that digit is 0.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -136,7 +136,7 @@ def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
 
 
 def _count_equal_beyond(connection: DuckDBPyConnection, file: int, precision: Precision) -> int:
-    """Return how many amounts of a file equal the book with more digits than it would keep."""
+    """Count a file's amounts that equal the book but have more digits than it would keep."""
     number, count = precision.number, compare.decimals_of("ledger")
     if precision.kept is not Kept.DECIMALS:
         number = most_digits(precision)
@@ -154,7 +154,7 @@ def _over_limit(
     rules: MatchRules,
     forgiven: Mapping[str, Forgiven],
 ) -> str:
-    """Return a sentence about the assets that would be over the limit with the proposal."""
+    """Return a sentence about the assets that the proposal would put over the limit."""
     sums, assets = dict(forgiven), set()
     for pair in pairs:
         asset, snapshot = pair.key[rules.fields.index("asset")], pair.amounts[1]
@@ -172,7 +172,7 @@ def _over_limit(
 
 
 def _pattern(ledger: Ledger, file: int) -> str:
-    """Return the pattern of a file's name on any day, with its tab if the file has several."""
+    """Return the pattern for a file's name on any day, with its tab if the file has several."""
     source = ledger.sources[file]
     names = [source.name for source in ledger.sources]
     is_alone = names.count(source.name) == 1

@@ -1,4 +1,4 @@
-"""Both sides of a comparison: the rows of the ledgers, and the part of the book that they cover."""
+"""Both sides of a comparison: the ledgers' rows, and the part of the book that they cover."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -30,7 +30,7 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# A reference has no accounts, and only the venues of its own day.
+# A reference has no accounts, and has only the venues of its own day.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
@@ -46,7 +46,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The ids of the book that each file covers, by field. No ids mean the whole book."""
+    """The book IDs that each file covers, by field. A file without IDs covers the whole book."""
 
     files: tuple[CoveredNames, ...]
 
@@ -64,7 +64,7 @@ class Scope:
         )
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
-        """Return the SQL of whether one of these files, or any file, covers a row."""
+        """Return the SQL condition that tests if one of these files (or any file) covers a row."""
         if files is None and self.is_whole:
             return "true"
         chosen = (
@@ -83,7 +83,7 @@ def _is_covered(file: CoveredNames, table: str) -> str:
 
 
 def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Config) -> Scope:
-    """Return the part of the book that each file covers, by the ids of the book.
+    """Return the part of the book that each file covers, as book IDs.
 
     Raises `NotReconciled` if the book does not have a covered name, or if the name is the title of
     one of the file's columns.
@@ -116,14 +116,14 @@ def scope_of(source: OpenBook, ledger: Ledger, reference: Reference, config: Con
 def _find(
     source: OpenBook, field: str, name: str, reference: Reference, config: Config
 ) -> Resolution:
-    """Return the id of a name in this book, or in an earlier book that had the name."""
+    """Resolve a name in this book, or in an earlier book that had the name."""
     aliases = config.aliases.get(field, {})
     known = reference.names.get(field, {})
     resolution = Names(field, known, aliases).resolve(name)
     if resolution.id is not None or field not in _NAMES_IN_BOOKS:
         return resolution
-    # A query finds accounts, because a book may have a million of them. A venue that the API does
-    # not list tonight may still have a ledger.
+    # Accounts are found by a query, because a book may have a million of them. A venue that the API
+    # does not list tonight may still have a ledger.
     spellings = [fold(spelling) for spelling in (name, *aliases.values())]
     for days in ("=", "<"):
         query = f"{_NAMES_IN_BOOKS[field]} and snapshot_date {days} $day group by 1"
@@ -174,9 +174,9 @@ def make_covered_rows(
 def _rows_outside(
     connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
 ) -> tuple[str, list[Notice]]:
-    """Return the SQL of rows of `ledger_named` outside the part that their file covers.
+    """Return the SQL condition for rows of `ledger_named` outside the part that their file covers.
 
-    There is a notice with their number for each file.
+    Also return a notice for each file with the number of such rows.
     """
     tests, notices = ["false"], []
     for number, source in enumerate(ledger.sources):
@@ -206,15 +206,15 @@ def make_book_side(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope)
 
 
 def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
-    """Return the SQL of rows of a book, each at the level of the file that has its key.
+    """Return the SQL query for a book's rows, each at the level of the file that has its key.
 
-    A row that no file has stays at the finest level.
+    A row that is not in any file stays at the finest level.
     """
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that has it, so that no amount is compared twice. Many
-    # fine rows of the book become one amount, which is compared with one row of a coarse file.
+    # Each row belongs to the finest level that has it, so no amount is compared twice. Many fine
+    # rows of the book add up to one amount, which is compared with one row of a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -231,7 +231,7 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
 
 
 def _has_key(ledger: Ledger, level: Sequence[str], scope: Scope) -> str:
-    """Return the SQL of whether the files of a level cover a row of the book and have its key."""
+    """Return the SQL condition that the files at a level cover a book row and have its key."""
     fields = ledger.fields
     files = {n for n, source in enumerate(ledger.sources) if (source.fields or fields) == level}
     same = " and ".join(
@@ -256,7 +256,7 @@ def level_notices(ledger: Ledger) -> list[Notice]:
 
 @dataclass(frozen=True, slots=True)
 class KeyResolution:
-    """The resolved names: names not used as written, rejected rows by key, and notices."""
+    """The outcome of resolving names: changed names, rejected rows by key, and notices."""
 
     aliases: tuple[Alias, ...]
     rejected: Mapping[Key, Sequence[RejectedRow]]
@@ -270,7 +270,7 @@ def make_ledger_side(
     config: Config,
     scope: Scope,
 ) -> KeyResolution:
-    """Create `ledger_side`: the amount of each key that the ledgers have within their scope."""
+    """Create `ledger_side`: each key's amount in the ledgers, within their scope."""
     # The rows stay in Arrow, because DuckDB can read them there. A copy of a million rows would
     # need 100 MB.
     connection.register(LEDGER_ROWS, _rows(ledger))
@@ -294,9 +294,9 @@ def make_ledger_side(
 
 
 def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
-    """Return the tolerance by the id of the asset, and a notice for each unknown asset.
+    """Return the tolerances by asset ID, and a notice for each unknown asset.
 
-    If two names mean the same asset, the smaller tolerance counts.
+    If two names mean the same asset, the smaller tolerance applies.
     """
     names = Names("asset", reference.names["asset"], config.aliases.get("asset", {}))
     limits: dict[str, Decimal] = {}
@@ -330,7 +330,7 @@ def _resolve_names(
     reference: Reference,
     config: Config,
 ) -> dict[str, Resolution]:
-    """Return the id of each written name of a field. Accounts of the book are left out."""
+    """Resolve each written name of a field, except accounts that the book has as written."""
     # A book may have a million accounts, and nearly all of them are in the ledger as written.
     is_account = field == "account"
     unknown = "where account not in (select account from covered_rows)" if is_account else ""
@@ -345,7 +345,7 @@ def _resolve_names(
     if ledger.lacks(field):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if is_account:
-        # An account that only the ledger has, and that resembles no account of the book, is new.
+        # An account that is only in the ledger, and resembles no account in the book, is new.
         resolved = {
             name: match if match.id or match.suggestion else Resolution(name, "as written")
             for name, match in resolved.items()
@@ -356,9 +356,9 @@ def _resolve_names(
 def _accounts_like(
     connection: DuckDBPyConnection, written: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the accounts of the book that an unknown name may mean.
+    """Return the book accounts that an unknown name may mean.
 
-    The ledger does not have such an account, or has it with other letter case or spaces.
+    Such an account is not in the ledger, or differs there only in case or spaces.
     """
     rows = connection.execute(
         "select distinct account from covered_rows where lower(trim(account)) in "
@@ -371,7 +371,7 @@ def _accounts_like(
 def _store_names(
     connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> None:
-    """Create the table `names`: the id of each written name, by field."""
+    """Create the table `names`: the ID of each written name, by field."""
     rows = (
         (field, name, _id_of(name, match), match.id is not None)
         for field, matches in resolved.items()
@@ -386,7 +386,7 @@ def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
 
 
 def _id_of(written: str, match: Resolution | None) -> str:
-    """Return the id of a written name, or the marked name if the book does not have it."""
+    """Return the ID of a written name, or the marked name if the book does not have it."""
     if match is None:
         return written
     return match.id if match.id is not None else UNMAPPED + fold(written)
@@ -395,7 +395,7 @@ def _id_of(written: str, match: Resolution | None) -> str:
 def _aliases(
     connection: DuckDBPyConnection, field: str, resolved: Mapping[str, Resolution]
 ) -> Iterator[Alias]:
-    """Yield the names of a field that are not used as written, with the number of their rows."""
+    """Yield a field's names that are not used as written, with their row counts."""
     changed = {name: match for name, match in resolved.items() if match.how != "as written"}
     query = (
         f"select {field}, count(*) from {LEDGER_ROWS} where list_contains(?, {field}) group by 1"
@@ -416,7 +416,7 @@ def _aliases(
 def _name_rows(
     connection: DuckDBPyConnection, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> None:
-    """Create the view `ledger_named`: the rows of the ledger with ids instead of names."""
+    """Create the view `ledger_named`: the ledger rows with IDs instead of names."""
     ids, joins, tests = [], [], ["false"]
     for field, matches in resolved.items():
         if all(name == match.id for name, match in matches.items()):
@@ -436,11 +436,11 @@ def _name_rows(
 
 
 def _add_up_rows(connection: DuckDBPyConnection, fields: Key, outside: str) -> None:
-    """Create `ledger_sums` of keys that have several rows, and `ledger_side` of all keys.
+    """Create `ledger_sums` for keys that have several rows, and `ledger_side` for all keys.
 
-    `outside` is the SQL of rows that are not compared.
+    `outside` is the SQL condition for rows that are not compared.
     """
-    # Few keys have several rows. Counting the hashes of a million keys needs a third of the time of
+    # Few keys have several rows. Counting the hashes of a million keys takes a third as long as
     # grouping the keys (measured). If two keys share a hash, both are grouped, which is harmless.
     keys = columns((*fields, "is_unmapped"))
     rows = f"(select * from ledger_named where ({outside}) is not true)"

@@ -1,4 +1,4 @@
-"""The settings in recon.toml, including the roles and the demands on a month that is closed."""
+"""The settings in recon.toml, including roles and the requirements for closing a month."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ from warehouse.reconcile.terms import FIELDS, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer", "approver")
-_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings that list or refuse
+_LISTED = ("unsigned", "open_breaks", "unreconciled")  # settings whose value is `list` or `refuse`
 _KEEP_DAYS = 400
 
 
@@ -33,8 +33,8 @@ class CloseSettings:
 
     If a month has unsigned days, open breaks or unreconciled days, `close` can `list` them or
     `refuse`. A day is unreconciled if it has no ledger or no book, or if nothing was compared.
-    `roles` has the names of the people who may sign, by role. Everybody has a role that is not
-    listed. Only people with the highest listed role may close a month or restate a closed day.
+    `roles` has the names of the people who may sign, by role. A role that is not listed is open to
+    everybody. Only people with the highest listed role may close a month or restate a closed day.
     With `needs_approver`, an approver must sign the last day of the month. The archive keeps the
     ledgers of closed months for `keep_days`, and the packs keep them forever.
     """
@@ -47,7 +47,7 @@ class CloseSettings:
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def may_sign(self, role: str, who: str) -> bool:
-        """Return whether a person has a role. Case and spaces in the name do not matter."""
+        """Return whether a person has a role. Case and spaces in the name are ignored."""
         names = self.roles.get(role)
         return names is None or fold(who) in map(fold, names)
 
@@ -72,7 +72,7 @@ class CloseSettings:
 
 
 def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
-    """Return the settings of the tables `[close]` and `[roles]`."""
+    """Return the settings in the tables `[close]` and `[roles]`."""
     close.refuse_unknown(f"{' '.join(_LISTED)} approver keep_days")
     roles.refuse_unknown(" ".join(ROLES))
     choices = {name: close.choice(name, "list", "refuse", default="list") for name in _LISTED}
@@ -104,10 +104,10 @@ TEMPLATE = Path(__file__).with_name("recon.toml").read_text("utf-8")
 class Config:
     """All settings. `digest` is the SHA-256 of the file as it was read.
 
-    `limit` is the part of an asset that tolerance may forgive, and `limit_in_all` is the mean of
-    these parts over all assets. `inbox` has `unused` or `ledger` by name or pattern of names.
-    `late` has by day the ledgers of other days that are used for it. `words` has every setting by
-    its path, like `tolerance.absolute`. `own_words` is the content of the user's own `words.toml`,
+    `limit` is the share of an asset that settings may forgive, and `limit_in_all` limits the mean
+    of these shares over all assets. `inbox` has `unused` or `ledger` by file name or name pattern.
+    `late` has, by day, the ledgers from other days that are used for it. `words` has every setting
+    by path, like `tolerance.absolute`. `own_words` is the content of the user's own `words.toml`,
     which adds words for headers.
     """
 
@@ -135,7 +135,7 @@ class Config:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def inbox_setting(self, name: str) -> str:
-        """Return the setting for a file in the inbox. Its own name counts before a pattern."""
+        """Return the setting for an inbox file. Its exact name takes precedence over a pattern."""
         matching = (pattern for pattern in self.inbox if fnmatchcase(name, pattern))
         return self.inbox.get(name) or self.inbox.get(next(matching, ""), "")
 
@@ -167,8 +167,8 @@ def parse_config(content: bytes, path: Path) -> Config:
         raise NotReconciled(
             f"{path.name} is not TOML: {error}. Nothing was reconciled. Correct that line."
         ) from error
-    # After a table, TOML allows no settings of the whole file, so lines that are pasted at the end
-    # use the table [settings] for them.
+    # After a table, TOML does not allow settings for the whole file, so lines pasted at the end
+    # have them in the table [settings].
     complaints: list[str] = []
     of_whole = TomlTable(words, complaints).table("settings").values
     words.pop("settings", None)
@@ -236,7 +236,7 @@ def _level(file: TomlTable) -> tuple[str, ...] | None:
 
 
 def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
-    """Return the ledgers of other days that are used for a day."""
+    """Return the ledgers from other days that are used for a day."""
     names = files if isinstance(files, dict) and _ISO_DAY.fullmatch(day) else {day: ""}
     if all(word == "used" for word in names.values()):
         return frozenset(names)

@@ -1,4 +1,4 @@
-"""The settings of a layout, of a file, or of a pattern of file names."""
+"""The settings for a layout, a file, or a file name pattern."""
 
 import glob
 import re
@@ -22,7 +22,7 @@ _COPY = re.compile(
 
 
 def day_in(name: str) -> date | None:
-    """Return the date in a file's name, or None."""
+    """Return the date in a file name, or None."""
     match, german = _DAY.search(name), _DAY_FIRST.search(name)
     parts = match.groups() if match else german.groups()[::-1] if german else None
     try:
@@ -32,13 +32,13 @@ def day_in(name: str) -> date | None:
 
 
 def family(name: str) -> str:
-    """Return the part of a file name that all nightly files of one ledger share."""
+    """Return the part of a file name that all nightly files for one ledger share."""
     stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
 def name_pattern(name: str) -> str:
-    """Return the pattern of a file name for recon.toml. It matches any date."""
+    """Return a file name's pattern for recon.toml. The pattern matches any date."""
     return _DAY_FIRST.sub("*", _DAY.sub("*", glob.escape(name)))
 
 
@@ -46,7 +46,7 @@ _WORDS = re.compile(r"(?:(-?[0-9]{1,2}) (decimal|digit)s?(?:, (cut off|calculate
 
 
 class Kept(Enum):
-    """The digits that are counted: those after the decimal point, or all significant digits."""
+    """The digits that are counted: decimals, or all significant digits."""
 
     DECIMALS = "decimal"
     DIGITS = "digit"
@@ -54,7 +54,7 @@ class Kept(Enum):
 
 
 class Way(Enum):
-    """The treatment of the other digits. Calculated amounts may also be off by one unit."""
+    """The treatment of the remaining digits. Calculated amounts may also be off by one unit."""
 
     NEAREST = ""
     CUT_OFF = "cut off"
@@ -63,7 +63,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The digits that a ledger keeps of each amount."""
+    """The digits that a ledger keeps for each amount."""
 
     kept: Kept
     number: int = 0
@@ -71,7 +71,7 @@ class Precision:
 
     @property
     def notation(self) -> str:
-        """The notation of recon.toml, like `8 decimals, cut off`."""
+        """The notation in recon.toml, like `8 decimals, cut off`."""
         if self.kept is Kept.DOUBLES:
             return "doubles"
         unit = f"{self.number} {self.kept.value}{'' if self.number == 1 else 's'}"
@@ -106,7 +106,7 @@ UNITS = {
 
 UNUSED = "unused"
 
-# Words for a negative amount, next to the amount or in another column.
+# Words that mark a negative amount, next to the amount or in another column.
 NEGATIVE_WORDS = (
     *("cr", "dr", "c", "d", "s", "h", "-", "+", "credit", "debit", "soll", "haben"),
     *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
@@ -119,7 +119,7 @@ LAYOUT = (
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
-NAME, ANY = "{}", "*"  # the name, and any other characters, in a spelling
+NAME, ANY = "{}", "*"  # placeholders in a spelling: the name, and any other characters
 _MARKS = ("CR", "DR")
 _JOINED = ("unused", "positive_words")  # questions add to these lists
 
@@ -133,18 +133,18 @@ class Decimals(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Settings for ledgers with the same header, or with the same file name. None is not set.
+    """Settings for ledgers with the same header, or the same file name. None means not set.
 
     `columns` has the title of each field, or "" if no column has this field. The cells under
     `amounts` are added up. `sign` is the column with the sign, and `negative_words` are its words
-    for a negative amount. `unit_column` has the unit of each amount, and `unit_words` has the
-    factor of each unit. `keep_rows` and `skip_rows` have by column the words of rows that are used
-    and left out. A blank cell in a `fill_down` column has the value above it. `groups` are the
-    fields that a line with only a name gives to the lines below it. `columns_are` is the field
-    whose values are the titles of several amount columns, and `label_columns` are these columns.
-    `keeps` is the precision of the amounts. `footnotes` are marks after amounts and names.
-    `column_starts` are the first characters of columns that spaces separate, counted from 1.
-    `spellings` have by field the characters around its names.
+    for a negative amount. `unit_column` has each amount's unit, and `unit_words` has each unit's
+    factor. `keep_rows` and `skip_rows` have, by column, the words in rows that are used or left
+    out. A blank cell in a `fill_down` column takes the value above it. `groups` are the fields that
+    a line with only a name sets for the lines below it. `columns_are` is the field whose values are
+    the titles of several amount columns, and `label_columns` lists these columns. `keeps` is the
+    amounts' precision. `footnotes` are marks after amounts and names. `column_starts` are the
+    positions, counted from 1, where columns separated by spaces begin. `spellings` have, by field,
+    the characters around its names.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Shape:
 
     @property
     def negative_word(self) -> str:
-        """CR or DR, if this mark next to an amount makes it negative."""
+        """CR or DR, if this mark makes the amount next to it negative."""
         return next((word.upper() for word in self.negative_words if word.upper() in _MARKS), "")
 
     @property
@@ -187,7 +187,7 @@ class Shape:
         return tuple({**self.keep_rows, **self.skip_rows})
 
     def over(self, other: "Shape") -> "Shape":
-        """Return the other shape with the settings of this shape on top."""
+        """Return the other shape, overridden by the settings of this shape."""
         answers = {
             setting.name: value
             for setting in fields(self)
@@ -209,7 +209,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Return both lists of words by title, without the words that we moved to the other setting."""
+    """Combine both word lists by title, without words that we moved to the other setting."""
     return {
         title: tuple(
             dict.fromkeys(
@@ -226,7 +226,7 @@ _SILENT = Shape()
 
 
 def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
-    """Return the shape in a table. `dimensions` are the fields that it may give a column for."""
+    """Return the shape in a table. `dimensions` are the fields that it may assign a column to."""
     table.refuse_unknown(f"{LAYOUT} {' '.join(dimensions)}")
     amounts = table.texts("amount") or ()
     columns = {name: table.choice(name) for name in (*dimensions, "as_of") if name in table.values}
@@ -263,7 +263,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
 
 
 def _spellings(table: TomlTable) -> Mapping[str, str]:
-    """Return by field the spelling of its names, like `{} Curncy`."""
+    """Return the spelling of each field's names, like `{} Curncy`."""
     texts = {name: table.choice(f"{name}_spelling") for name in SPELLED}
     wrong = [name for name, text in texts.items() if text and text.count(NAME) != 1]
     table.complaints.extend(
@@ -274,7 +274,7 @@ def _spellings(table: TomlTable) -> Mapping[str, str]:
 
 
 def _negative_words(table: TomlTable) -> tuple[str, ...]:
-    """Return the words for a negative amount. A column of signs may have any words."""
+    """Return the words for a negative amount. A sign column may have any words."""
     words = table.texts("negative_word") or ()
     wrong = [word for word in words if word.casefold() not in NEGATIVE_WORDS]
     if not wrong or table.values.get("sign"):
@@ -288,7 +288,7 @@ def _negative_words(table: TomlTable) -> tuple[str, ...]:
 
 
 def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
-    """Return the factor of each word in a column of units."""
+    """Return the factor for each word in a unit column."""
     words = table.table("unit_words")
     factors = {word: words.amount(word, Decimal(1)) for word in words.values}
     table.complaints.extend(
@@ -300,7 +300,7 @@ def _unit_words(table: TomlTable) -> Mapping[str, Decimal]:
 
 
 def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
-    """Return by title the words of rows that are used, or left out. No word may do both."""
+    """Return, by title, the words in rows that are used or left out. No word may be in both."""
     columns, others = table.table(name), table.table(other) if other else TomlTable({}, [])
     words = {title: columns.texts(title) or () for title in columns.values}
     table.complaints.extend(
@@ -312,7 +312,7 @@ def _row_words(table: TomlTable, name: str, other: str = "") -> _Words:
 
 
 def _unit(table: TomlTable) -> Decimal | None:
-    """Return the factor of all amounts, which is a word or a number as a string."""
+    """Return the factor for all amounts, which is set as a word or as a number in a string."""
     if "unit" not in table.values:
         return None
     value = table.values["unit"]
@@ -328,12 +328,12 @@ ALL = "*"  # the file covers all names of a field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """Settings for files with one name or pattern, like `coinbase*` or `custody.xlsx!Spot`.
+    """Settings for files that match a name or pattern, like `coinbase*` or `custody.xlsx!Spot`.
 
-    `covers` has by field the names in the file. If no column has the field, a single name counts
-    for all rows. The file is compared only with this part of the book. `tab` is the field whose
-    values are the names of the tabs. A file that is expected is reported if it is missing. Files
-    that cover a part of the book are expected, unless recon.toml says otherwise.
+    `covers` has, by field, the names in the file. If no column has the field, a single name applies
+    to all rows. The file is compared only with this part of the book. `tab` is the field whose
+    values are the tab names. An expected file is reported if it is missing. Files that cover a part
+    of the book are expected, unless recon.toml says otherwise.
     """
 
     pattern: str
@@ -349,7 +349,7 @@ class FileSettings:
 
 
 def file_settings(pattern: str, table: TomlTable) -> FileSettings:
-    """Return the settings of one table `[file."..."]`."""
+    """Return the settings in one table `[file."..."]`."""
     dimensions = " ".join(FIELDS)
     table.refuse_unknown(f"{LAYOUT} {dimensions} tab expected")
     covers = {name: names for name in FIELDS if (names := table.texts(name)) is not None}
@@ -364,7 +364,7 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
 
 
 def of_file(files: Iterable[FileSettings], name: str, sheet: str = "") -> FileSettings:
-    """Return the settings of all matching patterns. The longest pattern counts first."""
+    """Merge the settings for all matching patterns. The longest pattern takes precedence."""
     merged = FileSettings(pattern=name)
     matching = [item for item in files if item.is_of(name, sheet)]
     for item in sorted(

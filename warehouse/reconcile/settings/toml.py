@@ -1,4 +1,4 @@
-"""One table of recon.toml. All of its errors are collected in one list."""
+"""One table in recon.toml. All errors are collected in one list."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 from warehouse.exact import exact
 
-_LARGEST = 200  # the largest power of ten, as for the amounts of a ledger
+_LARGEST = 200  # the largest power of ten, as for amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
 _ANSWERED = ("ledger.", "file.", "settings")  # tables in the answers to questions
@@ -18,7 +18,7 @@ _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?
 
 
 def setting(name: str, value: str) -> str:
-    """Return a line of recon.toml. Name and value may have any characters."""
+    """Return a line for recon.toml. Name and value may contain any characters."""
     return f"{name if _BARE.fullmatch(name) else quote(name)} = {quote(value)}"
 
 
@@ -30,19 +30,19 @@ def quote(text: str) -> str:
 
 
 def quote_list(texts: Iterable[str]) -> str:
-    """Return strings as a list in TOML."""
+    """Return strings as a TOML list."""
     return f"[{', '.join(map(quote, texts))}]"
 
 
 def heading(kind: str, name: str) -> str:
-    """Return the heading of a table of recon.toml, like `[ledger."1a2b3c4d"]`."""
+    """Return the heading of a table in recon.toml, like `[ledger."1a2b3c4d"]`."""
     return f"[{kind}.{quote(name)}]"
 
 
 def join_tables(text: str) -> str:
     """Return the file with the lines of a repeated table moved below its first heading."""
     # Each answer begins with the heading of its table. Two pasted answers may repeat a heading,
-    # which TOML refuses. If one question has two answers, the later one counts.
+    # which TOML refuses. If a question has two answers, the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.split("\n"):  # splitlines() would also split at U+2028 in a name
@@ -58,14 +58,14 @@ def join_tables(text: str) -> str:
 
 
 def _is_same_key(line: str, name: str) -> bool:
-    """Return whether a line is a whole setting of this name, and not a part of a longer one."""
+    """Return whether a line is a whole setting with this name, not a part of a longer one."""
     key = _KEY.match(line)
     return key is not None and key[1] == name and line.count("[") == line.count("]")
 
 
 @dataclass(frozen=True, slots=True)
 class TomlTable:
-    """One table of recon.toml. `complaints` collects the errors of all tables."""
+    """One table in recon.toml. `complaints` collects the errors from all tables."""
 
     values: Mapping[str, Any]
     complaints: list[str]
@@ -81,12 +81,12 @@ class TomlTable:
         return TomlTable(value, self.complaints, place)
 
     def tables(self, name: str) -> Iterator[tuple[str, "TomlTable"]]:
-        """Yield each table within a table of this one, with its name."""
+        """Yield each table within a named table of this one, with its name."""
         table = self.table(name)
         yield from ((key, table.table(key)) for key in table.values)
 
     def lines(self, place: str = "") -> Iterator[tuple[str, str]]:
-        """Yield each setting as its path and its value in JSON."""
+        """Yield each setting's path and its value in JSON."""
         for name, value in self.values.items():
             if isinstance(value, dict):
                 yield from self.table(name).lines(f"{place}{name}.")
@@ -105,14 +105,14 @@ class TomlTable:
     def _validate(
         self, name: str, default: Any, is_valid: Callable[[Any], bool], expected: str
     ) -> Any:
-        """Return the value of a setting, or the default if it is absent or invalid."""
+        """Return a setting's value, or the default if it is absent or invalid."""
         if name in self.values and not is_valid(self.values[name]):
             self._complain(name, expected)
             return default
         return self.values.get(name, default)
 
     def choice(self, name: str, *allowed: str, default: str = "") -> str:
-        """Return a string. If `allowed` is given, it is one of these."""
+        """Return a string. If `allowed` is given, the string must be one of these."""
 
         def is_valid(value: object) -> bool:
             return isinstance(value, str) and (not allowed or value in allowed)
@@ -149,7 +149,7 @@ class TomlTable:
         return int(self._validate(name, default, is_valid, "a whole number"))
 
     def counts(self, name: str) -> tuple[int, ...]:
-        """Return a list of growing positive whole numbers, or an empty one if it is absent."""
+        """Return increasing positive whole numbers, or an empty tuple if the setting is absent."""
 
         def is_valid(value: Any) -> bool:
             is_list = isinstance(value, list) and all(type(item) is int for item in value)
