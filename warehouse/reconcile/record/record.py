@@ -226,7 +226,7 @@ class Record:
                 os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
                 with closing(_connect(aside, "rw")) as connection:
                     _create_tables(connection)
-                    # A pack's runs refer to the previous month's runs, which the pack does not have.
+                    # A pack's runs refer to the previous month's runs, which the pack lacks.
                     connection.execute("pragma foreign_keys = off")
                     connection.execute("begin immediate")
                     migrate.import_folder(self.root, connection)
