@@ -87,7 +87,7 @@ def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None
     # Programs size the sheet by its dimension, which covers only the model rows so far.
     before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
     member.write(before.encode())
-    # A second core packs rows while the next rows are generated. It is at most a few batches behind.
+    # A second core packs rows while the next rows are generated. It is only a few batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()
         for rows in filling(_styles(models[0])):
@@ -157,7 +157,7 @@ def add_up(
 
 
 def _cell_matcher(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
-    """Return a function that matches cells in these columns in turn. Groups have their texts."""
+    """Return a function that matches these columns' cells in turn. Groups have their texts."""
     cells = [_TEXT_CELL.replace(b"%", letter.encode()) for letter in letters]
     return re.compile(b".*?".join(cells), re.DOTALL).match
 
