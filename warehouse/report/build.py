@@ -30,10 +30,10 @@ def write_report(
 def write_page(
     data: ReportData, folder: Path, *, program_version: str, command: str = PROGRAM
 ) -> Path:
-    """Write a page named after its date, and a copy `latest.html`. Return the path of the former.
+    """Write a page named after its date, and a copy named `latest.html`. Return the first path.
 
-    The date comes from `data.now`, in that value's own time zone. `command` is how commands for
-    this home begin.
+    The date is the day of `data.now` in its own time zone. Commands for this home begin with
+    `command`.
     """
     html = render_page(data, program_version, command).encode()
     file = folder / f"{data.day}.html"

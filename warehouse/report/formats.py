@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
 MISSING = Markup('<span class="none">&ndash;</span>')
-# The colour and shape for each value. The shape alone is enough to tell values apart.
+# The colour and shape for each value. The shape can be recognized without the colour.
 _GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
 _LIGHTS = {
     "read": _GOOD,

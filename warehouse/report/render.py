@@ -58,7 +58,7 @@ _FUNCTIONS = (
 
 
 def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
-    """Render a report as HTML. `command` is how commands for this home begin."""
+    """Render a report as HTML. Commands for this home begin with `command`."""
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _render(

@@ -83,7 +83,7 @@ def find_damage(folder: Path) -> list[RecordDamage]:
 
 
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
-    """Delete archived ledgers that no day in the last `keep_days` days read, if packs have them."""
+    """Delete archived ledgers that are in a pack and unused for the last `keep_days` days."""
     old = {
         sha256
         for sha256, day in ledgers_by_day(record).items()
@@ -127,7 +127,7 @@ class CloseSummary:
 
 
 def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
-    """Write a month's pack and lock its days. If this was killed, it can be repeated safely.
+    """Write a month's pack and lock its days. If it is killed, it can simply run again.
 
     Raises `NotReconciled` if no day can be closed, and `NotClosed` if a person must settle
     something first.

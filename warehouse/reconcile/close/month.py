@@ -90,7 +90,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The days of a month, and its newest closing or None. Days at the end may be left out."""
+    """The days of a month, or only its first days, and its newest closing or None."""
 
     name: str
     days: tuple[MonthDay, ...]

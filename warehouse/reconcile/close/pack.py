@@ -135,7 +135,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the rows of the month's runs, everything that people wrote, and all imprints."""
+    """Yield the rows and imprints of the month's runs, and everything that people wrote."""
     with record.open_for_queries() as connection:
         for table, rows in tables.export(connection, month.first, month.through):
             lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
@@ -313,7 +313,7 @@ def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
 
 
 class LedgerLine(NamedTuple):
-    """One of the month's ledgers: name, digest, days, and its file name if the pack has it.
+    """One of the month's ledgers: name, digest, days, and file name in the pack, if it is there.
 
     If two ledgers had the same content, the pack has it only once.
     """

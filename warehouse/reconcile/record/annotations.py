@@ -41,8 +41,8 @@ _ALSO = "\n-- also: "
 class EditConflict:
     """A cell whose content could not be stored in its own field.
 
-    Instead, `line` is added to the comment. `invalid_status` is the cell's content if the cell
-    should have a status but does not.
+    Instead, `line` is added to the comment. If the cell has an invalid status, `invalid_status` is
+    its content.
     """
 
     line: str
@@ -206,8 +206,8 @@ def _merge_field(
                 return None
             return EditConflict(line, invalid_status=value)
         value = chosen
-    # The engine may have reopened the break since the base. If a person restores the earlier
-    # text, this is a new entry, unless the current state already has this text.
+    # The workbook may show a status that the engine reset to Open. If a person restores the
+    # earlier text, this is a new entry. Otherwise, text that is already current is not new.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:

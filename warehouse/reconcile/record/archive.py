@@ -1,7 +1,7 @@
 """The archive of files that runs read: ledgers and recon.toml, each stored once under its SHA-256.
 
-Only `close` deletes files: the ledgers that a closed month's pack has and that no day in the last
-`keep_days` days (in recon.toml) read.
+Only `close` deletes files: ledgers that are in a closed month's pack and were not used for any day
+in the last `keep_days` days (see recon.toml).
 """
 
 import hashlib

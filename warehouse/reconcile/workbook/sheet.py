@@ -36,7 +36,7 @@ _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
 _MOST_CHARACTERS = 2000  # characters to wrap, because more would not fit in the tallest row
 _MOST_LINES = 12  # lines that the tallest row has room for
 _WIDEST = 60.0
-MOST_SHOWN = 20  # digits shown of a number, because more would make the column too wide
+MOST_SHOWN = 20  # digits to show, because more would make the column too wide
 
 # Character widths in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0

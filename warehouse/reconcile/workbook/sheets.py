@@ -39,7 +39,7 @@ from warehouse.spreadsheet.writing.format import Draft, must
 LISTS = "Lists"
 LONGEST_COMMENT = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-MOST_LIVE = 5000  # most breaks that get live formulas. With more, the workbook opens too slowly
+MOST_LIVE = 5000  # limit for live formulas, because a workbook with more breaks opens too slowly
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),

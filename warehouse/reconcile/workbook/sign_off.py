@@ -106,7 +106,7 @@ def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
 
 
 def _with_text(sheet: bytes, name: str, text: str) -> bytes:
-    """Return a sheet's XML with a text in the cell `name`, which keeps its style."""
+    """Write a string into the cell `name` of a sheet's XML. The cell keeps its style."""
     cell = _cell(sheet, name)
     if cell is None:  # programs omit blank cells without a style, so insert it after its left cell
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
@@ -119,7 +119,7 @@ def _with_text(sheet: bytes, name: str, text: str) -> bytes:
 
 
 def _with_height(sheet: bytes, row: str, text: str) -> bytes:
-    """Return a sheet's XML with the row made tall enough for a wrapped text."""
+    """Make a row in a sheet's XML tall enough for a wrapped string."""
     lines = len(textwrap.wrap(text, _LINE))
     tag = re.search(rb'<(?:\w+:)?row\s[^>]*?\br="%s"[^>]*>' % row.encode(), sheet)
     if tag is None or lines <= 1:

@@ -416,7 +416,7 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
 def _match_columns(
     label: str, titles: Sequence[str], header: TableHeader
 ) -> tuple[dict[int, int], list[str]]:
-    """Find our columns below a header. Return their indexes, and a problem for each other one."""
+    """Return the indexes of our columns below a header, and a problem for each missing one."""
     keys = list(map(title_key, titles))
     columns = {
         column: header.titles.index(key)
@@ -740,7 +740,7 @@ def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
 
 
 def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
-    """Yield a notice for text outside the cells for people, because it is not read back."""
+    """Yield notices about text outside the cells that people fill in. It is not read back."""
     written = imprint.unpack(runs.imprint(edits.written))
     if written is None:
         return
@@ -765,11 +765,11 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
 def _stray_texts(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each text that a person added, with its sheet and cell. Skip added sheets."""
+    """Yield each string that a person added, with its sheet and cell. Skip added sheets."""
     for name, other in _pairs(written, copy).items():
         then, now = _texts_outside(written[name]), _texts_outside(copy[other])
-        # People may have moved rows and columns, so allow each text in any cell, as often as it
-        # was written. A text that is still in its original cell is not counted as moved.
+        # People may have moved rows and columns, so accept each string in any cell, as often as
+        # it was written. A string that is still in its original cell does not count as moved.
         moved = Counter(text for place, text in then.items() if now.get(place) != text)
         for place, text in now.items():
             if then.get(place) == text:
@@ -782,7 +782,7 @@ def _stray_texts(
 
 
 def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
-    """Map row and column to each text outside the cells that people fill in."""
+    """Return the text outside the cells that people fill in, by row and column."""
     return {
         (line, column): cell
         for line, row in enumerate(_without_people(sheet.rows))

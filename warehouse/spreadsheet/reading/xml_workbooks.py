@@ -18,7 +18,7 @@ _CHUNK = 1_000_000
 
 
 class NoSuchFormat(Exception):
-    """A file is not in the expected format. The message says what was found."""
+    """A file is not in the expected format. The message states the problem."""
 
 
 class Handler(Protocol):

@@ -45,8 +45,8 @@ class SheetColumn:
 class TableSheet:
     """A sheet that contains a table, or one part of a table that needs several sheets.
 
-    `start` is the table index of the sheet's first row. If the table fits on one sheet, `part` and
-    `parts` are 1.
+    `start` is the index in the table of the sheet's first row. If the table fits on one sheet,
+    `part` and `parts` are 1.
     """
 
     table: str
