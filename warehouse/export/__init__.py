@@ -1,1 +1,1 @@
-"""One book as a workbook, CSV or Parquet."""
+"""Export of one book as a workbook, CSV or Parquet."""

@@ -1,6 +1,6 @@
 """Exports of one book: the workbook, CSV files and Parquet files.
 
-The published warehouse is the only source. Every file appears whole or not at all.
+The published warehouse is the only source. Every file is written completely or not at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ FORMATS = ("xlsx", "csv", "parquet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """The result of an export: the files, the row count of each table, and the exported book.
+    """The result of an export: the files, each table's row count, and the exported book.
 
-    `as_of` is the date of the exported book, which may be earlier than the requested date. Then
-    `notices` says so, with everything else that a reader of the figures must know.
+    `as_of` is the exported book's date, which may be earlier than the requested date. In this case,
+    `notices` says so, along with everything else that a reader of the figures must know.
     """
 
     files: tuple[Path, ...]
@@ -44,10 +44,10 @@ def export(
     program_version: str,
     say: Say = silent,
 ) -> Exported:
-    """Write the newest book, or the newest on or before `as_of`, in these formats.
+    """Write the newest book, or the newest one on or before `as_of`, in these formats.
 
     Raises `FileNotFoundError` if no warehouse is published, and `NotExported` if there is no such
-    book, if a format is unknown, or if a written file differs from the warehouse.
+    book, a format is unknown, or a written file differs from the warehouse.
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown or not formats:
@@ -75,21 +75,21 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:
-    """Return the same book, and report the written rows of sheets and CSV files to `say`."""
+    """Return a copy of the book that reports the rows written to sheets and CSV files to `say`."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
 
 
 def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the columns of the view without changes."""
+    """Write the view's columns unchanged."""
     names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
 
 
-# The file endings of each format, and the functions that write the files.
+# The file endings for each format, with the functions that write the files.
 _WRITERS = {
     "csv": {"people.csv": staged_tables.for_people, "machines.csv": staged_tables.for_machines},
     "parquet": {"parquet": _parquet},
@@ -97,7 +97,7 @@ _WRITERS = {
 
 
 def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
-    """Write every table in one format. Raise `NotExported` if rows are missing."""
+    """Write every table in one format. Raises `NotExported` if the number of rows is wrong."""
     for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():

@@ -33,7 +33,7 @@ LOOKUP_KEY = "lookup_key"
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
     """Yield the columns for lookups from other workbooks.
 
-    They are the last columns, because older lookups count columns from the left.
+    These are the last columns, because older lookups count columns from the left.
     """
     yield SheetColumn(
         LOOKUP_KEY,
@@ -69,7 +69,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # fits a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # the decimal point and the decimals that the number format shows
+_DECIMALS = 11  # characters for the decimal point and the decimals that the number format shows
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
@@ -82,7 +82,7 @@ _DIGITS = SheetColumn(
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table that is not a view. Each column is a list of texts or None."""
+    """A table that is not based on a view. Each column is a list of strings or None."""
 
     columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
@@ -91,21 +91,21 @@ class TextTable:
     def of(
         cls, columns: tuple[SheetColumn, ...], rows: Sequence[Mapping[str, str | None]]
     ) -> "TextTable":
-        """Return a table of rows, whose keys are the sources of the columns."""
+        """Build a table from rows, whose keys are the sources of the columns."""
         return cls(
             columns, {column.source: [row.get(column.source) for row in rows] for column in columns}
         )
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return len(next(iter(self.values.values())))
 
 
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
-    """Return the columns of a sheet: names, totals, counts and parts, then all others.
+    """Return a sheet's columns: names, totals, counts and parts, then all others.
 
-    If there are many parts, they are not printed, and readers of the print use the total.
+    If there are many parts, they are not printed, and the printed page shows only the total.
     """
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)
@@ -154,7 +154,7 @@ def _column(
 
 
 def _number_width(whole: int) -> float:
-    """Return a width that fits `whole` digits with their commas, and the decimals."""
+    """Return the width that fits `whole` digits with commas, plus the decimals."""
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
@@ -165,14 +165,14 @@ def fill_sheet(
     shortened: Mapping[str, str],
     styles: Styles,
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of an exhibit. `shortened` maps long texts to their cells."""
+    """Yield the rows for one sheet of an exhibit. `shortened` maps long texts to cell texts."""
     sources = {column.source for column in sheet.columns} - {_DIGITS.source}
     values = {name: _value_sql(exhibit, name) for name in sources}
     first, after = sheet.start, sheet.start + sheet.rows
     query = RowsQuery(
         columns=sheet.columns,
         values=values,
-        # `rowid` is the position of a row, because a staged table keeps the order of its inserts.
+        # `rowid` is a row's position, because a staged table keeps its insertion order.
         number=f"rowid - {first} + 2",
         rows=f"{exhibit.staged_name} where rowid >= {first} and rowid < {after}",
     )
@@ -180,7 +180,7 @@ def fill_sheet(
 
 
 def _value_sql(exhibit: Exhibit, name: str) -> str:
-    """Return the SQL of the value of a column."""
+    """Return the SQL for a column's value."""
     if name == LOOKUP_KEY:
         return key_of_columns(exhibit.key)
     if name == FLAG:
@@ -191,19 +191,19 @@ def _value_sql(exhibit: Exhibit, name: str) -> str:
 def fill_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of texts."""
+    """Yield the rows for one sheet of a text table."""
     part = slice(sheet.start, sheet.start + sheet.rows)
     values = {name: column[part] for name, column in table.values.items()}
     yield from render_rows(sheet.columns, [values], styles, shortened)
 
 
 def yes(flag: object) -> str:
-    """Return a flag as a word, because TRUE and FALSE change with the reader's language."""
+    """Return a flag as a word, because TRUE and FALSE depend on the reader's language."""
     return "yes" if flag else "no"
 
 
 def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """Return the evidence for the figures: versions, control totals and bodies."""
+    """Build the evidence for the figures: versions, control totals and bodies."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     headers = (
         ("Kind", "run, rows, total or body."),
@@ -232,7 +232,7 @@ def evidence_sheet(source: OpenBook, lines: Iterable[TotalLine], program_version
 
 
 def width_of(header: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
-    """Return the width of a column that fits its header and its texts."""
+    """Return the column width that fits the header and all texts."""
     return fitting(max(len(text or "") for text in (header, *texts)), widest)
 
 
@@ -260,7 +260,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
 
 
 def plain_text(value: object) -> str | None:
-    """Return a value as the text of a cell."""
+    """Convert a value to cell text."""
     if isinstance(value, bool):
         return yes(value)
     return None if value is None else str(value)
@@ -290,7 +290,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
 
 
 def long_text_sheet(shortened: Mapping[str, str]) -> TextTable:
-    """Return the whole texts that are too long for a cell, in numbered pieces."""
+    """Build the table of texts that are too long for a cell, in numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(piece_no), "Text": piece}
         for no, text in enumerate(shortened, 1)
@@ -319,7 +319,7 @@ _HEADERS = {
 
 
 def source_sheet(source: OpenBook) -> TextTable:
-    """Return a row for each organisation of the firm, with the state of its night."""
+    """Build a table with a row for each of the firm's organisations and the state of its night."""
     query = "select * from ops.nights where snapshot_date = ? order by source"
     rows = [
         {name: plain_text(row[name]) for name in _HEADERS}

@@ -1,4 +1,4 @@
-"""The staged tables of an export, and their CSV files."""
+"""An export's staged tables, and their CSV files."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,17 +17,17 @@ from warehouse.storage.layout import written_aside
 # ruff: noqa: S608 - names are our own and quoted by warehouse.contract.model; values are parameters
 
 
-BATCH = 1024  # rows; 4,096 rows need 25 MB more and are not faster (measured)
+BATCH = 1024  # rows. 4,096 rows need 25 MB more and are not faster (measured)
 
 
 def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
-    """Return the columns of an exhibit with their types. The name of the portfolio is first."""
+    """Return an exhibit's columns with their types. The portfolio name is first."""
     rows = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
     return {name: kind for name, kind, *_ in rows}
 
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
-    """Return the meaning of every column, from the SQL file of the view."""
+    """Return every column's meaning, as stated in the view's SQL file."""
     view = next(view for view in views() if view.name == exhibit.view)
     return {
         SOURCE.name: SOURCE.meaning,
@@ -39,9 +39,9 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
 def batches(
     source: OpenBook, exhibit: Exhibit, names: tuple[str, ...]
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Yield batches of the rows of an exhibit, in its order. Each batch is a tuple of columns.
+    """Yield an exhibit's rows in order, in batches. Each batch is a tuple of columns.
 
-    Decimals are texts in plain digits, because every caller writes text.
+    Decimals are strings in plain digits, because every caller writes text.
     """
     kinds = columns_of(source, exhibit)
     columns = ", ".join(_column(name, kinds) for name in names)
@@ -56,7 +56,7 @@ def _column(name: str, kinds: dict[str, str]) -> str:
 
 
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the length of the longest value of each text column."""
+    """Return the length of the longest value in each text column."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
     columns = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
     row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
@@ -64,7 +64,7 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """Return the most digits before the decimal point of each amount column, at most 15."""
+    """Return the most digits before the decimal point in each amount column (at most 15)."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
         f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
@@ -87,7 +87,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
-    """Return every text of an exhibit that is longer than `size` bytes."""
+    """Return every text in an exhibit that is longer than `size` bytes."""
     texts: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
@@ -100,8 +100,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-# A spreadsheet runs a text that looks like a formula, and it may guess any separator. So this
-# matches every character that can begin a formula, with the blanks before it.
+# A spreadsheet evaluates text that looks like a formula, and it may guess any separator. So this
+# matches every character that can begin a formula, including blanks before it.
 _BLANK = "[\\s\x00-\x1f\x7f]"
 _TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
 _SEPARATORS = ";,\t\r\n|\"'"
@@ -109,12 +109,12 @@ _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/-]*)")
 
 
 def harmless(text: str) -> str:
-    """Return a text with an apostrophe before every part that could be read as a formula."""
+    """Put an apostrophe before every part of a text that could be read as a formula."""
     return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub(_disarm, text)
 
 
 def _disarm(match: re.Match[str]) -> str:
-    """Put an apostrophe at the start of a cell, whatever the separator is."""
+    """Put an apostrophe wherever a cell could start, for any separator."""
     matched = match[0]
     before = match.string[match.start() - 1] if match.start() else _SEPARATORS[0]
     return "".join(
@@ -124,14 +124,14 @@ def _disarm(match: re.Match[str]) -> str:
 
 
 def field(text: str) -> str:
-    """Return a text as a quoted CSV field."""
+    """Quote a string as a CSV field."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the CSV file for people. The first column is the date of the book."""
+    """Write the CSV file for people, and return the number of rows."""
     kinds = columns_of(source, exhibit)
-    # An amount is its exact text, under the title of the amount.
+    # An amount appears as its exact text, under the title of the amount.
     names = tuple(name for name in kinds if f"{name}_text" not in kinds)
     titles = [title(name.removesuffix("_text")) for name in names]
     formatters = _formatters(kinds, names, harmless)
@@ -141,7 +141,7 @@ def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
-    """Write the CSV file for programs. Its columns have the names of the view."""
+    """Write the CSV file for programs, with the view's column names. Return the number of rows."""
     kinds = columns_of(source, exhibit)
     names = tuple(name for name in kinds if name not in NAMES)
     with written_aside(path) as file:
@@ -151,7 +151,7 @@ def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
 def _formatters(
     kinds: Mapping[str, str], names: Iterable[str], text: Callable[[str], str]
 ) -> list[Callable[[Any], str]]:
-    """Return a function for each column. Only texts need quotes."""
+    """Return the function that formats each column. Only texts are quoted."""
 
     def quote(value: str) -> str:
         return field(text(value))

@@ -1,7 +1,7 @@
 """The first sheet of the positions workbook: its date, its source, and whether it ties out.
 
-It has the only formulas of the workbook, which count and add up the other sheets so that readers
-can see it. Whether a figure ties is decided with exact decimals and never by a formula.
+Only this sheet has formulas. They count and add up the other sheets, so that readers can check the
+figures themselves. Exact decimals decide whether a figure ties, never a formula.
 """
 
 import math
@@ -33,8 +33,8 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # the later digits of a sum of doubles depend on the order of adding
-LIVE_COMPARISONS = 10_000_000  # rows times assets; with more, opening the file takes too long
+_SAFE_DIGITS = 13  # further digits of a sum of doubles depend on the order of addition
+LIVE_COMPARISONS = 10_000_000  # rows times assets. With more, the file takes too long to open
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 Use number columns to read, sort and add up. A spreadsheet keeps 15 digits of a number, so the \
@@ -71,9 +71,9 @@ class _SummaryWriter:
         self._amounts: dict[tuple[int, bool], Any] = {}
 
     def amount_style(self, total: str, *numbers: float) -> Any:
-        """Return a format in which a total and the sum of its parts look equal."""
-        # A sum of doubles may differ from the double of the sum in its last digits. So the cells
-        # show only the digits in which both agree. The exact total is in the next column.
+        """Return a format that shows a total and the sum of its parts with equal digits."""
+        # A sum of doubles may differ from the total's double in the last digits. So the cells show
+        # only the digits on which both agree. The exact total is in the next column.
         decimals = min(DECIMALS, max(0, _SAFE_DIGITS - len(f"{abs(numbers[0]):.0f}")))
         while decimals and len({f"{number_:.{decimals}f}" for number_ in numbers}) > 1:
             decimals -= 1
@@ -92,7 +92,7 @@ class _SummaryWriter:
         must(self.worksheet.write_formula(self.row, column, formula, style, value))
 
     def headers(self, *titles: str) -> None:
-        """Write a header row. Columns 3 to 6 have figures, so their headers are aligned right."""
+        """Write a header row. Columns 3 to 6 contain figures, so their titles are right-aligned."""
         self.worksheet.set_row(self.row, 20)
         for column, title in enumerate(titles):
             style = self.formats.header_right if column in _FIGURES else self.formats.header
@@ -100,7 +100,7 @@ class _SummaryWriter:
         self.row += 1
 
     def across(self, text: str, style: Any) -> None:
-        """Write a paragraph in a merged row that is high enough for its lines."""
+        """Write a paragraph in a merged row that is tall enough for it."""
         width = sum(_WIDTHS)
         self.worksheet.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
         must(self.worksheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, style))
@@ -229,8 +229,8 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     sheet.text(0, line.of, cells[SheetColumnKind.TEXT])
     sheet.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
-    # The cached value is the sum of the doubles and not the exact total, because a spreadsheet
-    # calculates that sum. So no figure changes if a reader opens the file.
+    # The cached value is the sum of the doubles instead of the exact total, because this is what
+    # a spreadsheet calculates. So no figure changes when a reader opens the file.
     numbers = account_numbers(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
@@ -248,7 +248,7 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
 
 
 def live_sum(sheets: Sequence[TableSheet], row: int) -> str:
-    """Return a formula that adds up the accounts of the asset in columns A and B of a row.
+    """Return a formula that adds up the accounts for the asset in columns A and B of a row.
 
     It uses EXACT, because SUMIFS would match `btc` with `BTC`, `1e5` with `100000`, and `*` with
     everything.

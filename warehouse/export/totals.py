@@ -1,6 +1,6 @@
-"""Control totals of a book in the JSON, the lake, the warehouse and the workbook.
+"""A book's control totals in the JSON, the lake, the warehouse and the workbook.
 
-There is one exact total for each asset. Amounts of different assets are never added up.
+Each asset has one exact total. Amounts of different assets are never added up.
 """
 
 # ruff: noqa: S608 - table names are our own, and values are parameters
@@ -16,7 +16,7 @@ from warehouse.query.firm_state import shared_portfolios
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
-# Two organisations may use one id for different custom assets, so their sum is not a holding.
+# Two organisations may use the same ID for different custom assets, so the sum is not a holding.
 OF_ALL = " (of all sources that define one: a check, no holding)"
 Asset = tuple[str, bool]
 _SOURCES = ("in_json", "in_lake", "in_warehouse")
@@ -29,7 +29,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """One figure as each place states it, in plain digits, or None if it does not state it."""
+    """A figure as each place states it, in plain digits, or None where it is not stated."""
 
     kind: str
     of: str
@@ -39,14 +39,14 @@ class TotalLine:
 
     @property
     def ties(self) -> bool:
-        """Whether at least one place states the figure, and all that do agree."""
+        """Whether at least one place states the figure, and all places that state it agree."""
         stated = {text for text in (*self.places, *self.sheets) if text is not None}
         return len(stated) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTotals:
-    """The rows, the rows with rounded numbers, and the totals of the sheets of one exhibit."""
+    """The expected rows, rows with rounded numbers, and totals on an exhibit's sheets."""
 
     exhibit: Exhibit
     rows: int
@@ -55,7 +55,7 @@ class ExpectedTotals:
 
 
 def expect_totals(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
-    """Count and add up an exhibit in DuckDB, before any of it is written."""
+    """Count and add up an exhibit in DuckDB before anything is written."""
     summed = "asset_id, is_custom_asset, exact_sum(total_text)"
     query = f"select {summed} from {exhibit.staged_name} group by all"
     rows = source.connection.execute(query).fetchall()
@@ -68,7 +68,7 @@ def expect_totals(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
 
 
 def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list[TotalLine]:
-    """Return the row count of each table, then the total of each asset, sorted by name."""
+    """Return each table's row count, then each asset's total, sorted by name."""
     lines: list[TotalLine] = []
     sums: dict[Asset, tuple[str | None, ...]] = {}
     for measure, name, is_custom, *places in _stated_totals(source):
@@ -95,9 +95,9 @@ def control_totals(source: OpenBook, expected: Sequence[ExpectedTotals]) -> list
 
 
 def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
-    """Return measure, table or asset, custom flag, and the total that each place states.
+    """Return the measure, table or asset, custom flag, and the total in each place.
 
-    A place that does not state one of the figures does not state their total.
+    If a place does not state one of the figures, it has no total.
     """
     names = ", ".join(_SOURCES)
     query = (
@@ -118,7 +118,7 @@ def _stated_totals(source: OpenBook) -> list[tuple[Any, ...]]:
 
 
 def _shared_totals() -> Iterator[str]:
-    """Yield queries of the totals of portfolios that count for another source, as negatives."""
+    """Yield queries that subtract the totals of portfolios that count for another source."""
     for table in BOOK:
         if PORTFOLIO_ID.name in table.names:
             negative = "(-count(*))::varchar"
@@ -135,7 +135,7 @@ def _shared_totals() -> Iterator[str]:
 
 
 def account_numbers(source: OpenBook, asset: Asset) -> list[float | None]:
-    """Return the totals of the accounts of an asset. None is a total that only a text can hold."""
+    """Return the account totals for an asset. None marks a total that only text can represent."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()

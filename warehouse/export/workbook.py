@@ -1,4 +1,4 @@
-"""The positions workbook, and the check of its sums in the finished file."""
+"""The positions workbook, and the check of the sums in the finished file."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ def verify_sheets(
     sheets: Iterable[tuple[int, TableSheet]],
     shortened: Mapping[str, str],
 ) -> None:
-    """Read the sheets of an exhibit from the finished file, and compare rows and totals.
+    """Read an exhibit's sheets from the finished file, and check row counts and totals.
 
-    `sheets` are the number and the layout of each sheet. Raises `NotExported` if a row or a digit
-    differs from the figures of DuckDB.
+    `sheets` has the number and layout of each sheet. Raises `NotExported` if the row count or any
+    digit differs from DuckDB's figures.
     """
-    # A text that is too long for a cell is shortened there, so sums are compared by short texts.
+    # Cells contain shortened texts where a text is too long, so compare sums by shortened text.
     whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
@@ -75,7 +75,7 @@ def verify_sheets(
 
 
 def _escape_in_cell(text: str) -> str:
-    """Return a text as it is escaped in the XML of a cell."""
+    """Escape a text as in the XML of a cell."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
@@ -88,7 +88,7 @@ def _mismatch_error(expected: ExpectedTotals, difference: str) -> NotExported:
 
 
 EVIDENCE = "Evidence"
-FIRST = 2  # number of the first long sheet, because the summary is sheet 1
+FIRST = 2  # the number of the first long sheet. The summary is sheet 1
 _CELL_BYTES = 130
 
 
@@ -103,7 +103,7 @@ class _Planned:
 def write(
     source: OpenBook, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
 ) -> tuple[str, ...]:
-    """Write the workbook whole or not at all. Return the notices that its reader must know.
+    """Write the workbook, completely or not at all. Return the notices for its reader.
 
     Raises `NotExported` if a digit of the finished file differs from the warehouse.
     """
@@ -187,7 +187,7 @@ def _verify(
     shortened: Mapping[str, str],
     file: IO[bytes],
 ) -> None:
-    """Compare each table of the finished file with the warehouse."""
+    """Compare each table in the finished file with the warehouse."""
     sheets = [(number, plan.sheet) for number, plan in enumerate(planned, FIRST)]
     for totals in expected:
         own = [(number, sheet) for number, sheet in sheets if sheet.table == totals.exhibit.title]

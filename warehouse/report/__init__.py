@@ -1,1 +1,1 @@
-"""The morning report: one page of HTML that tells last night and the newest book."""
+"""The morning report: one HTML page about last night and the newest book."""

@@ -1,4 +1,4 @@
-"""The morning report of a warehouse: load its data, render it, write one file."""
+"""The morning report for a warehouse: load the data, render the page, write one file."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ def write_report(
     pinned: Sequence[str] = (),
     command: str = PROGRAM,
 ) -> Path:
-    """Write the report of a warehouse as `write_page` does. Raises as `load_report` does."""
+    """Load a warehouse's report and write its page. Raises the errors of `load_report`."""
     data = load_report(database, now, pinned)
     return write_page(data, folder, program_version=program_version, command=command)
 
@@ -30,10 +30,10 @@ def write_report(
 def write_page(
     data: ReportData, folder: Path, *, program_version: str, command: str = PROGRAM
 ) -> Path:
-    """Write a page named after its date, and an equal `latest.html`. Return the former.
+    """Write a page named after its date, and a copy named `latest.html`. Return the first path.
 
-    The date is that of `data.now` in its own time zone. `command` is how a command for this home
-    begins.
+    The date is the day of `data.now` in its own time zone. Commands for this home begin with
+    `command`.
     """
     html = render_page(data, program_version, command).encode()
     file = folder / f"{data.day}.html"

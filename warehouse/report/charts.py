@@ -1,10 +1,11 @@
-"""Charts of the report: bars of counts and shares, changes, one asset over time, the calendar.
+"""The report's charts: bars for counts and shares, changes, one asset over time, the calendar.
 
-A chart is only for the eye. It is drawn with floats, which round. The exact figures are in the
-tables and in the query below the chart. Two assets never share an axis of amounts.
+Charts are only illustrations. They are drawn with floats, which round. The exact figures are in the
+tables and in the query below the chart. Two assets never share an amount axis.
 
-Charts are inline SVG. Colours are classes of `page.css` (ink, muted, line, main, second, third,
-warn, bad), so one drawing fits light and dark, and the policy of the page can refuse inline styles.
+Charts are inline SVG. Colours are classes in `page.css` (ink, muted, line, main, second, third,
+warn, bad), so the same drawing works in light and dark mode, and the page's policy can forbid
+inline styles.
 """
 
 import unicodedata
@@ -27,7 +28,8 @@ PITCH = 19.0
 FULL_CHANGE = 100.0
 LARGEST_DRAWN = Decimal("1e300")
 AGES = {"0-1 days": "second", "2-4 days": "main", "5-29 days": "warn", "30+ days": "bad"}
-# A text is drawn on its baseline. This far below the middle, it looks centred.
+# SVG positions text by its baseline. Text looks centred if the baseline is this far below the
+# middle.
 _BASELINE = 0.35 * FONT_SIZE
 _BAR = 11.0
 _NAMES = 112.0
@@ -44,7 +46,7 @@ _SCALE = 76.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of a night in the calendar: a colour, and an outline around (0, 0)."""
+    """A night's mark in the calendar: a colour, and an outline around (0, 0)."""
 
     colour: str
     outline: tuple[Point, ...]
@@ -73,20 +75,20 @@ class Drawing:
     def text(
         self, x: float, y: float, text: str, *, anchor: str = "start", colour: str = "ink"
     ) -> None:
-        """Write a text, vertically centred at `y`. `anchor` is start, middle or end."""
+        """Draw text that is vertically centred at `y`. `anchor` is start, middle or end."""
         self._elements.append(
             Markup('<text class="f-{}" font-size="{}" text-anchor="{}" x="{}" y="{}">{}</text>')
             .format(colour, FONT_SIZE, anchor, _number(x), _number(y + _BASELINE), text)
         )  # fmt: skip
 
     def bar(self, x: float, y: float, width: float, height: float, colour: str) -> None:
-        """Fill a rectangle. If the width is negative, it is to the left of `x`."""
+        """Fill a rectangle. If the width is negative, it extends to the left of `x`."""
         self.shapes([[(x, y), (x + width, y), (x + width, y + height), (x, y + height)]], colour)
 
     def shapes(
         self, outlines: Iterable[Sequence[Point]], colour: str, *, is_hollow: bool = False
     ) -> None:
-        """Fill closed outlines, or draw only their edges."""
+        """Fill closed outlines, or only draw their edges if `is_hollow`."""
         path = " ".join(f"{_path(outline)} z" for outline in outlines)
         paint = f"f-none s-{colour}" if is_hollow else f"f-{colour}"
         self._path(path, paint, 1.3 if is_hollow else 0)
@@ -101,7 +103,7 @@ class Drawing:
         self._elements.append(shape.format(paint, width, path))
 
     def svg(self, label: str) -> Markup:
-        """Return the SVG element. Screen readers read `label`."""
+        """Return the SVG element. Screen readers announce `label`."""
         return Markup('<svg viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
             self._view, label, Markup().join(self._elements)
         )
@@ -118,7 +120,7 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a chart: its parts from left to right, and the figure next to it."""
+    """One bar in a chart: its parts from left to right, and the figure next to it."""
 
     name: str
     is_custom: bool
@@ -127,13 +129,13 @@ class Bar:
 
     @property
     def label(self) -> str:
-        """The shortened name. The mark of a custom asset is never cut."""
+        """The shortened name. The mark that identifies a custom asset is never cut off."""
         mark = " (custom)" if self.is_custom else ""
         return fit_label(self.name, _LONGEST - len(mark)) + mark
 
 
 def fit_label(text: str, longest: int = _LONGEST) -> str:
-    """Return a name that fits into `longest` characters of normal width.
+    """Shorten a name to the width of `longest` average characters.
 
     >>> fit_label("a long name of an asset", 10)
     'a long na…'
@@ -152,7 +154,7 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
 
 
 def _width(char: str) -> float:
-    """Return the width of a character, relative to a normal one."""
+    """Return the width of a character, relative to an average character."""
     if unicodedata.east_asian_width(char) in "WF" or char in "WM@%":
         return 2
     if char in "mw" or char.isupper():
@@ -161,7 +163,7 @@ def _width(char: str) -> float:
 
 
 def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
-    """Draw horizontal bars on one scale. `most` labels the end of the longest bar."""
+    """Draw horizontal bars on a common scale. `most` labels the end of the longest bar."""
     height = PITCH * len(assets)
     drawing = Drawing(height + _AXIS)
     longest = max((sum(bar.parts) for bar in assets), default=0.0) or 1.0
@@ -180,7 +182,7 @@ def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
 
 
 def _draw_labels(drawing: Drawing, assets: Sequence[Bar]) -> Iterator[tuple[float, Bar]]:
-    """Draw the label of each bar, then yield the vertical middle of the bar."""
+    """Draw each bar's label, then yield the bar and its vertical middle."""
     for number, bar in enumerate(assets):
         middle = PITCH * (number + 0.5)
         drawing.text(_NAMES - 6, middle, bar.label, anchor="end")
@@ -188,7 +190,7 @@ def _draw_labels(drawing: Drawing, assets: Sequence[Bar]) -> Iterator[tuple[floa
 
 
 def account_bars(holdings: Sequence[Record]) -> Markup:
-    """Draw the number of accounts of each asset."""
+    """Draw each asset's number of accounts."""
     counts = [
         Bar(row["asset_id"], row["is_custom_asset"], (row["accounts"],), f"{row['accounts']:,}")
         for row in holdings
@@ -198,7 +200,7 @@ def account_bars(holdings: Sequence[Record]) -> Markup:
 
 
 def share_bars(holdings: Sequence[Record]) -> Markup:
-    """Draw the free, locked and other shares of each asset. Return nothing if there are none."""
+    """Draw each asset's free, locked and other shares. Return empty markup if there are none."""
     shares = [split_shares(row) for row in holdings]
     if not any(shares):
         return Markup()
@@ -215,7 +217,7 @@ def share_bars(holdings: Sequence[Record]) -> Markup:
 
 
 def owner_bars(owners: Sequence[Record]) -> Markup:
-    """Draw the open breaks of each owner, the most first."""
+    """Draw each owner's number of open breaks, in the given order (most first)."""
     counts = [
         Bar(
             row["owner"] or "Unassigned",
@@ -229,11 +231,11 @@ def owner_bars(owners: Sequence[Record]) -> Markup:
 
 
 def change_bars(moved: Sequence[Record]) -> Markup:
-    """Draw losses to the left and gains to the right, in percent of the total before.
+    """Draw losses to the left and gains to the right, in percent of the previous total.
 
-    A change of more than 100 % ends in an arrow. Return nothing if there is no bar to draw.
+    A change of more than 100 % ends in an arrow. Return empty markup if there is no bar to draw.
     """
-    # The float of a tiny share of a huge total is zero, so it has no bar.
+    # If a change is a tiny share of a huge total, its float is zero, so it gets no bar.
     assets = [
         Bar(row["asset_id"], row["is_custom_asset"], (float(row["percent"] or 0),), row["share"])
         for row in moved
@@ -267,8 +269,8 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
-    """Draw the total of one asset over `days`, which are the dates of all books."""
-    # A float cannot hold a larger amount, which is drawn at the edge.
+    """Draw one asset's total over `days`, which are the dates of all books."""
+    # Larger amounts, which may not fit into a float, are drawn at the edge.
     amounts = {
         row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
         for row in nights
@@ -278,13 +280,13 @@ def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
 
 
 def over_time(amounts: Mapping[date, float], first: date, last: date, label: str) -> Markup:
-    """Draw the amount of one asset for each night. The line has a gap at a date without a book."""
+    """Draw one asset's amount for each night. The line has a gap where a date has no book."""
     drawing = Drawing(_PLOT + 34)
     low, high = min(amounts.values()), max(amounts.values())
 
     def point(day: date) -> Point:
         across = (day - first).days / max((last - first).days, 1)
-        # Halve before subtracting, because the difference of two floats may be infinite.
+        # Halve before subtracting, because the difference between two floats may be infinite.
         down = 0.5 if high == low else 1 - (amounts[day] / 2 - low / 2) / (high / 2 - low / 2)
         return _SCALE + 4 + (WIDTH - _SCALE - 8) * across, 8 + _PLOT * down
 
@@ -302,7 +304,7 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
 
 
 def tick(amount: float) -> str:
-    """Return an amount that is short enough for an axis.
+    """Format an amount so that it is short enough for an axis.
 
     >>> [tick(amount) for amount in (0.0, 0.25, 1234572.3, -1e30)]
     ['0', '0.25', '1,234,572', '-1.00e30']
@@ -325,7 +327,7 @@ def _runs(days: Sequence[date]) -> list[list[date]]:
 
 
 def age_columns(nights: Sequence[Record]) -> Markup:
-    """Draw a column of open breaks for each night, stacked by age."""
+    """Draw each night's open breaks as a column that is stacked by age."""
     columns = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
     counts = {row["snapshot_date"]: [row[column] for column in columns] for row in nights}
     drawing = Drawing(_PLOT + 34)
@@ -346,21 +348,21 @@ def age_columns(nights: Sequence[Record]) -> Markup:
 
 
 def _with_dates(drawing: Drawing, left: float, first: date, last: date) -> Drawing:
-    """Write the first and the last date below the drawing."""
+    """Draw the first and the last date below the chart."""
     drawing.text(left, _PLOT + 26, first.isoformat(), colour="muted")
     drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
     return drawing
 
 
 def age_mark(age: str) -> Markup:
-    """Draw a small square in the colour of an age, for a legend."""
+    """Draw a small square in an age band's colour, for a legend."""
     drawing = Drawing(_CELL, _CELL)
     drawing.bar(0, 0, _CELL, _CELL, AGES[age])
     return drawing.svg(age)
 
 
 def calendar(states: Mapping[date, str], label: str) -> Markup:
-    """Draw the newest thirteen months, one on each line, with a mark for each night."""
+    """Draw the latest thirteen months, one per line, with a mark for each night."""
     months = sorted({(day.year, day.month) for day in states})[-_MONTHS:]
     drawing = Drawing(_CELL * (len(months) + 2))
     for number in (1, 5, 10, 15, 20, 25, 30):
@@ -380,7 +382,7 @@ def calendar(states: Mapping[date, str], label: str) -> Markup:
 
 
 def state_mark(state: str) -> Markup:
-    """Draw the small mark of a state, for a legend."""
+    """Draw a state's mark, for a legend."""
     drawing = Drawing(_CELL, _CELL)
     _draw_marks(drawing, [(_CELL / 2, _CELL / 2)], MARKS[state])
     return drawing.svg(state)

@@ -1,8 +1,8 @@
-"""Columns of the tables of a report.
+"""Table columns of a report.
 
-A column is a header, the format of its cells, and the keys of the values that the format takes.
-If the columns of a table depend on the night, they are in its template. All others are here,
-because Jinja compiles its templates at each start.
+A column consists of a header, a function that formats its cells, and the keys of the values that
+this function receives. If a table's columns depend on the night, its template defines them. All
+other columns are here, because Jinja compiles its templates at each start.
 """
 
 from collections.abc import Callable

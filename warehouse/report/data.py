@@ -1,7 +1,7 @@
-"""The data of the morning report: one open warehouse, and the rows of each query with its text.
+"""The data of the morning report: the rows of each query, together with the query's text.
 
-The page shows a query next to each figure. That query is the one that was run, because rows and
-text are one `QueryRows`.
+The page shows a query next to each figure. This is always the query that was actually run, because
+a `QueryRows` holds both the rows and the text.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-FIRM_LATE = timedelta(days=2)  # between dates, because a night may have yesterday's date in a zone
-BATCH = 4096  # rows that are fetched at once if they are only counted
+FIRM_LATE = timedelta(days=2)  # between dates, because in some zones a night has yesterday's date
+BATCH = 4096  # rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# Each query with the number of rows that a page shows at most, or None if the page needs all rows.
+# For each query the most rows that a page shows, or None if the page needs all rows.
 _ALWAYS = {
     "build": None,
     "waiting": 4,
@@ -71,24 +71,24 @@ _OF_FIRM = {
 
 
 class ReportFailed(ValueError):
-    """The report could not be made. None was written, and the last one is unchanged."""
+    """The report could not be created. Nothing was written, and the last report is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """A query, its first rows by column name, and the number of all its rows."""
+    """A query, its first rows by column name, and its total number of rows."""
 
     sql: str
     rows: tuple[Record, ...]
     count: int
 
     def with_rows(self, rows: Iterable[Record]) -> "QueryRows":
-        """Return other rows that were derived from this query."""
+        """Return the same query with other rows that were derived from its rows."""
         derived = tuple(rows)
         return QueryRows(self.sql, derived, len(derived))
 
     def only(self, **values: object) -> "QueryRows":
-        """Return the rows that have these values."""
+        """Keep only the rows that have these values."""
         return self.with_rows(
             row
             for row in self.rows
@@ -98,7 +98,7 @@ class QueryRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nights:
-    """All snapshots: `last` is the newest, `book` and `before` are the two newest books."""
+    """All snapshots: `last` is the newest, and `book` and `before` are the two newest books."""
 
     snapshots: QueryRows
     last: Record | None
@@ -107,12 +107,12 @@ class Nights:
 
     @property
     def book_day(self) -> date | None:
-        """Date of the newest book."""
+        """The date of the newest book."""
         return None if self.book is None else self.book["snapshot_date"]
 
     @property
     def before_day(self) -> date | None:
-        """Date of the book before the newest."""
+        """The date of the second newest book."""
         return None if self.before is None else self.before["snapshot_date"]
 
     @property
@@ -123,9 +123,9 @@ class Nights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
-    """All values of a report, read through one connection, so that all are of one version.
+    """All values in a report, read through one connection so that they are consistent.
 
-    `kind` is `book` or `firm`, and names the template that shows the values.
+    `kind` is `book` or `firm`, and names the template that displays the values.
     """
 
     now: datetime
@@ -134,15 +134,15 @@ class ReportData:
 
     @property
     def day(self) -> str:
-        """The date of the report, which is also the name of its page."""
+        """The report's date, which is also the name of its page."""
         return self.now.date().isoformat()
 
 
 def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> ReportData:
-    """Run all queries of a report. `pinned` lists the ids of the assets that come first.
+    """Run all queries for a report. `pinned` lists the IDs of the assets to show first.
 
     Raises `FileNotFoundError` if no warehouse is published, and `ReportFailed` if the file is not
-    a warehouse of nightbook.
+    a nightbook warehouse.
     """
     with contextlib.closing(open_database(database)) as connection:
         is_firm = has_sources(connection)
@@ -159,9 +159,10 @@ def load_report(database: Path, now: datetime, pinned: Sequence[str] = ()) -> Re
 def run_query(
     connection: DuckDBPyConnection, name: str, most: int | None = None, **values: str
 ) -> QueryRows:
-    """Run a query of `queries/` with each `$name` replaced by our own SQL.
+    """Run a query from `queries/` with each `$name` replaced by our own SQL.
 
-    With `most`, keep the first rows and only count the others. Raises `ReportFailed`.
+    If `most` is given, keep that many rows and only count the others. Raises `ReportFailed` if the
+    query fails.
     """
     text = (_QUERIES / f"{name}.sql").read_text("utf-8")
     query = Template(text).substitute(values).strip()
@@ -234,7 +235,7 @@ def _load_book(
 
 
 def _pinned_first(pinned: Sequence[str]) -> str:
-    """Return the SQL that puts the pinned assets first, in their order."""
+    """Return the SQL sort key that puts the pinned assets first, in the given order."""
     names = ", ".join(map(literal, pinned))
     position = f"list_position([{names}]::varchar[], asset_id)"
     return f"case when not is_custom_asset then {position} end nulls last"
@@ -256,7 +257,7 @@ def _load_firm(connection: DuckDBPyConnection, now: datetime) -> dict[str, Any]:
 
 
 def _firm_night(sources: QueryRows, firm: FirmState) -> str:
-    """Return the state of the firm's newest night as one word."""
+    """Return the state of the firm's newest night in one word."""
     included = sources.only(is_in_book=True).count
     if not sources.rows:
         return "none"

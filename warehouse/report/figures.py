@@ -1,6 +1,6 @@
-"""Figures that the report derives from the rows of its queries.
+"""Figures that the report derives from its query rows.
 
-Shares and points of charts are rounded, because they are only for the eye. Exact amounts stay text.
+Shares and chart points are rounded, because they are only illustrations. Exact amounts stay text.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _COUNTED = {
 
 
 def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
-    """Yield each count of the last night, of the other night, and the difference."""
+    """Yield each count for the last night and the other night, with the difference."""
     for column, title in _COUNTED.items():
         now, then = last[column], other[column] if other else None
         more = None if now is None or then is None else now - then
@@ -28,7 +28,7 @@ def compare_counts(last: Record, other: Record | None) -> Iterator[Record]:
 
 
 def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[date, str]:
-    """Return `book` for each date that has a book, and the reason for every other date."""
+    """Map each date to `book` if it has a book, otherwise to its state or its gap's reason."""
     snapshots = list(snapshots)
     return (
         {row["snapshot_date"]: row["state"] for row in snapshots}
@@ -38,9 +38,9 @@ def states_by_day(snapshots: Iterable[Record], gaps: Iterable[Record]) -> dict[d
 
 
 def moves(changes: Iterable[Record]) -> Iterator[Record]:
-    """Yield the assets whose total moved, with the `percent` of their total before.
+    """Yield the assets whose total changed, with the change in percent of the previous total.
 
-    `percent` is None if the total before was zero, and `share` is its text.
+    `percent` is None if the previous total was zero, and `share` is its text.
     """
     for row in changes:
         if Decimal(row["delta"]):
@@ -49,8 +49,8 @@ def moves(changes: Iterable[Record]) -> Iterator[Record]:
 
 
 def _percent(before: str, delta: str) -> Decimal | None:
-    """Return a change in percent of the absolute total before, or None if that is zero."""
-    # The product is exact. The quotient is cut and not rounded, so -100 % means that all is gone.
+    """Return a change in percent of the absolute previous total, or None if that is zero."""
+    # The product is exact. The quotient is truncated, so -100 % means that everything is gone.
     digits = max(len(before), len(delta)) + 4
     with localcontext(prec=digits, Emax=10**6, Emin=-(10**6), rounding=ROUND_DOWN):
         base = abs(Decimal(before))
@@ -58,7 +58,7 @@ def _percent(before: str, delta: str) -> Decimal | None:
 
 
 def share_text(percent: Decimal | None) -> str:
-    """Return a share of the total before, rounded to two decimals.
+    """Format a share of the previous total, rounded to two decimals.
 
     >>> [share_text(Decimal(text)) for text in ("12.345", "-99.999", "-100", "0.001", "1e9")]
     ['+12.34 %', '< -99.99 %', '-100.00 %', '< +0.01 %', '> +1000 %']
@@ -68,7 +68,7 @@ def share_text(percent: Decimal | None) -> str:
     size = percent.copy_abs()  # `abs` would round to 28 digits
     if size >= 1000:  # noqa: PLR2004 - decimals would not help, and the column is narrow
         return "> +1000 %" if percent > 0 else "< -1000 %"
-    if Decimal("99.995") <= size < 100:  # noqa: PLR2004 - the rest is small but not zero
+    if Decimal("99.995") <= size < 100:  # noqa: PLR2004 - the remainder is small but not zero
         return "> +99.99 %" if percent > 0 else "< -99.99 %"
     if size < Decimal("0.01"):
         return "< +0.01 %" if percent > 0 else "> -0.01 %"
@@ -76,7 +76,7 @@ def share_text(percent: Decimal | None) -> str:
 
 
 def split_shares(holding: Record) -> tuple[float, ...]:
-    """Return the free, locked and other shares of a total between 0 and 1.
+    """Return the free, locked and other shares of a total, each between 0 and 1.
 
     Return an empty tuple if a part is negative or the total is zero.
     """
@@ -89,7 +89,7 @@ def split_shares(holding: Record) -> tuple[float, ...]:
 
 
 def split_by_asset(totals: Sequence[Record]) -> Iterator[tuple[Record, Record, list[Record]]]:
-    """Yield the highest and the lowest row of each asset, and all its rows in their order."""
+    """Yield each asset's highest row, its lowest row, and all of its rows in order."""
     for _, rows in groupby(totals, key=lambda row: (row["asset_id"], row["is_custom_asset"])):
         nights = list(rows)
 

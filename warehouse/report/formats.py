@@ -1,6 +1,6 @@
-"""Formats of values on the page: exact, escaped and readable.
+"""Functions that format values for the page: exact, escaped and readable.
 
-Every text from outside passes `name`, `digits` or the autoescape of the templates. Only tags that
+All text from outside goes through `name`, `digits` or the templates' autoescape. Only tags that
 this module writes itself are marked as safe.
 """
 
@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
 MISSING = Markup('<span class="none">&ndash;</span>')
-# Colour and shape of each value. The shape is readable without the colour.
+# The colour and shape for each value. The shape can be recognized without the colour.
 _GOOD, _WARN, _BAD = ("good", "●"), ("warn", "▲"), ("bad", "■")
 _LIGHTS = {
     "read": _GOOD,
@@ -40,7 +40,7 @@ _LIGHTS = {
 
 
 def printable(value: str, longest: int = LONGEST_NAME) -> str:
-    """Return a text with visible control characters, cut if it is too long.
+    """Make control characters in a string visible, and truncate it if it is too long.
 
     >>> printable("a name of a portfolio", 6)
     'a nam…'
@@ -51,7 +51,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(value: object, otherwise: object = None) -> Markup:
-    """Return the first text that is not None. It cannot change the direction of text around it."""
+    """Return the first value that is not None, isolated from the direction of surrounding text."""
     value = otherwise if value is None else value
     if value is None:
         return MISSING
@@ -63,13 +63,13 @@ def name(value: object, otherwise: object = None) -> Markup:
 
 
 def asset(asset_id: object, is_custom: object) -> Markup:
-    """Return an asset. A custom asset has a mark, because a listed one may have the same id."""
+    """Format an asset. A custom asset gets a mark, because a listed one may have the same ID."""
     mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
     return name(asset_id) + mark
 
 
 def light(value: str) -> Markup:
-    """Return a coloured mark and its word."""
+    """Return a coloured mark with its word."""
     colour, mark = _LIGHTS.get(value, ("muted", "○"))
     return Markup('<span class="lit"><span class="light {}">{}</span> {}</span>').format(
         colour, mark, name(value)
@@ -77,7 +77,7 @@ def light(value: str) -> Markup:
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """Return an exact amount, grouped in threes. Copied text has no gaps."""
+    """Format an exact amount in groups of three digits. Copied text has no gaps."""
     if value is None:
         return MISSING
     match = _AMOUNT.fullmatch(str(value))
@@ -93,7 +93,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
 
 
 def amount(value: object, *, signed: bool = False) -> Markup:
-    """Return a rounded amount, aligned by its decimal point, that opens to the exact text."""
+    """Format a rounded amount, aligned by its decimal point, that expands to the exact amount."""
     exact = digits(value, signed=signed)
     if value is None or _AMOUNT.fullmatch(str(value)) is None:
         return exact
@@ -110,22 +110,22 @@ def amount(value: object, *, signed: bool = False) -> Markup:
 
 
 def delta(value: object) -> Markup:
-    """Return a rounded amount with its sign."""
+    """Format a rounded amount with its sign."""
     return amount(value, signed=True)
 
 
 def figure(text: object) -> Markup:
-    """Return a text that is aligned like a number."""
+    """Return text for a column that is aligned like numbers."""
     return escape(text)
 
 
 def join(*texts: object) -> Markup:
-    """Return some texts with blanks between them."""
+    """Join texts with spaces."""
     return Markup(" ").join(map(escape, texts))
 
 
 def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
-    """Return the first assets with their amounts, and how many more of `count` there are."""
+    """Format the first assets with their amounts, and state how many of `count` are left."""
     if not assets:
         return MISSING
     lines = [
@@ -136,7 +136,7 @@ def asset_amounts(assets: Sequence[Record] | None, count: int) -> Markup:
     ]
     if count > len(assets):
         lines.append(Markup("and {:,} more").format(count - len(assets)))
-    # The page shows lines and hides the comma, which Markdown needs.
+    # Only Markdown needs the comma. The page hides it and shows separate lines.
     return Markup('<span class="comma">, </span>').join(
         Markup('<div class="held">{}</div>').format(line) for line in lines
     )
@@ -146,7 +146,7 @@ NUMBERS = (digits, amount, delta, figure, asset_amounts)
 
 
 def _round(value: Decimal) -> str:
-    """Return about four significant digits, or a power of ten if the amount is too long.
+    """Round to about four significant digits. Use scientific notation for very long amounts.
 
     >>> [_round(Decimal(text)) for text in ("1234.5678", "0.123456", "0.00000123", "-9e30")]
     ['1234.57', '0.1235', '1.23e-6', '-9.00e30']
@@ -157,35 +157,35 @@ def _round(value: Decimal) -> str:
     if not _SMALLEST <= size < _LARGEST:
         return f"{value:.2e}".replace("e+", "e")
     places = 2 if size >= 1 else 4
-    # An amount that is exact with fewer decimals is shown with fewer.
+    # If an amount is exact with fewer decimals, show fewer.
     exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
     return f"{value:.{min(places, -int(exponent))}f}"
 
 
 def _group(text: str, first: int = 0) -> Markup:
-    """Return digits in groups of three, after `first` digits or those that are left over."""
-    # Each group is an element with a margin. A blank or a comma would be copied with the number.
+    """Split digits into groups of three, after the `first` digits or the remainder."""
+    # Each group is an element with a margin. A space or comma would be copied with the number.
     first = first or len(text) % 3 or 3
     groups = [text[start : start + 3] for start in range(first, len(text), 3)]
     return escape(text[:first]) + Markup().join(Markup("<i>{}</i>").format(g) for g in groups)
 
 
 def moment(value: object) -> Markup:
-    """Return a time in UTC to the second."""
+    """Format a time in UTC, to the second."""
     if not isinstance(value, datetime):
         return MISSING
     return Markup("<time>{:%Y-%m-%d %H:%M:%S} UTC</time>").format(value.astimezone(UTC))
 
 
 def day(value: object) -> Markup:
-    """Return a date."""
+    """Format a date."""
     if not isinstance(value, date):
         return MISSING
     return Markup("<time>{}</time>").format(value.isoformat())
 
 
 def duration(value: timedelta) -> str:
-    """Return a length of time in its two largest units.
+    """Format a duration in its two largest units.
 
     >>> duration(timedelta(seconds=3725)), duration(timedelta(seconds=59.97))
     ('1 h 2 min', '1 min 0 s')
@@ -203,7 +203,7 @@ def duration(value: timedelta) -> str:
 
 
 def size(value: int) -> str:
-    """Return a number of bytes in a suitable unit.
+    """Format a number of bytes in a suitable unit.
 
     >>> size(999), size(283_222), size(999_960)
     ('999 bytes', '283.2 kB', '1.0 MB')

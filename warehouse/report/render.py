@@ -1,9 +1,9 @@
-"""Renders a report with Jinja, as an HTML page or as Markdown.
+"""Rendering of a report with Jinja, as an HTML page or as Markdown.
 
-`book.jinja` and `firm.jinja` have the sections of a report. They build them from the blocks of one
-format, in `blocks.html.jinja` or `blocks.md.jinja`, and `page.html.jinja` or `page.md.jinja` is
-around them. All templates escape every value. The page has no script and loads nothing, and its
-policy forbids both, so even a value that slipped through could not run, load or send anything.
+`book.jinja` and `firm.jinja` define the sections of a report. They build the sections from blocks
+for one format, in `blocks.html.jinja` or `blocks.md.jinja`, and extend `page.html.jinja` or
+`page.md.jinja`. All templates escape every value. The page has no script and loads nothing, and its
+policy forbids both, so even an unescaped value could not run, load or send anything.
 """
 
 import base64
@@ -30,7 +30,7 @@ _BAR = "\\|"
 _SUMMARY = re.compile("<summary>.*?</summary>", re.DOTALL)
 _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 _BETWEEN_BLOCKS = re.compile(r"\s*\n\s*\n\s*")
-# The functions that templates may call.
+# Functions that templates may call.
 _FUNCTIONS = (
     count_of,
     split_by_asset,
@@ -58,7 +58,7 @@ _FUNCTIONS = (
 
 
 def render_page(data: ReportData, program_version: str, command: str = PROGRAM) -> str:
-    """Return a report as HTML. `command` is how a command for this home begins."""
+    """Render a report as HTML. Commands for this home begin with `command`."""
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _render(
@@ -74,12 +74,12 @@ def render_page(data: ReportData, program_version: str, command: str = PROGRAM) 
 
 
 def render_markdown(data: ReportData) -> str:
-    """Return a report as Markdown, with the first rows of each table and without charts."""
+    """Render a report as Markdown, with each table's first rows and without charts."""
     return _BETWEEN_BLOCKS.sub("\n\n", _render(data, "md", command=PROGRAM)).strip() + "\n"
 
 
 def escape_markdown(text: str) -> str:
-    r"""Return Markdown that shows exactly this text. An address becomes code and not a link.
+    r"""Return Markdown that displays exactly this text. An address becomes code instead of a link.
 
     >>> print(escape_markdown("a|b [c](d)"), escape_markdown("www.x"))
     a\|b \[c\]\(d\) ` www.x `
@@ -124,13 +124,13 @@ def _environment() -> Environment:
 
 
 def _cell(row: Record, column: Column) -> Markup:
-    """Return a cell of a table: the values of some keys of a row in the format of the column."""
+    """Format a table cell: pass the row's values for the column's keys to its function."""
     _, show, *keys = column
     return escape(show(*(row[key] for key in keys)))
 
 
 def _markdown(value: object) -> Markup:
-    """Return the text of some HTML as Markdown."""
-    # A rounded amount opens to the exact one. Markdown shows only the exact one.
+    """Convert the text in some HTML to Markdown."""
+    # In HTML, a rounded amount expands to the exact amount. Markdown shows only the exact amount.
     text = Markup(_SUMMARY.sub("", escape(value))).striptags()  # noqa: S704 - tags are removed
     return Markup(escape_markdown(text))  # noqa: S704 - escaped as Markdown

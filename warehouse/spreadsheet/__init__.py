@@ -1,1 +1,1 @@
-"""Spreadsheets: reading the files of other programs, and writing workbooks."""
+"""Spreadsheets: reading files from other programs, and writing workbooks."""

@@ -1,1 +1,1 @@
-"""The close of a month, which locks its days and puts all of its evidence into one file."""
+"""The monthly close, which locks a month's days and collects its evidence in one file."""

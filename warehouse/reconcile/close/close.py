@@ -1,6 +1,6 @@
-"""The close of a month: it writes the pack, locks the days, and deletes archived ledgers.
+"""The monthly close, which writes the pack, locks the days and deletes archived ledgers.
 
-It also finds damaged packs.
+This module also finds damaged packs.
 """
 
 import zipfile
@@ -33,7 +33,7 @@ from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, wit
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
-_NAMED = 5  # workbooks that a message lists
+_NAMED = 5  # workbooks that a message lists by name
 
 
 def packs(record: Record) -> Path:
@@ -42,7 +42,7 @@ def packs(record: Record) -> Path:
 
 
 def pack_problem(record: Record, closing: Closing) -> str:
-    """Return the problem with the file of a pack, or an empty string if it is intact."""
+    """Describe the problem with a pack file, or return an empty string if it is intact."""
     path = packs(record) / closing.pack
     if not path.is_file():
         return f"its pack {closing.pack} is missing"
@@ -52,7 +52,7 @@ def pack_problem(record: Record, closing: Closing) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordDamage:
-    """A damage of the record or of a pack: the file or folder, the problem and the remedy."""
+    """Damage to the record or to a pack: the file or folder, the problem and the remedy."""
 
     file: Path
     what: str
@@ -63,7 +63,7 @@ class RecordDamage:
 
 
 def damaged_packs(folder: Path) -> list[RecordDamage]:
-    """Return the damages of the packs of closed months."""
+    """Return all damage to the packs of closed months."""
     record = Record(folder)
     place = packs(record)
     remedy = f"restore {place} from the backup"
@@ -75,7 +75,7 @@ def damaged_packs(folder: Path) -> list[RecordDamage]:
 
 
 def find_damage(folder: Path) -> list[RecordDamage]:
-    """Check the integrity of the record, and the digests of all packs if it is intact."""
+    """Check the record's integrity and, if it is intact, the digests of all packs."""
     record = Record(folder)
     if problem := record.problem():
         return [RecordDamage(record.database, problem, f"restore {folder} from the backup")]
@@ -83,7 +83,7 @@ def find_damage(folder: Path) -> list[RecordDamage]:
 
 
 def remove_archived_ledgers(record: Record, today: date, keep_days: int) -> None:
-    """Delete archived ledgers that no day read in the last `keep_days` days, if a pack has them."""
+    """Delete archived ledgers that are in a pack and unused for the last `keep_days` days."""
     old = {
         sha256
         for sha256, day in ledgers_by_day(record).items()
@@ -109,9 +109,9 @@ class CloseInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseSummary:
-    """The result of a close: the pack, and its list of missing and unfinished things.
+    """The result of a close: the pack, and its list of missing and unfinished items.
 
-    If nothing changed since the last version, `is_new` is false and the closing is that version.
+    If nothing changed since the last version, `is_new` is false and `closing` is that version.
     """
 
     closing: Closing
@@ -122,12 +122,12 @@ class CloseSummary:
 
     @property
     def index(self) -> Path:
-        """The first page of the pack, next to it."""
+        """The path of the pack's first page, which is next to the pack."""
         return self.pack.with_suffix(".html")
 
 
 def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
-    """Write the pack of a month and lock its days. It can be repeated if it was killed.
+    """Write a month's pack and lock its days. If it is killed, it can simply run again.
 
     Raises `NotReconciled` if no day can be closed, and `NotClosed` if a person must settle
     something first.
@@ -152,8 +152,8 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     sha256, size = pack.write_pack(path, facts, _members(record, month, facts, page))
     with written_aside(path.with_suffix(".html")) as file:
         file.write(page)
-    # The record comes last. Without it the days are open, and the next close writes the same
-    # version.
+    # Store the closing last. Without it, the days stay open, and the next close writes the same
+    # version again.
     closing = Closing(
         month=month.name,
         version=facts.version,
@@ -176,7 +176,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
 
 
 def _read_comments(record: Record, settings: CloseSettings) -> None:
-    """Read comments and signatures that are newer than the last run, so that the pack has them."""
+    """Read comments and signatures added since the last run, so that the pack includes them."""
     workbooks, _ = edits.find_workbooks(record.out, record.inbox, record.known_workbooks())
     if workbooks and record.days():
         day = record.days()[-1]
@@ -195,7 +195,7 @@ def _existing_version(record: Record, closing: Closing) -> CloseSummary:
 
 
 def _archived_ledgers(record: Record, month: Month) -> frozenset[str]:
-    """Return the digests of the ledgers of a month that the archive still has."""
+    """Return the digests of the month's ledgers that are still in the archive."""
     digests = pack.ledger_names(record, month)
     return frozenset(digest for digest in digests if archived_path(record, digest).is_file())
 
@@ -241,7 +241,7 @@ def _missing(record: Record, month: Month) -> Iterator[str]:
 
 
 def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
-    """Yield the signatures that no row of their workbook can show."""
+    """Yield the signatures that their workbook cannot show."""
     for day in month.days:
         workbook = record.day_files(day.day).workbook
         if day.signatures and workbook.is_file():
@@ -251,7 +251,7 @@ def _missing_signatures(record: Record, month: Month) -> Iterator[str]:
 
 
 def _check_demands(record: Record, month: Month, settings: CloseSettings) -> None:
-    """Raise `NotClosed` if a demand of recon.toml is not met, or a workbook was changed."""
+    """Raise `NotClosed` if a requirement in recon.toml is not met, or a workbook was changed."""
     if problems := list(_unmet_demands(month, settings)):
         raise NotClosed(
             f"{month.name} was not closed, because recon.toml asks for more under [close]: "
@@ -267,7 +267,7 @@ def _check_demands(record: Record, month: Month, settings: CloseSettings) -> Non
 
 
 def _unmet_demands(month: Month, settings: CloseSettings) -> Iterator[str]:
-    """Yield the demands of recon.toml that a month does not meet."""
+    """Yield the requirements in recon.toml that a month does not meet."""
     unsigned, last = month.in_state("unsigned", "nothing compared"), month.results[-1]
     unreconciled = [f"{day.day} ({day.state})" for day in month.days if day.state in UNRECONCILED]
     if settings.unreconciled == "refuse" and unreconciled:
@@ -286,7 +286,7 @@ def _unmet_demands(month: Month, settings: CloseSettings) -> Iterator[str]:
 
 
 def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
-    """Yield each workbook that differs from its stored result, with the differences."""
+    """Yield each workbook that differs from its stored result, with its differences."""
     for result in month.results:
         path = record.day_files(result.day).workbook
         if not path.is_file():  # reported as missing
@@ -303,7 +303,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the unfinished and missing things that the pack lists."""
+    """Yield the unfinished and missing items that the pack lists."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",

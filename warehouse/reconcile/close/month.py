@@ -1,4 +1,4 @@
-"""A month and its lock: the state of each day, and the reason that running a closed day needs."""
+"""A month and its lock: each day's state, and the restatement of closed days."""
 
 import calendar
 import hashlib
@@ -20,11 +20,11 @@ from warehouse.storage.layout import json_bytes
 
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
-_NAMED = 5  # days that a change lists
+_NAMED = 5  # days that a change lists by date
 
 
 def closings_of(record: Record, month: str) -> list[Closing]:
-    """Return the versions of a month's pack, the oldest first."""
+    """Return a month's closings, one for each version of its pack, oldest first."""
     return [item for item in record.closings if item.month == month]
 
 
@@ -37,7 +37,7 @@ def closing_of(record: Record, day: date) -> Closing | None:
 def restating(
     record: Record, day: date, settings: CloseSettings, *, who: str, why: str, now: datetime
 ) -> Callable[[], None]:
-    """Return a function that stores the restatement of a closed day. It does nothing if it is open.
+    """Return a function that stores a closed day's restatement. For an open day, it does nothing.
 
     Raises `DayClosed` if the day is closed and no reason is given, and `NotReconciled` if the
     person may not restate it.
@@ -90,7 +90,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The days of a month, and its newest closing or None. It may end before the last day."""
+    """The days of a month, or only its first days, and its newest closing or None."""
 
     name: str
     days: tuple[MonthDay, ...]
@@ -112,7 +112,7 @@ class Month:
 
     @property
     def results(self) -> list[Run]:
-        """The newest result of each day that has one, the oldest first."""
+        """The newest result of each day that has a result, oldest first."""
         return [day.result for day in self.days if day.result is not None]
 
     def in_state(self, *states: str) -> list[str]:
@@ -121,7 +121,7 @@ class Month:
 
     @property
     def closed_days(self) -> tuple[ClosedDay, ...]:
-        """The days with their results, as a closing stores them."""
+        """The days that have results, as a closing stores them."""
         return tuple(
             ClosedDay(
                 day=run.day, run_id=run.run_id, digest=run.digest, settings=run.settings_digest
@@ -131,7 +131,7 @@ class Month:
 
 
 def first_and_last(month: str) -> tuple[date, date]:
-    """Return the first and last day of a month. Raises `NotReconciled` if it is not a month."""
+    """Return a month's first and last day. Raises `NotReconciled` if the month is invalid."""
     match = _MONTH.fullmatch(month)
     if match is None:
         raise NotReconciled(
@@ -143,7 +143,7 @@ def first_and_last(month: str) -> tuple[date, date]:
 
 
 def books(database: Path, first: date, last: date) -> dict[date, str]:
-    """Return by day the IDs of the snapshots that are books."""
+    """Map each day that has a book to the book's snapshot ID."""
     with connect(database) as connection:
         nights = "firm_nights" if has_sources(connection) else "ops.snapshots"
         query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - one of the two above
@@ -152,7 +152,7 @@ def books(database: Path, first: date, last: date) -> dict[date, str]:
 
 
 def read_month(record: Record, month: str, book_ids: Mapping[date, str], today: date) -> Month:
-    """Return a whole month, or the days up to its last book or result if it is not over.
+    """Return a complete month or, if it is not over, its days up to the last book or result.
 
     Raises `NotReconciled` if no day has a result.
     """
@@ -177,7 +177,7 @@ def month_of(
     through: date,
     closing: Closing | None = None,
 ) -> Month:
-    """Return a month up to one of its days."""
+    """Return a month up to and including the day `through`."""
     first, _ = first_and_last(month)
     dates = (first + timedelta(number) for number in range((through - first).days + 1))
     days = tuple(_month_day(record, day, book_ids.get(day, "")) for day in dates)
@@ -192,7 +192,7 @@ def _month_day(record: Record, day: date, snapshot_id: str) -> MonthDay:
 
 
 def closing_basis(record: Record, month: Month) -> str:
-    """Return a digest of the content of a pack, so that the same content is not closed twice."""
+    """Return a digest of a pack's content, so that the same content is not closed twice."""
     content = {
         "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
         "through": str(month.through),
@@ -204,7 +204,7 @@ def closing_basis(record: Record, month: Month) -> str:
 
 
 def month_changes(record: Record, month: Month) -> Iterator[str]:
-    """Yield each difference from the pack before as a sentence."""
+    """Describe each difference from the previous pack."""
     if month.closing is None:
         return
     before, closed_at = {day.day: day for day in month.closing.days}, month.closing.at

@@ -1,4 +1,4 @@
-"""The pack of a month: one ZIP file with all evidence. The same month gives the same bytes."""
+"""A month's evidence pack: one ZIP file. The same month always gives the same bytes."""
 
 import base64
 import csv
@@ -44,20 +44,20 @@ from warehouse.spreadsheet.reading.files import GZIP
 from warehouse.spreadsheet.writing.cells import is_hostile
 from warehouse.storage.layout import BLOCK, json_bytes, make_directory, written_aside
 
-# In format 1 the name of a ledger was only its SHA-256. Up to format 2 the state was in JSON files,
-# which had the same names as in the homes of that time.
+# Format 1 named each ledger only by its SHA-256. Formats 1 and 2 stored the state as JSON files,
+# named as in the homes of that time.
 FORMAT, _FIRST_FORMAT = 3, 1
 NAMED_LEDGERS = 2
 MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
 DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
-# Characters that some system does not allow in a name, and dots and blanks at either end.
+# Characters that not every system allows in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
 _LONGEST_NAME, _LONGEST_ENDING = 150, 10  # bytes, and characters
 _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal content gives an identical file
-_MOST_BYTES = 16 << 30  # of a pack, unpacked
+_MOST_BYTES = 16 << 30  # limit for a pack's unpacked size
 _LONGEST_MANIFEST = 64 << 20
-_MOST_BREAKS = 300  # on the first page
+_MOST_BREAKS = 300  # breaks that the first page lists
 _HERE = Path(__file__).parent
 
 
@@ -76,7 +76,7 @@ class MemberDigest(msgspec.Struct, frozen=True):
 
 
 class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """All other files of a pack, by name."""
+    """All other files in a pack, by name."""
 
     format: int
     month: str
@@ -85,17 +85,17 @@ class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ledgers(self) -> dict[str, str]:
-        """The digests of the ledgers, by their names in the pack."""
+        """The ledgers' digests, by file name in the pack."""
         members = self.members.items()
         return {name: member.sha256 for name, member in members if name.startswith(LEDGERS)}
 
 
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a pack that do not follow from its files.
+    """The facts about a pack that cannot be derived from its files.
 
-    `books` are snapshot IDs by day. `changes` are the differences from the version before.
-    `missing` are the files that should be in the pack but no longer existed. `wording` is the
-    wording of its pages.
+    `books` maps days to snapshot IDs. `changes` lists the differences from the previous version.
+    `missing` lists files and signatures that should be in the pack but are missing. `wording` is
+    the wording of its pages.
     """
 
     month: str
@@ -112,12 +112,12 @@ class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_name(month: str, version: int) -> str:
-    """Return the file name of a version. The first version has no number."""
+    """Return a version's file name. The first version has no number in its name."""
     return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
 
 
 def evidence(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the files of all days, the stored records, the ledgers and the settings of a month."""
+    """Yield a month's day files, stored records, ledgers and settings."""
     for day in month.days:
         files = record.day_files(day.day)
         for path in files if day.result else ():
@@ -135,7 +135,7 @@ def evidence(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
-    """Yield the rows of every run of the month, and of everything that people wrote."""
+    """Yield the rows and imprints of the month's runs, and everything that people wrote."""
     with record.open_for_queries() as connection:
         for table, rows in tables.export(connection, month.first, month.through):
             lines = "".join(f"{tables.to_json(row)}\n" for row in rows)
@@ -148,14 +148,14 @@ def _stored_records(record: Record, month: Month) -> Iterator[PackMember]:
 
 
 def settings_names(month: Month) -> dict[str, str]:
-    """Return by digest the name of each recon.toml of a month in its pack."""
+    """Map the digest of each of the month's recon.toml files to its file name in the pack."""
     return {day.settings: f"{SETTINGS}{day.settings}.toml" for day in month.closed_days}
 
 
 def ledger_names(record: Record, month: Month) -> dict[str, str]:
-    """Return by digest the name of each ledger of a month in its pack.
+    """Map the digest of each of the month's ledgers to its file name in the pack.
 
-    This is its name in the inbox, in a folder of the first day that read it.
+    This is the ledger's name in the inbox, in a folder named after the first day that read it.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -169,15 +169,15 @@ def ledger_names(record: Record, month: Month) -> dict[str, str]:
 
 
 def _portable(name: str) -> str:
-    """Return a name of a ledger that any system can unpack."""
-    # The archive has the unpacked bytes, so the ending of gzip would be wrong.
+    """Make a ledger's name valid on every system."""
+    # The archive has the unpacked bytes, so a gzip ending would be wrong.
     name = name[: -len(GZIP)] if name.lower().endswith(GZIP) else name
     parts = (_UNPORTABLE.sub("_", part) for part in name.split("/"))
     return "/".join(_cut(part) for part in parts if part)
 
 
 def _cut(name: str) -> str:
-    """Return a name that is short enough for every file system, with its own ending."""
+    """Shorten a name so that it fits every file system, but keep its ending."""
     path = PurePosixPath(name)
     ending = path.suffix if len(path.suffix) <= _LONGEST_ENDING else ""
     stem = name.removesuffix(ending).encode()[:_LONGEST_NAME]
@@ -185,7 +185,7 @@ def _cut(name: str) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name that is not in `taken` on any system, and add it to `taken`."""
+    """Return a name that does not clash with `taken` on any system, and add it to `taken`."""
     path, number = PurePosixPath(name), 1
     while (key := unicodedata.normalize("NFC", name).casefold()) in taken:
         number += 1
@@ -195,7 +195,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def trail_table(record: Record, month: Month) -> bytes:
-    """Return the audit trail of a month as CSV. Texts that look like formulas are quoted."""
+    """Return a month's audit trail as CSV. Strings that look like formulas are quoted."""
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\r\n")
     rows.writerow(TITLES)
@@ -205,7 +205,7 @@ def trail_table(record: Record, month: Month) -> bytes:
 
 
 def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> tuple[str, int]:
-    """Write a pack, whole or not at all. Return its SHA-256 and size."""
+    """Write a pack, completely or not at all. Return its SHA-256 and size."""
     digests: dict[str, MemberDigest] = {}
     with written_aside(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as names:
@@ -235,7 +235,7 @@ def read_facts(content: bytes) -> PackFacts:
 
 
 def read_manifest(names: zipfile.ZipFile) -> PackManifest:
-    """Decode the manifest of a pack. Raises `ValueError` if it is invalid, `KeyError` if absent."""
+    """Decode a pack's manifest. Raises `ValueError` if it is invalid, and `KeyError` if absent."""
     entry = names.getinfo(MANIFEST)
     if entry.file_size > _LONGEST_MANIFEST:
         raise ValueError(f"{MANIFEST} is too long")
@@ -248,7 +248,7 @@ def read_manifest(names: zipfile.ZipFile) -> PackManifest:
 
 @dataclass(slots=True)
 class PackCheck:
-    """The check of a pack: differences, compared parts, and parts that could not be compared."""
+    """The result of checking a pack: differences, compared parts and uncompared parts."""
 
     file: Path
     sha256: str = ""
@@ -266,7 +266,7 @@ class PackCheck:
 def unpack(
     names: zipfile.ZipFile, manifest: PackManifest, record: Record, check: PackCheck
 ) -> bool:
-    """Unpack the files of the manifest and compare their digests. Return whether all are whole."""
+    """Unpack the manifest's files and check their digests. Return whether all are intact."""
     check.name = f"{manifest.month}, version {manifest.version}"
     found = Counter(entry.filename for entry in names.infolist() if entry.filename != MANIFEST)
     unknown = sorted(found.keys() - manifest.members.keys())
@@ -293,7 +293,7 @@ def _is_valid_name(name: str) -> bool:
 
 
 def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
-    """Unpack one file to its path in the folder of a reconciliation. Return its SHA-256."""
+    """Unpack one file to its path in a reconciliation folder. Return its SHA-256."""
     entry = names.getinfo(name)
     if entry.file_size != size:
         return ""
@@ -307,15 +307,15 @@ def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
             while block := source.read(BLOCK):
                 hashed.update(block)
                 target.write(block)
-    except (zipfile.BadZipFile, zlib.error):  # its own checksum shows that it was changed
+    except (zipfile.BadZipFile, zlib.error):  # the ZIP checksum shows that it was changed
         return ""
     return hashed.hexdigest()
 
 
 class LedgerLine(NamedTuple):
-    """One ledger of the month: its name, digest and days, and its name in the pack, if it has one.
+    """One of the month's ledgers: name, digest, days, and file name in the pack, if it is there.
 
-    If one content had two names, the pack has it once.
+    If two ledgers had the same content, the pack has it only once.
     """
 
     name: str
@@ -326,7 +326,7 @@ class LedgerLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLine:
-    """A break that was accepted in the month, as on the last of these days, and the decision."""
+    """A break accepted during the month, in its state on the last of `days`, and the decision."""
 
     break_: Break
     decision: StatusDecision
@@ -339,12 +339,12 @@ class AcceptedLine:
 
     @property
     def reason(self) -> str:
-        """Root cause and comment in one line."""
+        """The root cause and the comment in one line."""
         return "; ".join(filter(None, (self.break_.root_cause, self.break_.comment)))
 
 
 def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
-    """Return the first page. `archived` are the digests of the ledgers in the pack."""
+    """Render the first page. `archived` contains the digests of the ledgers in the pack."""
     last = month.results[-1]
     unsolved = sorted(last.unsolved_breaks, key=attrgetter("first_seen", "id"))
     accepted = _accepted_lines(record, month)
@@ -377,7 +377,7 @@ def index_page(record: Record, month: Month, facts: PackFacts, archived: frozens
 
 
 def _accepted_lines(record: Record, month: Month) -> list[AcceptedLine]:
-    """Return the breaks that were accepted on any day of a month. The last day is first."""
+    """Return the breaks that were accepted on any day of the month, latest day first."""
     found: dict[tuple[str, str], list[tuple[Run, Break]]] = {}
     for result in month.results:
         for break_ in (*result.breaks, *result.not_compared):
@@ -413,7 +413,7 @@ def _ledger_lines(
 
 
 def _settings(month: Month) -> Mapping[str, str]:
-    """Return for each recon.toml of the month the first and last day that used it."""
+    """Map each of the month's recon.toml digests to the days that used it, as text."""
     days: dict[str, list[date]] = {}
     for day in month.closed_days:
         days.setdefault(day.settings, []).append(day.day)

@@ -1,7 +1,7 @@
-"""Verification of a pack on any machine, without a home or a book.
+"""Verification of a pack, which works on any machine without a home or a book.
 
-It compares each file with the manifest, each workbook with its stored result, each result with the
-positions of its day, and each signature with its result. Packs of all formats are verified.
+It compares each file with the manifest, each workbook with its stored result, each result with its
+day's positions, and each signature with its result. It accepts packs of all formats.
 """
 
 import tempfile
@@ -27,20 +27,20 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # since this wording, workbooks in packs show all signatures
-_UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # the last one if a file has a password
+_SHOWS_SIGNATURES = 4  # from this wording on, workbooks in packs show all signatures
+_UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # RuntimeError if a file has a password
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
 def is_pack(file: Path) -> bool:
-    """Return whether a file has the ending of a pack. Workbooks have a different ending."""
+    """Return whether a file name ends like a pack's. Workbooks have a different ending."""
     return file.suffix.lower() == ".zip"
 
 
 def verify_pack(file: Path, program_version: str) -> PackCheck:
     """Compare every file of a pack with the rest of the pack.
 
-    Raises `NotReconciled` if it is not a pack.
+    Raises `NotReconciled` if the file is not a complete pack.
     """
     check = PackCheck(file)
     try:
@@ -79,7 +79,8 @@ def _compare(
     _compare_workbooks(record, month, facts, check)
     _compare_signatures(record, month, check)
     _compare_inputs(record, month, manifest, check)
-    # Pages are rendered only if this wording, and for the first page this program, wrote them.
+    # Render a page only if it was written with this wording. The first page must also have been
+    # written by this program version.
     pages = {}
     if facts.wording == WORDING:
         pages[pack.TRAIL] = pack.trail_table(record, month)
@@ -93,7 +94,7 @@ def _compare(
 def _compare_pages(
     record: Record, pages: dict[str, bytes], facts: PackFacts, check: PackCheck
 ) -> None:
-    """Compare the pages for people with pages that were rendered from the other files."""
+    """Compare the pages for people with pages rendered again from the pack's other files."""
     if left := [name for name in (pack.TRAIL, pack.INDEX) if name not in pages]:
         check.uncompared.append(
             f"{' and '.join(left)} by an older nightbook ({facts.program}): only with the manifest"
@@ -106,11 +107,11 @@ def _compare_pages(
 
 
 def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
-    """Compute the digest of each result from the positions of its day."""
+    """Recompute each result's digest from its day's positions, and compare the two digests."""
     compared = keys = 0
     for result in month.results:
         path = record.day_files(result.day).positions
-        if not path.is_file():  # reported as missing, if it was missing when the pack was made
+        if not path.is_file():  # already listed if it was missing when the pack was made
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
@@ -134,7 +135,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _digest(path: Path, result: Run) -> tuple[str, int]:
-    """Return the digest of stored positions, and their number."""
+    """Return the digest of the stored positions, and the number of positions."""
     table = write.read_positions(path, result.run_id, result.fields)
     table = table.rename_columns([_AMOUNTS.get(name, name) for name in table.column_names])
     with duckdb.connect(":memory:") as connection:
@@ -186,7 +187,7 @@ def _compare_signatures(record: Record, month: Month, check: PackCheck) -> None:
 
 
 def _compare_inputs(record: Record, month: Month, manifest: PackManifest, check: PackCheck) -> None:
-    """Check that a result read each ledger and recon.toml, and that its name is right."""
+    """Check that a result read each ledger and recon.toml under the name that it has here."""
     expected = pack.ledger_names(record, month)
     if manifest.format < pack.NAMED_LEDGERS:
         expected = {digest: f"{pack.LEDGERS}{digest}" for digest in expected}

@@ -1,7 +1,7 @@
-"""Entries about breaks from people and from the engine. They are merged and never deleted.
+"""Entries about breaks, from people and from the engine. Entries are merged but never deleted.
 
-An entry is one field of one break, from one author at one time. The state at a revision follows
-from the entries up to it. A workbook contains the revision that it was made from.
+An entry sets one field of one break, by one author at one time. The entries up to a revision
+determine the state at that revision. A workbook states the revision that it was made from.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ _ALSO = "\n-- also: "
 
 @dataclass(frozen=True, slots=True)
 class EditConflict:
-    """A cell whose content could not be stored as it is.
+    """A cell whose content could not be stored in its own field.
 
-    `line` is added to the comment instead. `invalid_status` is the content of the cell if it is not
-    a status.
+    Instead, `line` is added to the comment. If the cell has an invalid status, `invalid_status` is
+    its content.
     """
 
     line: str
@@ -51,10 +51,10 @@ class EditConflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStates:
-    """The three states for merging a workbook that is read back.
+    """The three states needed to merge a workbook that is read back.
 
-    `shown` is the state in the workbook, `base` is the same without the engine's entries about the
-    day of the run, and `current` is the state of now without them.
+    `shown` is the state in the workbook. `base` is `shown` without the engine's entries about the
+    day of the run, and `current` is the present state without these entries.
     """
 
     shown: State
@@ -76,19 +76,19 @@ _STATE = """
     )
     where nth = 1
 """
-_ALL = (1 << 62) - 1  # a revision above all others
+_ALL = (1 << 62) - 1  # higher than any revision
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
     """Return the value of every field of every break, at a revision or now.
 
-    Entries of the engine about a day that it replaced later do not count. `without` leaves out all
-    entries of the engine about that day, because a run of that day makes them.
+    Engine entries that were later replaced do not count. `without` leaves out all engine entries
+    about that day, because a run for that day creates them.
     """
     last = _ALL if revision is None else revision
     breaks: dict[str, dict[str, str]] = {}
     decisions: dict[str, StatusDecision] = {}
-    # If `without` is None, the parameter is empty, which is not a day of the engine.
+    # If `without` is None, the parameter is empty, which matches no `engine_day`.
     for row in record.select(_STATE, last, without.isoformat() if without else ""):
         id_, field, value = (row.pop(name) for name in ("break_id", "field", "value"))
         breaks.setdefault(id_, {})[field] = value
@@ -99,7 +99,7 @@ def state(record: Record, revision: int | None = None, *, without: date | None =
 
 
 def comparable_text(text: str) -> str:
-    """Return a text for comparison: with one kind of line end and no control characters."""
+    """Normalize a string for comparison: uniform line ends and no control characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(char for char in lines if char >= " " or char in "\n\t").strip()
 
@@ -107,11 +107,10 @@ def comparable_text(text: str) -> str:
 def merge_edits(
     edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break], cannot_accept: str = ""
 ) -> tuple[list[Entry], list[Notice]]:
-    """Return the new entries of a workbook, and notices for its reader.
+    """Return a workbook's new entries, and notices for its reader.
 
-    `breaks` are the breaks of the run in the workbook, whose differences are accepted.
-    `cannot_accept` is the reason why the user who saved the workbook may not accept a break, if
-    there is one.
+    `breaks` contains the breaks of the workbook's run, which provide the accepted differences. If
+    the user who saved the workbook may not accept breaks, `cannot_accept` is the reason.
     """
     entries: list[Entry] = []
     notices: list[Notice] = []
@@ -141,7 +140,7 @@ def merge_edits(
 def _require_reason(
     written: list[Entry], break_id: str, current: State, cannot_accept: str
 ) -> tuple[list[Entry], str]:
-    """Return the entries that may be stored, and the reason if others may not."""
+    """Return the entries that may be stored, and the reason if some were refused."""
     after = {field: current.of(break_id, field) for field in SAID}
     after |= {entry.field: entry.value for entry in written}
     accepted = [entry for entry in written if (entry.field, entry.value) == ("status", ACCEPTED)]
@@ -161,14 +160,14 @@ def _require_reason(
 
 
 def _is_reason(text: str) -> bool:
-    """Return whether a text has a word, apart from the lines that conflicts added."""
+    """Return whether a text contains a letter or digit, ignoring lines that conflicts added."""
     return any(char.isalnum() for char in text.partition(_ALSO.strip())[0])
 
 
 def _conflict_words(
     break_id: str, conflicts: Sequence[EditConflict], current: State
 ) -> Iterator[str]:
-    """Yield the messages about cells whose content could not be stored as it is."""
+    """Yield messages about cells whose content could not be stored in their own field."""
     twice = [conflict.line for conflict in conflicts if not conflict.invalid_status]
     if twice:
         yield "two people wrote different texts, and the comment has both: " + "; ".join(twice)
@@ -184,13 +183,13 @@ def _conflict_words(
 def _merge_field(
     break_id: str, field: str, text: str, states: MergeStates
 ) -> Entry | EditConflict | None:
-    """Merge one cell. Return an entry if it is new, a conflict, or None if nobody wrote there.
+    """Merge one cell. Return an entry if the text is new, a conflict, or None if it is unchanged.
 
-    This is a three-way comparison, as for versions of a file:
+    This is a three-way merge, as for versions of a file:
 
-    - If the cell has the text that the workbook showed, nobody wrote there.
-    - If it differs, and the current state is still the base, it is new.
-    - If it differs, and so does the current state, two people wrote. Both texts are kept.
+    - If the cell has the text that the workbook showed, nobody edited it.
+    - If the cell differs, and the current state still equals the base, the text is new.
+    - If the cell and the current state both differ, two people edited it. Both texts are kept.
     """
     shown, base, current = (
         comparable_text(in_cell(version.of(break_id, field)))
@@ -207,8 +206,8 @@ def _merge_field(
                 return None
             return EditConflict(line, invalid_status=value)
         value = chosen
-    # The engine may have opened the break that the workbook showed. A person who restores the
-    # earlier text makes a new entry, unless this text is the current one.
+    # The workbook may show a status that the engine reset to Open. If a person restores the
+    # earlier text, this is a new entry. Otherwise, text that is already current is not new.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:
@@ -219,7 +218,7 @@ def _merge_field(
 def _with_conflicts(
     written: list[Entry], break_id: str, current: State, conflicts: Sequence[EditConflict]
 ) -> list[Entry]:
-    """Add the conflicts to the comment, so that the texts of both people are kept."""
+    """Add the conflicts to the comment, so that both people's texts are kept."""
     comment = next(
         (entry.value for entry in written if entry.field == "comment"),
         current.of(break_id, "comment"),
@@ -230,7 +229,7 @@ def _with_conflicts(
 
 
 def _with_difference(entry: Entry, break_: Break | None) -> Entry:
-    """Return a status with the episode and the difference that it was decided for."""
+    """Add to a status entry the episode and the difference that the decision was about."""
     if entry.field != "status":
         return entry
     is_accepted = break_ is not None and entry.value == ACCEPTED
@@ -249,9 +248,9 @@ def read_comments(
     *,
     notices_of: Callable[[Record, WorkbookEdits], Iterable[Notice]],
 ) -> None:
-    """Store the entries and signatures of workbooks, with notices about them.
+    """Store the entries and signatures from workbooks, with notices about them.
 
-    `notices_of` returns notices about text in cells of a workbook that are not read back.
+    `notices_of` returns notices about text in a workbook's cells that are not read back.
     """
     for workbook in workbooks:
         states = MergeStates(
@@ -282,17 +281,17 @@ def read_comments(
 
 
 def notices_of_day(record: Record, day: date) -> Iterator[Notice]:
-    """Yield the notices about workbooks that runs of this day read."""
+    """Yield the notices about workbooks that this day's runs read."""
     for annotation in record.annotations:
         if annotation.read_for == day.isoformat():
             yield from annotation.notices
 
 
 def history(record: Record, day: date) -> History:
-    """Return the result before a run and the decisions of people.
+    """Return the result before a run, and people's decisions.
 
-    A run of the newest day may reopen any break. A run of an earlier day only repeats its earlier
-    entries.
+    A run for the newest day may reopen any break. A run for an earlier day only repeats its
+    earlier entries.
     """
     comments, in_force = state(record, without=day), state(record)
     is_newest = record.is_newest(day)
@@ -306,7 +305,7 @@ def history(record: Record, day: date) -> History:
 
 
 def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
-    """Store the engine's entries about the day of a run, and replace its earlier ones."""
+    """Store the engine's entries about a run's day. They replace its earlier entries."""
     day = outcome.day.isoformat()
     replaced = {number for note in record.annotations for number in note.replaces}
     before = [
@@ -335,7 +334,10 @@ def store_entries(record: Record, outcome: Outcome, at: datetime) -> None:
 
 
 def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
-    """Yield the entries under an earlier ID, if the new ID has none. `ids` limits the new IDs."""
+    """Copy entries from an earlier break ID to its new ID, for fields that have none.
+
+    `ids` limits the new IDs. None means all of them.
+    """
     for new, old in outcome.renamed.items():
         written = now.breaks.get(old, {}).keys() - now.breaks.get(new, {}).keys()
         for field in SAID if ids is None or new in ids else ():
@@ -355,7 +357,7 @@ def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Ent
 
 
 def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
-    """Yield the status of each break that this run opened."""
+    """Yield a status entry for each break that this run reopened."""
     for break_ in outcome.breaks:
         is_opened = break_.status == OPEN != now.of(break_.id, "status")
         if is_opened and break_.id not in outcome.renamed:
@@ -371,7 +373,7 @@ def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
 def _restorations(
     old: Sequence[Entry], new: Sequence[Entry], in_force: State, now: State
 ) -> Iterator[Entry]:
-    """Yield the values that count again because the engine's entry was withdrawn."""
+    """Yield the values that apply again because the engine's entry was withdrawn."""
     repeated = {(entry.break_id, entry.field) for entry in new}
     for entry in old:
         id_, field = entry.break_id, entry.field

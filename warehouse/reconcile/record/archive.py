@@ -1,7 +1,7 @@
-"""The archive of the files that runs read: ledgers and recon.toml, each once, named by SHA-256.
+"""The archive of files that runs read: ledgers and recon.toml, each stored once under its SHA-256.
 
-A file is deleted only by `close`, and only if the pack of a closed month has it and it is older
-than `keep_days` in recon.toml.
+Only `close` deletes files: ledgers that are in a closed month's pack and were not used for any day
+in the last `keep_days` days (see recon.toml).
 """
 
 import hashlib
@@ -27,9 +27,9 @@ def archived_path(record: Record, sha256: str) -> Path:
 
 
 def archive_inputs(record: Record, ledgers: Iterable[OpenedFile], settings: str) -> None:
-    """Archive the ledgers of a run and recon.toml under the digests of the bytes that were read.
+    """Archive a run's ledgers and recon.toml under the digests of the bytes that were read.
 
-    Raises `NotReconciled` if one of them was changed since it was read.
+    Raises `NotReconciled` if one of these files has changed since it was read.
     """
     for ledger in ledgers:
         _archive(record, ledger.path, ledger.sha256)
@@ -37,7 +37,7 @@ def archive_inputs(record: Record, ledgers: Iterable[OpenedFile], settings: str)
 
 
 def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b"") -> None:
-    # If the file was saved since it was read, its digest does not match.
+    # If the file was saved after it was read, its digest no longer matches.
     if archived_path(record, sha256).exists():
         return
     content = path.read_bytes() if path.is_file() else default
@@ -50,10 +50,10 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
 
 
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
-    """Return the settings of a day, which are the present ones if no later day has a result.
+    """Return a day's settings, which are the present settings if no later day has a result.
 
-    A past day that is run again keeps the settings that it had when it was the newest day. Its
-    workbook lists the differences from the present ones.
+    If a past day is run again, it keeps the settings that it had when it was the newest day. Its
+    workbook lists how the present settings differ.
     """
     before = record.result(day)
     if before is None or record.is_newest(day):
@@ -64,7 +64,7 @@ def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> D
 
 
 def settings_changes(record: Record, config: Config, day: date) -> Iterator[Notice]:
-    """Yield a notice if the present settings differ from those that a past day had."""
+    """Yield a notice if the present settings differ from a past day's settings."""
     then = settings_of_day(record, config, day, "")
     if then.digest == config.digest and then.words in (None, config.words):
         return

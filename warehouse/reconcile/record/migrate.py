@@ -1,8 +1,8 @@
-"""Import of the state that older nightbooks kept as JSON files, and of the tables in a pack.
+"""Import of state from an older nightbook's JSON files, or from the tables in a pack.
 
-Homes that are older than record.db, and packs of formats 1 and 2, have the folders `results`,
+Homes older than record.db, and packs in formats 1 and 2, have the folders `results`,
 `annotations`, `signoffs`, `restatements`, `closings` and `written`, and the files `mappings.json`,
-`read.json` and `seen.json`. Packs of format 3 have one `<table>.jsonl` for each table.
+`read.json` and `seen.json`. Packs in format 3 have one `<table>.jsonl` for each table.
 """
 
 import json
@@ -33,7 +33,7 @@ _Content = TypeVar("_Content")
 
 
 def has_folders(root: Path) -> bool:
-    """Return whether a folder has the state of an older nightbook, or the tables of a pack."""
+    """Return whether a folder contains an older nightbook's state, or a pack's tables."""
     names = (*_FOLDERS, *_FILES, "runs.jsonl")
     return any((root / name).exists() for name in names)
 
@@ -48,9 +48,9 @@ def move_folders(root: Path) -> None:
 
 
 def import_folder(root: Path, connection: sqlite3.Connection) -> None:
-    """Import the state of a folder into empty tables.
+    """Import a folder's state into empty tables.
 
-    Raises `NotReconciled` if a file of it is damaged.
+    Raises `NotReconciled` if a file is damaged.
     """
     if (root / "runs.jsonl").exists():
         tables.import_rows(connection, lambda name: _exported_rows(root / f"{name}.jsonl"))
@@ -77,7 +77,7 @@ def _import_records(root: Path, connection: sqlite3.Connection) -> None:
     days = _optional(root / "read.json", dict[str, str], {})
     rows = ({"sha256": sha256, "first_day": day} for sha256, day in days.items())
     tables.insert(connection, "ledgers_read", rows)
-    # The empty digest belongs to the notes of the engine.
+    # Skip the empty digest, which belongs to the engine's notes.
     seen = dict.fromkeys(_optional(root / "seen.json", list[str], []))
     tables.insert(connection, "workbooks_seen", ({"sha256": item} for item in seen if item))
 
@@ -95,13 +95,13 @@ def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
 
 
 class _Occurrences(msgspec.Struct):
-    """The part of an old result that no other part implies: all occurrences of all breaks."""
+    """The part of an old result that cannot be derived: all occurrences of all breaks."""
 
     episodes: dict[str, tuple[int, str]] = {}
 
 
 def _carry(connection: sqlite3.Connection, no: int, episodes: dict[str, tuple[int, str]]) -> None:
-    """Store the occurrences that do not follow from the breaks of this run and those before it."""
+    """Store the occurrences that cannot be derived from this run's and earlier runs' breaks."""
     known = tables.latest_occurrences(connection, no, episodes.keys())
     rows = (
         {"run_no": no, "break_id": id_, "episode": episode, "ever_seen": ever_seen}
@@ -112,9 +112,9 @@ def _carry(connection: sqlite3.Connection, no: int, episodes: dict[str, tuple[in
 
 
 def with_present_ages(result: Run) -> Run:
-    """Return a result whose ages count from the first day of the present occurrence.
+    """Recalculate ages, so that they count from the first day of the present occurrence.
 
-    Older results counted ages from the first day of the first occurrence.
+    In older results, ages count from the first day of the first occurrence.
     """
     breaks = tuple(
         structs.replace(break_, age_days=(result.day - break_.first_seen).days)

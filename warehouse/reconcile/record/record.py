@@ -1,7 +1,7 @@
-"""The state of a reconciliation: one SQLite file, `record.db`, in the folder `reconcile` of a home.
+"""A reconciliation's state: the SQLite file `record.db` in the `reconcile` folder of a home.
 
-A run commits once, before its files are written. A second transaction records what was written. The
-files that people use (inbox, recon.toml, workbooks, packs) and the archived inputs stay files.
+A run commits once before it writes its files. A second transaction then records the written files.
+Files that people use (inbox, recon.toml, workbooks, packs) and archived inputs stay files.
 """
 
 import fcntl
@@ -24,14 +24,14 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import FILE_MODE, make_directory
 
 NAME = "record.db"
-VERSION = 1  # of the schema, kept as user_version
-WAIT = 30  # seconds for another writer
+VERSION = 1  # schema version, stored as user_version
+WAIT = 30  # seconds to wait for another writer
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _Value = TypeVar("_Value")
 
 
 class DayFiles(NamedTuple):
-    """The files that a run writes for a day: the workbook, and for programs all keys and breaks."""
+    """The files that a run writes for a day: workbook, all positions (Parquet) and breaks (CSV)."""
 
     workbook: Path
     positions: Path
@@ -39,7 +39,7 @@ class DayFiles(NamedTuple):
 
 
 class RecordTable(Generic[tables.Numbered]):
-    """All records of one kind, the oldest first. Iterate over them, or add one."""
+    """All records of one kind, oldest first. Iterate over the table, or add a record."""
 
     def __init__(self, record: "Record", kind: type[tables.Numbered]) -> None:
         self._record = record
@@ -52,7 +52,7 @@ class RecordTable(Generic[tables.Numbered]):
         return iter(self._record.read_once(self._kind, read))
 
     def add(self, item: tables.Numbered) -> None:
-        """Add a record after all others. It gets the next number."""
+        """Append a record, which gets the next number."""
         with self._record.transaction() as connection:
             table = tables.NUMBERED_TABLES[self._kind]
             numbers = f"select coalesce(max(no), 0) + 1 from {table}"  # noqa: S608 - our own name
@@ -64,9 +64,9 @@ class RecordTable(Generic[tables.Numbered]):
 class Record:
     """The folder `<home>/reconcile`: its files, and the state in `record.db`.
 
-    Every method raises `NotReconciled` if the database is damaged, locked by another writer, or of
-    a newer nightbook. Homes of older nightbooks, which kept JSON files, are migrated when they are
-    opened. Not thread-safe.
+    Every method raises `NotReconciled` if the database is damaged, locked by another writer, or
+    written by a newer nightbook. Opening a home from an older nightbook, which kept JSON files,
+    migrates it. Not thread-safe.
     """
 
     def __init__(self, root: Path) -> None:
@@ -88,7 +88,7 @@ class Record:
         make_directory(self.out)
 
     def day_files(self, day: date) -> DayFiles:
-        """Return the paths of the files of a day, even if they do not exist."""
+        """Return the paths of a day's files, even if the files do not exist."""
         folder = self.out / day.isoformat()
         return DayFiles(
             workbook=folder / f"recon_{day}.xlsx",
@@ -98,7 +98,7 @@ class Record:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Store everything in the block at once, or nothing if it raises. Blocks may be nested."""
+        """Store everything in the block at once, or nothing if the block raises. Can be nested."""
         if self._transaction is not None:
             yield self._transaction
             return
@@ -135,7 +135,7 @@ class Record:
             return tables.select(connection, sql, *parameters)
 
     def read_once(self, name: object, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        """Return the cached result of `read`, so that a command uses one state."""
+        """Cache the result of `read`, so that a command sees a single state."""
         if name not in self._cache:
             with self.open_for_queries() as connection:
                 self._cache[name] = read(connection)
@@ -143,7 +143,7 @@ class Record:
         return value
 
     def forget(self, name: object) -> None:
-        """Drop a cached value, so that the next `read_once` reads it."""
+        """Drop a cached value, so that the next `read_once` reads it again."""
         self._cache.pop(name, None)
 
     @contextmanager
@@ -174,7 +174,7 @@ class Record:
             self._migrate()
         if not self.database.exists():
             return _empty()
-        # A journal that a killed writer left must be rolled back, which needs write permission.
+        # If a killed writer left a journal, it must be rolled back, which needs write permission.
         may_write = os.access(self.database, os.W_OK) and os.access(self.root, os.W_OK)
         connection = _connect(self.database, "rw" if may_write else "ro")
         if not self._version(connection):
@@ -210,7 +210,7 @@ class Record:
         return int(version)
 
     def _import_into_memory(self) -> sqlite3.Connection:
-        """Return the state of an older home in memory, because this user may not migrate it."""
+        """Import an older home's state into memory, because this user may not migrate it."""
         connection = _empty()
         migrate.import_folder(self.root, connection)
         return connection
@@ -219,14 +219,14 @@ class Record:
         """Import the JSON files of an older nightbook, and move them to `.before-record`."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # of two commands, one migrates
+            fcntl.flock(folder, fcntl.LOCK_EX)  # only one of two commands migrates
             if not self.database.exists():
                 aside = self.root / f".{NAME}.aside"
                 aside.unlink(missing_ok=True)
                 os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
                 with closing(_connect(aside, "rw")) as connection:
                     _create_tables(connection)
-                    # The runs of a pack refer to runs of the month before, which it does not have.
+                    # A pack's runs refer to the previous month's runs, which the pack lacks.
                     connection.execute("pragma foreign_keys = off")
                     connection.execute("begin immediate")
                     migrate.import_folder(self.root, connection)
@@ -238,7 +238,7 @@ class Record:
             os.close(folder)
 
     def days(self) -> list[date]:
-        """Return the days that have a result, the oldest first."""
+        """Return the days that have a result, oldest first."""
 
         def read(connection: sqlite3.Connection) -> list[date]:
             rows = tables.select(connection, "select distinct day from runs order by day")
@@ -251,19 +251,19 @@ class Record:
         return all(day >= stored for stored in self.days())
 
     def runs_of(self, day: date) -> list[Run]:
-        """Return all results of a day, the oldest first."""
+        """Return all results for a day, oldest first."""
         return self._runs("where day = ? order by day_no", day)
 
     def result(self, day: date) -> Run | None:
-        """Return the newest result of a day."""
+        """Return the newest result for a day."""
         return self._first("where day = ? order by day_no desc", day)
 
     def result_of(self, run_id: str) -> Run | None:
-        """Return the newest stored result with a run ID."""
+        """Return the newest stored result that has this run ID."""
         return self._first("where run_id = ? order by day desc, day_no desc", run_id)
 
     def result_before(self, day: date) -> Run | None:
-        """Return the newest result of the last day before a day."""
+        """Return the newest result for the last reconciled day before `day`."""
         return self._first("where day < ? order by day desc, day_no desc", day)
 
     def _first(self, condition: str, value: object) -> Run | None:
@@ -276,16 +276,16 @@ class Record:
         ]
 
     def latest_occurrences(self, before: date, ids: Collection[str]) -> dict[str, tuple[int, str]]:
-        """Return by break ID its last occurrence and its first day ever, as known before a day."""
+        """Map break IDs to their last occurrence and first day ever, as known before a day."""
         with self.open_for_queries() as connection:
             prior = _prior_run(connection, before)
             return tables.latest_occurrences(connection, prior, ids) if prior else {}
 
     def add_result(self, result: Run) -> Run:
-        """Store the result of a run and return it.
+        """Store a run's result and return it.
 
-        If the newest result of its day has the same run ID, the new one replaces it, because it is
-        the same result, computed a second time.
+        If the day's newest result has the same run ID, the new one replaces it, because it is the
+        same result computed a second time.
         """
         newest = "select no, day_no, run_id from runs where day = ? order by day_no desc limit 1"
         with self.transaction() as connection:
@@ -302,7 +302,7 @@ class Record:
             return self.result(result.day) or result
 
     def lessons(self) -> dict[str, dict[str, str]]:
-        """Return the lessons about the columns of ledgers, by the fingerprint of their header."""
+        """Return the lessons about ledger columns, by header fingerprint."""
         lessons: dict[str, dict[str, str]] = {}
         for row in self.select("select * from lessons order by fingerprint, name"):
             lessons.setdefault(row["fingerprint"], {})[row["name"]] = row["value"]
@@ -315,14 +315,14 @@ class Record:
             tables.insert(connection, "lessons", tables.lesson_rows(lessons))
 
     def ledgers_before(self, day: date) -> frozenset[str]:
-        """Return the digests of the ledgers that an earlier day was reconciled with."""
+        """Return the digests of the ledgers that were used to reconcile an earlier day."""
         before = self.result_before(day)
         rows = self.select("select sha256 from ledgers_read where first_day < ?", day)
         read_earlier = (source.sha256 for source in (before.sources if before else ()))
         return frozenset([*(row["sha256"] for row in rows), *read_earlier])
 
     def add_ledgers(self, digests: Iterable[str], day: date) -> None:
-        """Store the first day that each ledger was read for."""
+        """Store for each ledger the first day that it was read for."""
         with self.transaction() as connection:
             connection.executemany(
                 "insert into ledgers_read values (?, ?) on conflict (sha256) do update "
@@ -331,7 +331,7 @@ class Record:
             )
 
     def known_workbooks(self) -> frozenset[str]:
-        """Return the digests of the workbooks that were already read back, or that we wrote."""
+        """Return the digests of workbooks that we wrote or have already read back."""
         rows = self.select("select sha256 from workbooks_seen union select sha256 from revisions")
         return frozenset(row["sha256"] for row in rows)
 
@@ -342,21 +342,22 @@ class Record:
             connection.executemany("insert or ignore into workbooks_seen values (?)", rows)
 
     def imprint(self, identity: str) -> bytes | None:
-        """Return the compressed cells that were stored under a name, or None."""
+        """Return the compressed imprint with this identity, or None if there is none."""
         with self.open_for_queries() as connection:
             sql = "select content from imprints where identity = ?"
             row = connection.execute(sql, [identity]).fetchone()
         return row[0] if row else None
 
     def add_imprint(self, identity: str, content: bytes) -> None:
-        """Store the compressed cells of a workbook."""
+        """Store a workbook's compressed imprint."""
         with self.transaction() as connection:
             connection.execute("insert or replace into imprints values (?, ?)", [identity, content])
 
     def problem(self) -> str:
-        """Return why the database is damaged, or an empty string if it is intact.
+        """Describe the damage to the database, or return an empty string if it is intact.
 
-        Raises `NotReconciled` if it cannot be checked: it is locked, or of a newer nightbook.
+        Raises `NotReconciled` if the database cannot be checked, because it is locked or was
+        written by a newer nightbook.
         """
         try:
             rows = self.select("pragma integrity_check")
@@ -370,7 +371,7 @@ class Record:
 
 
 def _prior_run(connection: sqlite3.Connection, day: date) -> int | None:
-    """Return the number of the newest run of the last day before a day."""
+    """Return the number of the newest run for the last reconciled day before `day`."""
     sql = "select no from runs where day < ? order by day desc, day_no desc limit 1"
     rows = tables.select(connection, sql, day)
     return rows[0]["no"] if rows else None
@@ -380,13 +381,13 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.execute("pragma foreign_keys = on")
-    # With `extra`, a commit survives a power cut, because the folder is synchronized too.
+    # With `extra`, a commit survives a power cut, because SQLite also synchronizes the folder.
     connection.execute("pragma synchronous = extra")
     return connection
 
 
 def _empty() -> sqlite3.Connection:
-    """Return a state without any record, in memory."""
+    """Create an empty state in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _create_tables(connection)
     return connection

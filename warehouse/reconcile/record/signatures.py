@@ -1,4 +1,4 @@
-"""Signatures of results. A change of any amount changes the digest and voids them."""
+"""Signatures on results. Changing any amount changes the digest, which voids them."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -21,7 +21,7 @@ from warehouse.spreadsheet.reading.text import fold
 
 
 def valid(record: Record, digest: str) -> dict[str, Signature]:
-    """Return by role the last signature of the result with this digest."""
+    """Return the last signature for each role on the result with this digest."""
     return {
         signature.role: signature for signature in record.signatures if signature.digest == digest
     }
@@ -40,11 +40,11 @@ def sign(
     source: str = "",
     sha256: str = "",
 ) -> Signature:
-    """Sign a result. `entered_by` entered the signature, in the workbook `source` or at a terminal.
+    """Sign a result. `entered_by` typed the signature, in the workbook `source` or at a terminal.
 
-    Raises `NotReconciled` if the role is unknown or the person does not have it, the name is empty,
-    nothing was compared, or the person has signed in another role (case and spaces of the name do
-    not matter). With roles, the same person cannot enter two signatures either.
+    Raises `NotReconciled` if the role is unknown, the person does not have it, the name is empty,
+    nothing was compared, or the person has already signed in another role (ignoring case and
+    spaces in the name). If roles are configured, nobody may enter two signatures either.
     """
     who = " ".join(who.split())
     signature = Signature(
@@ -74,7 +74,7 @@ def sign(
 def _refusals(
     run: Run, signature: Signature, others: list[Signature], settings: CloseSettings
 ) -> Iterator[str]:
-    """Yield the reasons to refuse a signature. `others` are the signatures in other roles."""
+    """Yield the reasons to refuse a signature. `others` has the signatures in other roles."""
     role, who = signature.role, signature.who
     if role not in ROLES or not fold(who):
         yield f"{role!r} by {who!r} is not a signature: expected {', '.join(ROLES)} and a name."
@@ -98,7 +98,7 @@ def _refusals(
 
 
 def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[str]:
-    """Yield the reasons why roles forbid that one person enters this signature."""
+    """Yield the reasons why this person may not enter this signature when roles are configured."""
     who, entered_by = signature.who, signature.entered_by or signature.who
     if signature.source and entered_by == signature.source:
         yield (
@@ -123,7 +123,7 @@ def why_not_accept(
 ) -> str:
     """Return why the user who saved a workbook may not accept breaks, or an empty string.
 
-    With an approver, the person who ran or prepared the result may not accept its breaks.
+    If an approver is required, the person who ran or prepared the result may not accept breaks.
     """
     if not settings.needs_approver:
         return ""
@@ -145,7 +145,7 @@ def why_not_accept(
 def take_signatures(
     record: Record, workbook: WorkbookEdits, settings: CloseSettings
 ) -> list[Notice]:
-    """Store the signatures in a workbook, for the result that it shows. Return refusals."""
+    """Store a workbook's signatures for the result that it shows. Return notices of refusals."""
     run = record.result_of(workbook.run_id)
     notices = []
     for cells in workbook.signatures:
@@ -180,7 +180,7 @@ def take_signatures(
 def why_void(
     record: Record, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
 ) -> str:
-    """Return why the last signature of a day no longer holds, or an empty string if it holds."""
+    """Return why a day's last signature is void, or an empty string if it is still valid."""
     signed = [signature for signature in record.signatures if signature.day == day]
     if not signed or signed[-1].digest == digest:
         return ""
@@ -191,7 +191,7 @@ def why_void(
 
 
 def _count_changes(then: Run | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
-    """Return how many breaks and totals of assets differ between two results of a day."""
+    """Describe how many breaks and asset totals differ between two results for a day."""
     if then is None:
         return "the result is different"
     before, after = breaks_by_id(then), {break_.id: break_ for break_ in breaks}

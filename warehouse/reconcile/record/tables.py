@@ -1,7 +1,7 @@
 """Conversion between records and rows of the tables in `schema.sql`.
 
-Every function uses an open connection and commits nothing. Text that is not valid Unicode (a lone
-surrogate from a damaged file) is stored as bytes, because SQLite text cannot hold it.
+Functions use an open connection and never commit. A string that is not valid Unicode (it has a lone
+surrogate from a damaged file) is stored as bytes, because SQLite text cannot represent it.
 """
 
 # ruff: noqa: S608 - names of tables and columns are ours, or checked by `import_rows`
@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import FIELDS
 
 Row = dict[str, Any]
-# Records with a number, which are only ever added.
+# Numbered records, which are only ever added.
 NumberedRecord = Annotation | Signature | Restatement | Closing
 Numbered = TypeVar("Numbered", bound=NumberedRecord)
 NUMBERED_TABLES: dict[type, str] = {
@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# Columns by field, if the names differ.
+# Column names by field name, where they differ.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -46,8 +46,8 @@ _RENAMED = {
     "notices": {"words": "message", "where": "location"},
     "ties": {"of": "name"},
 }
-_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # columns with JSON
-_SHOWN = ("counts", "coverage", "workbook", "evidence")  # only read as a whole, so one JSON value
+_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # columns that contain JSON
+_SHOWN = ("counts", "coverage", "workbook", "evidence")  # always read together, so one JSON value
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
 _CHAIN = (
@@ -57,7 +57,7 @@ _CHAIN = (
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
-    """Insert rows, which all have the same columns, into a table."""
+    """Insert rows into a table. All rows must have the same columns."""
     rows = iter(rows)
     first = next(rows, None)
     if first is not None:
@@ -70,14 +70,14 @@ def _insertion(verb: str, table: str, row: Row) -> str:
 
 
 def select(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[Row]:
-    """Return all rows of a query. The read lock ends with the call."""
+    """Return all rows of a query. The read lock is released when this returns."""
     cursor = connection.execute(sql, list(map(_to_sqlite, parameters)))
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, map(_from_sqlite, row), strict=True)) for row in cursor.fetchall()]
 
 
 def _to_sqlite(value: object) -> Any:
-    """Return a value as SQLite stores it: dates are ISO 8601 text, collections are JSON."""
+    """Convert a value for SQLite: dates become ISO 8601 text, and collections become JSON."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -94,12 +94,12 @@ def _from_sqlite(value: Any) -> Any:
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON in ASCII."""
+    """Encode a value as ASCII JSON."""
     return json.dumps(msgspec.to_builtins(value), sort_keys=True)
 
 
 def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
-    """Return the fields of a record by column."""
+    """Convert a record to a row: its fields by column name."""
     columns = _RENAMED.get(table, {})
     values = structs.asdict(record) if isinstance(record, msgspec.Struct) else asdict(record)
     return {
@@ -108,7 +108,7 @@ def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
 
 
 def _fields(row: Row, table: str) -> Row:
-    """Return a row by the fields of its record. Columns that are not a field do no harm."""
+    """Convert a row to a record's fields by name. Columns without a field do no harm."""
     names = {column: name for name, column in _RENAMED.get(table, {}).items()}
     return {
         names.get(column, column): msgspec.json.decode(value)
@@ -126,7 +126,7 @@ def insert_run(
     row = _row(run, "runs", left_out) | {"no": no, "day_no": day_no, "prior": prior}
     row["settings_sha256"] = run.settings_digest
     row["shown"] = {name: getattr(run, name) for name in _SHOWN}
-    # A replacement also deletes the rows of the old run in other tables ("on delete cascade").
+    # Replacing a run also deletes its old rows in other tables ("on delete cascade").
     insertion = _insertion("insert" if no is None else "replace", "runs", row)
     stored = connection.execute(insertion, list(map(_to_sqlite, row.values()))).lastrowid or 0
     for state, field in _BREAKS_BY_STATE.items():
@@ -146,13 +146,13 @@ def _break_rows(no: int, state: str, breaks: Iterable[Break]) -> Iterator[Row]:
 
 
 def break_fields(row: Row) -> Row:
-    """Return the fields of a break from its row."""
+    """Convert a row to the fields of a break."""
     key = [row[name] for name in FIELDS if row[name] is not None]
     return _fields(row, "breaks") | {"key": key}
 
 
 def read_run(connection: sqlite3.Connection, row: Row) -> Run:
-    """Return the run of a row of `runs`."""
+    """Read the run that belongs to a row of `runs`."""
     fields = _fields(row, "runs") | msgspec.json.decode(row["shown"]) | {"no": row["day_no"]}
     ordered = "select * from breaks where run_no = ? order by state, place"
     breaks = _group(select(connection, ordered, row["no"]), "state")
@@ -162,7 +162,7 @@ def read_run(connection: sqlite3.Connection, row: Row) -> Run:
         ordered = f"select * from {table} where run_no = ? order by place"
         fields[field] = [_fields(item, table) for item in select(connection, ordered, row["no"])]
     for source in fields["sources"]:
-        source["print"] = source["fingerprint"]  # its name in packs
+        source["print"] = source["fingerprint"]  # the field's name in packs
     return msgspec.convert(fields, Run)
 
 
@@ -176,7 +176,7 @@ def _group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
 def latest_occurrences(
     connection: sqlite3.Connection, run_no: int, ids: Collection[str]
 ) -> dict[str, tuple[int, str]]:
-    """Return for each break its last occurrence up to a run, and the first day of its first one.
+    """Return each break's last occurrence up to a run, and the first day of its first occurrence.
 
     Breaks that never occurred are left out.
     """
@@ -195,14 +195,14 @@ def latest_occurrences(
 
 
 def lesson_rows(lessons: Mapping[str, Mapping[str, str]]) -> Iterator[Row]:
-    """Yield a row for each lesson about ledgers, by the fingerprint of their header."""
+    """Convert the lessons about ledgers, which are grouped by header fingerprint, to rows."""
     for fingerprint, learned in lessons.items():
         for name, value in learned.items():
             yield {"fingerprint": fingerprint, "name": name, "value": value}
 
 
 def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> None:
-    """Store a record that has its number already, and its parts."""
+    """Store a record that already has its number, and the record's parts."""
     parts = ("entries", "notices", "replaces", "days")
     table, no = NUMBERED_TABLES[type(record)], record.no
     insert(connection, table, [_row(record, table, parts)])
@@ -224,7 +224,7 @@ def insert_record(connection: sqlite3.Connection, record: NumberedRecord) -> Non
 
 
 def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[Numbered]:
-    """Return all records of a kind, the oldest first."""
+    """Return all records of a kind, oldest first."""
     rows = select(connection, f"select * from {NUMBERED_TABLES[kind]} order by no")
     if kind is Closing:
         days = select(connection, "select * from closed_days order by closing, day")
@@ -246,13 +246,13 @@ def read_records(connection: sqlite3.Connection, kind: type[Numbered]) -> list[N
 def _add_parts(
     rows: Iterable[Row], field: str, parts: Iterable[Row], owner: str, table: str = ""
 ) -> None:
-    """Add to each row the rows of another table whose column `owner` has its number."""
+    """Attach to each row the parts whose `owner` column contains the row's number."""
     groups = _group(parts, owner)
     for row in rows:
         row[field] = [_fields(part, table) for part in groups[row["no"]]]
 
 
-# Each table of a pack in the order of its rows, with the condition for the runs of some days.
+# The tables in a pack. Each has its row order, and the condition that selects runs by day.
 _OF_RUNS = "where run_no in (select no from runs where day between ?1 and ?2)"
 _EXPORTED = {
     "runs": "where day between ?1 and ?2 order by no",
@@ -274,16 +274,16 @@ _EXPORTED = {
 def export(
     connection: sqlite3.Connection, first: date, last: date
 ) -> Iterator[tuple[str, list[Row]]]:
-    """Yield each table with the runs of some days, and with all entries of people."""
+    """Yield each table's rows: runs from `first` to `last`, and everything that people wrote."""
     for table, rows in _EXPORTED.items():
         days = (first, last) if "?1" in rows else ()
         yield table, select(connection, f"select * from {table} {rows}", *days)
 
 
 def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[Row]]) -> None:
-    """Fill empty tables with exported rows. `read` returns the rows of a table by its name.
+    """Fill empty tables with exported rows. `read` returns the rows for a table name.
 
-    Raises `ValueError` if the rows have other columns than their table.
+    Raises `ValueError` if the rows do not have exactly the table's columns.
     """
     for table in _EXPORTED:
         known = {row["name"] for row in select(connection, f"pragma table_info({table})")}

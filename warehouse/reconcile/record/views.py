@@ -1,4 +1,4 @@
-"""Queries over the state: rows of `ops`, the audit trail, trends, the history of a break."""
+"""Queries on the state: rows for `ops` tables, the audit trail, trends and break histories."""
 
 # ruff: noqa: S608 - the conditions are ours
 
@@ -62,9 +62,9 @@ _SIGNATURES = """
 
 
 class NightTrend(NamedTuple):
-    """The open breaks of a night, including those not compared: by band of age, and by owner.
+    """A night's open breaks, including those not compared: counts by age band and by owner.
 
-    The name of a missing owner is empty.
+    Breaks without an owner are counted under an empty name.
     """
 
     day: date
@@ -73,7 +73,7 @@ class NightTrend(NamedTuple):
 
 
 def trends(record: Record, days: Sequence[date]) -> list[NightTrend]:
-    """Return the trend of each day that has a result, in the order of the days."""
+    """Return the trend for each of these days, in the same order."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in record.select("select * from ages"):
         found[row["day"]].append(row)
@@ -88,7 +88,7 @@ def trends(record: Record, days: Sequence[date]) -> list[NightTrend]:
 
 
 def ledgers_by_day(record: Record) -> dict[str, date]:
-    """Return by digest of each ledger that was ever read the last day that used it."""
+    """Map the digest of each ledger that was ever read to the last day that used it."""
     rows = record.select(
         "select sha256, max(day) as day from run_inputs join runs on no = run_no group by 1"
     )
@@ -96,7 +96,7 @@ def ledgers_by_day(record: Record) -> dict[str, date]:
 
 
 def ops_rows(record: Record) -> Rows:
-    """Return rows of the tables of `warehouse.contract.reconciliation`, by the name of the table.
+    """Return rows for the tables in `warehouse.contract.reconciliation`, by table name.
 
     Raises `NotReconciled` if the stored state cannot be read.
     """
@@ -121,7 +121,7 @@ def ops_rows(record: Record) -> Rows:
 
 
 def _with_dates(row: Row) -> Row:
-    """Return a row with dates and times instead of their texts."""
+    """Return a copy of a row in which date and time strings are parsed."""
     dates = {name: date.fromisoformat(row[name]) for name in _DATES if name in row}
     return row | dates | {name: datetime.fromisoformat(row[name]) for name in _TIMES if name in row}
 
@@ -142,9 +142,9 @@ def _break(row: Row) -> Row:
 
 
 def trail(record: Record, first: date, last: date, now: str = "") -> list[TrailLine]:
-    """Return the audit trail: actions since the day `first`, and the runs from `first` to `last`.
+    """Return the audit trail: actions since the day `first`, and runs from `first` to `last`.
 
-    `now` is the ID of the current run. It is left out, because its line would change with each run.
+    `now` is the ID of the current run. It is left out, because its line would change on each run.
     """
     since = first.isoformat()
     lines = [
@@ -234,7 +234,7 @@ def _closings(record: Record, first: date, last: date) -> Iterator[TrailLine]:
 
 
 def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
-    """Return every day of a break, its comments and its signatures, the oldest first.
+    """Return a break's state on every day, its comments and its signatures, oldest first.
 
     Raises `NotReconciled` if no break ever had this ID.
     """
@@ -269,7 +269,7 @@ def break_history(record: Record, break_id: str) -> tuple[dict[str, Any], ...]:
 
 
 def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the history of a break as lines for a terminal: time, author, action and details."""
+    """Format a break's history as lines for a terminal: time, author, action and details."""
     newest = next((entry for entry in reversed(entries) if entry["kind"] == "break"), None)
     if newest:
         names = (newest["names"][name] for name in FIELDS if name in newest["names"])
@@ -282,7 +282,7 @@ def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return time, author or result, action or status, and details of an entry."""
+    """Return an entry's time, author or result, action or status, and details."""
     at = moment(entry["at"]) if "T" in entry["at"] else entry["at"]
     if entry["kind"] == "signed":
         return at, "signature", "", entry["words"]

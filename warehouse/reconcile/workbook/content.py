@@ -1,4 +1,4 @@
-"""The content of a workbook: the outcome of a run, its totals, and the evidence for them."""
+"""The content of a workbook: a run's outcome, its totals, and the evidence for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
 
-# Increase it if a title or a text of workbooks or packs changes. An older workbook is compared with
-# the titles of its wording, and the pages of an older pack are not rendered.
+# Increase this number if a title or a text in workbooks or packs changes. An older workbook is
+# compared using the titles of its own wording, and an older pack's pages are not rendered.
 WORDING = 4
 HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
 
 
 class TrendNight(NamedTuple):
-    """The number of open breaks of one night, by the bands of age and by owner."""
+    """The number of open breaks on one night, by age band and by owner."""
 
     day: date
     ages: tuple[int, ...]
@@ -41,7 +41,7 @@ class TrendNight(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverTime:
-    """The actions of the month, the open breaks of the last nights, and the roles in recon.toml."""
+    """The month's actions, the open breaks of recent nights, and the roles in recon.toml."""
 
     trail: tuple[TrailLine, ...] = ()
     nights: tuple[TrendNight, ...] = ()
@@ -49,7 +49,7 @@ class OverTime:
 
 
 def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
-    """Return the results that are not listed if the workbook lists at most `listed` positions."""
+    """Return the results to leave out so that the workbook lists at most `listed` positions."""
     keys, results = sum(counts.values()), []
     for result in (Result.MATCHED, Result.PRECISION):
         if keys > listed:
@@ -62,9 +62,9 @@ def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
 class WorkbookContent:
     """Everything that a workbook shows.
 
-    `resolved` are breaks of the previous run that no longer exist. `names` has by field the name of
-    each ID. If there are more than `listed` positions, the workbook lists those that do not match.
-    `written` identifies the imprint, and `void` says why earlier signatures are void.
+    `resolved` lists the previous run's breaks that no longer exist. `names` maps each field to the
+    names of its IDs. If there are more than `listed` positions, the workbook leaves out those that
+    match. `written` identifies the imprint, and `void` says why earlier signatures are void.
     """
 
     name: str
@@ -94,7 +94,7 @@ class WorkbookContent:
 
     @property
     def pending(self) -> int:
-        """The number of open breaks of earlier nights that were not compared."""
+        """The number of open breaks from earlier nights that were not compared."""
         return sum(break_.is_open for break_ in self.outcome.not_compared)
 
     @property
@@ -106,7 +106,7 @@ class WorkbookContent:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a part of the ledgers, or all of it, was not compared."""
+        """Whether some or all of the ledger data was not compared."""
         unread = any(item.severity == "high" for item in self.unused)
         undelivered = self.outcome.counts[Result.NOT_DELIVERED]
         return bool(self.ledger.rejected or undelivered or unread or self.pending or not self.keys)
@@ -128,7 +128,7 @@ class WorkbookContent:
 
     @property
     def footer(self) -> str:
-        """The text below every page."""
+        """The footer of every page."""
         return f"Reconciliation {self.name} as of {self.day}, run {self.run_id}"
 
     @property
@@ -137,5 +137,5 @@ class WorkbookContent:
         return FIRST + max(len(self.outcome.breaks), 1) - 1
 
     def cells(self, letter: str) -> str:
-        """Return the cells of a column of the sheet Breaks."""
+        """Return the cell range of a column on the sheet Breaks."""
         return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

@@ -1,4 +1,4 @@
-"""The texts that people wrote into a workbook, and the name of the person who saved it."""
+"""What people wrote into a workbook, and who saved it."""
 
 import hashlib
 import io
@@ -21,13 +21,13 @@ from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.reading.workbook import read_workbook
 
 WORDING_LABEL = "wording"
-BREAK_MARKS = ("Break ID", "Comment")  # titles of the table that people write into
+BREAK_MARKS = ("Break ID", "Comment")  # titles that identify the table that people fill in
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _ROLES = {title_key(label): role for label, role in ROLES.items()}
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 
-# In an Excel file, `dc:creator` is the person who made the file. In an OpenDocument file, it is
-# the person who saved it last.
+# In an Excel file, `dc:creator` is the person who created the file. In an OpenDocument file, it is
+# the person who last saved it.
 _SAVED_BY = {
     "docProps/core.xml": re.compile(r"<(?:\w+:)?lastModifiedBy\b[^>]*>([^<]*)<"),
     "meta.xml": re.compile(r"<dc:creator\b[^>]*>([^<]*)<"),
@@ -36,7 +36,7 @@ _SAVED_BY = {
 _SAVED_AT = re.compile(r"<(?:dcterms:modified|dc:date)\b[^>]*>([^<]*)<")
 _LONGEST = 200
 
-# Programs and libraries write these instead of the name of a person.
+# Programs and libraries write these names instead of a person's name.
 _NOBODY = re.compile(
     r"nightbook|openpyxl|xlsxwriter|pandas|python[\w .-]*|apache poi|poi|sheetjs|exceljs"
     r"|aspose[\w .]*"
@@ -53,9 +53,9 @@ _BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
 def find_workbooks(
     out: Path, inbox: Path, seen: Collection[str]
 ) -> tuple[list[WorkbookEdits], frozenset[Path]]:
-    """Return the workbooks that were not read yet, oldest change first, and the paths of all.
+    """Return the workbooks that were not read yet (oldest change first), and all workbook paths.
 
-    `seen` has the SHA-256 of the workbooks that were already read or written. Raises
+    `seen` contains the SHA-256 digests of workbooks that were already read or written. Raises
     `NotReconciled` if a workbook cannot be read.
     """
     unread: list[WorkbookEdits] = []
@@ -74,9 +74,9 @@ def find_workbooks(
 
 
 def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
-    """Return who saved a file last, and when (UTC).
+    """Return who last saved a file, and when (UTC).
 
-    If the file does not name a person, the name of the file is returned instead.
+    If the file does not name a person, return the file name instead.
     """
     who = stated = None
     try:
@@ -88,8 +88,8 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     except UNREADABLE:
         who = stated = None
     name = " ".join(unescape(who[1]).split())[:_LONGEST] if who else ""
-    # The time in the file may be missing, or may be the time when we wrote the file. Then the time
-    # on disk is later.
+    # The time in the file may be missing, or may still be the time when we wrote the file. In the
+    # latter case, the modification time on disk is later.
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     with suppress(ValueError):
         time = datetime.fromisoformat(stated[1].strip()[:19] if stated else "")
@@ -99,13 +99,13 @@ def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
 
 @reading_files()
 def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
-    """Read the texts that people wrote into a workbook. Return None for other files.
+    """Read what people wrote into a workbook. Return None if the file is not one of our workbooks.
 
-    Raises `NotReconciled` if a file cannot be read and may be a workbook of ours.
+    Raises `NotReconciled` if a file cannot be read but may be one of our workbooks.
     """
     try:
-        # Ledgers do not contain `run_id` and are not read here. The sheets of all positions are
-        # opened, so that damage is found, but not read, because nobody writes into them.
+        # Ledgers do not contain `run_id`, so they are not read here. The sheets of all positions
+        # are opened to detect damage, but not read, because nobody fills them in.
         book = read_workbook(path, content, marker=b"run_id", skipped=POSITIONS)
     except NotASpreadsheet:
         return None
@@ -132,7 +132,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
 
 
 def role_of(label: object) -> str:
-    """Return the role of a label such as `Prepared by`, or an empty string."""
+    """Return the role for a label such as `Prepared by`, or an empty string."""
     return _ROLES.get(title_key(label), "")
 
 
@@ -143,7 +143,7 @@ def _number(text: str, default: int) -> int:
 def _read_values(
     sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]
 ) -> dict[str, str]:
-    """Return the values to the right of some labels, on any sheet."""
+    """Return the value to the right of each label, on any sheet."""
     values: dict[str, str] = {}
     for cell, value in (pair for rows in sheets for row in rows for pair in pairwise(row)):
         if isinstance(cell, str) and cell in labels and as_text(value):
@@ -152,7 +152,7 @@ def _read_values(
 
 
 def _read_table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
-    """Return the cells that people fill in by break ID, or None without the table of breaks."""
+    """Return the cells that people fill in, by break ID, or None if this is not the break table."""
     header = find_header(rows, BREAK_MARKS)
     if header is None or title_key("Last comment") in header.titles:
         return None
@@ -169,7 +169,7 @@ def _read_table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] |
 
 
 def _read_signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[SignatureCells]:
-    """Yield the names next to the labels of roles, on any sheet."""
+    """Yield the names and comments next to role labels, on any sheet."""
     for row in (row for rows in sheets for row in rows if row):
         who, comment, *_ = (*(as_text(cell).strip() for cell in row[1:3]), "", "")
         if who and (role := role_of(row[0])):

@@ -1,8 +1,8 @@
-"""The cells of a workbook, as they are compared: the same for each program that saves the file.
+"""A workbook's cells in a comparable form, which does not depend on the program that saved them.
 
 The imprint of a workbook is stored when the workbook is written, so that any copy can be compared
-with it. It has every sheet except the long table of all positions. The Parquet file next to the
-workbook has those.
+with it. It contains every sheet except the long table of all positions. The Parquet file next to
+the workbook has those positions.
 """
 
 import gzip
@@ -31,18 +31,18 @@ from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import as_text, fold
 
-POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles of the table of all positions
-_MOST_BYTES = 1 << 30  # of an unpacked imprint
-_LEVEL = 3  # needs a fifth of the time of level 9, and the result is 10 % larger
-_HEADER_ROWS = 60  # people write lines above a header, but not more than these
+POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles in the table of all positions
+_MOST_BYTES = 1 << 30  # limit for an unpacked imprint
+_LEVEL = 3  # takes a fifth of the time of level 9, for 10 % more bytes
+_HEADER_ROWS = 60  # people add rows above a header, but never this many
 _BATCH = 16_384
 
 _FORMULA = re.compile(
     rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3}[0-9]{1,7})"[^>]*?>\s*<(?:\w+:)?f\b[^>]*>([^<]*)<'
 )
 
-# Programs do not keep spaces or characters that XML cannot contain, which are written _xHHHH_.
-# Python and Arrow understand both patterns in the same way.
+# Spreadsheet programs do not preserve spaces, or characters that XML cannot contain (written as
+# _xHHHH_). Python and Arrow interpret both patterns in the same way.
 _ESCAPED = re.compile("(?:_x005[Ff])+_")
 _UNKEPT = re.compile("[\x01-\x20\x7f-\x9f\ufffe\uffff\\x00]+|_x[0-9A-Fa-f]{4}_")
 
@@ -52,13 +52,13 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell without the characters that programs do not keep. `text` has all of them."""
+    """A cell without characters that programs do not preserve. `text` is the original string."""
 
     __slots__ = ("text",)
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Remove the characters that programs do not keep."""
+        """Remove the characters that spreadsheet programs do not preserve."""
         plain = _ESCAPED.sub("_", text) if "_x" in text else text
         cell = super().__new__(cls, _UNKEPT.sub("", plain))
         cell.text = text
@@ -66,7 +66,7 @@ class Cell(str):
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Remove the characters that programs do not keep from a column of strings, as in `Cell`."""
+    """Remove the same characters as `Cell` does, from a column of strings."""
     for pattern, text in ((_ESCAPED.pattern, "_"), (_UNKEPT.pattern, "")):
         if pc.any(pc.match_substring_regex(column, pattern)).as_py():
             column = pc.replace_substring_regex(column, pattern, text)
@@ -75,7 +75,7 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True, slots=True)
 class SheetImprint:
-    """One sheet: its rows of cells, and in XLSX files the formulas by row and column from 0."""
+    """One sheet: its rows of cells, and in XLSX files its formulas by zero-based row and column."""
 
     rows: Sequence[Sequence[str]]
     formulas: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -88,26 +88,26 @@ class SheetImprint:
 
 
 class _StoredSheet(msgspec.Struct, frozen=True):
-    """One sheet as it is stored. Each formula has its row and column before it."""
+    """One sheet in stored form. Each formula comes after its row and column."""
 
     rows: list[list[str]]
     formulas: list[tuple[int, int, str]]
 
 
 class TableHeader(NamedTuple):
-    """The index of the row with the titles of a table, and its titles as `title_key` gives them."""
+    """The row index of a table's header, and the `title_key` of each of its titles."""
 
     row: int
     titles: list[str]
 
 
 def title_key(title: object) -> str:
-    """Return a title without case and spaces."""
+    """Normalize a title: ignore case and spaces."""
     return fold(Cell(text_of(title)))
 
 
 def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> TableHeader | None:
-    """Return the first row near the top that has all of these titles, in whatever columns."""
+    """Return the first row near the top that contains all of these titles, in any columns."""
     wanted = set(map(title_key, marks))
     for number, row in enumerate(islice(rows, _HEADER_ROWS)):
         titles = [title_key(cell) for cell in row]
@@ -117,7 +117,7 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
 
 
 def identity(content: WorkbookContent) -> str:
-    """Return a digest of everything that a workbook shows. The same cells have the same digest."""
+    """Return a digest of everything that a workbook shows. Equal cells give equal digests."""
     left = {"source", "ledger", "outcome", "written"}
     shown_values = {
         name.name: getattr(content, name.name) for name in fields(content) if name.name not in left
@@ -132,7 +132,7 @@ def identity(content: WorkbookContent) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Notice):
-        return msgspec.to_builtins(value)  # earlier digests have the names of its fields in JSON
+        return msgspec.to_builtins(value)  # as in earlier digests, which used the JSON field names
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
@@ -147,12 +147,12 @@ def read(content: bytes) -> dict[str, SheetImprint]:
 
 
 def pack(content: bytes) -> bytes:
-    """Return the imprint of a workbook, compressed."""
+    """Return a workbook's compressed imprint."""
     return gzip.compress(msgspec.json.encode(_stored_sheets(content)), _LEVEL, mtime=0)
 
 
 def unpack(packed: bytes | None) -> dict[str, SheetImprint] | None:
-    """Return the sheets of a stored imprint, or None if there is none or it is damaged."""
+    """Return the sheets of a stored imprint, or None if it is missing or damaged."""
     try:
         with gzip.open(io.BytesIO(packed or b"")) as file:
             cells = file.read(_MOST_BYTES)
@@ -172,7 +172,7 @@ def _imprints(sheets: Mapping[str, _StoredSheet]) -> dict[str, SheetImprint]:
 
 
 def _stored_sheets(content: bytes) -> dict[str, _StoredSheet]:
-    # Calamine gives values but no formulas, so the formulas are read from the XML.
+    # Calamine returns values but no formulas, so read the formulas from the XML.
     formulas = _formulas(content)
     return {
         name: _StoredSheet(
@@ -198,7 +198,7 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                continue  # calamine needs long to open a sheet of a million rows
+                continue  # calamine takes a long time to open a sheet with a million rows
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
             if bool(header) == has_positions:
@@ -208,7 +208,7 @@ def _open_sheets(
 def read_columns(
     sheet: python_calamine.CalamineSheet, header: TableHeader, titles: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Yield the columns below a header as strings, in batches. Missing columns are blank."""
+    """Yield batches of the columns below a header, as strings. Missing columns are blank."""
     places = {t: header.titles.index(k) for t in titles if (k := title_key(t)) in header.titles}
     rows = islice(sheet.iter_rows(), header.row + 1, None)
     while batch := list(islice(rows, _BATCH)):
@@ -223,7 +223,7 @@ def read_columns(
 
 
 def text_of(cell: object) -> str:
-    """Return the value of a cell as a string: numbers with 15 digits, dates as YYYY-MM-DD."""
+    """Convert a cell's value to a string: numbers with 15 digits, dates as YYYY-MM-DD."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, datetime) and cell.time() == time():
@@ -236,14 +236,14 @@ def text_of(cell: object) -> str:
 
 
 def cell_text(cell: str) -> str:
-    """Return a cell with all of its characters."""
+    """Return a cell's original string, with all of its characters."""
     return cell.text if isinstance(cell, Cell) else cell
 
 
 def normal_form(formula: str, *, keep_cells: bool = False) -> str:
-    """Return a formula with its numbers written in one way, and without spaces.
+    """Return a formula without spaces and with its numbers in a uniform notation.
 
-    Names of cells are replaced, because they change when rows are sorted, unless `keep_cells`.
+    Unless `keep_cells` is set, cell names are replaced, because sorting rows changes them.
     """
 
     def form(match: re.Match[str]) -> str:
@@ -258,7 +258,7 @@ def normal_form(formula: str, *, keep_cells: bool = False) -> str:
 
 
 def _formulas(content: bytes) -> dict[str, list[tuple[int, int, str]]]:
-    """Return the formulas of an XLSX file by sheet. Other formats have no formulas."""
+    """Return an XLSX file's formulas by sheet. Other formats give no formulas."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {

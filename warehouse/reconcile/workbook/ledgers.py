@@ -1,7 +1,7 @@
-"""The ledger template, and a ledger with planted errors to rehearse with.
+"""The ledger template, and a sample ledger with planted errors for practice.
 
-The template has the keys of the book with empty amounts, so that all names match. If a name does
-not lead back to its key, because two portfolios have it, the template has the ID instead.
+The template lists the book's keys with empty amounts, so that all names match. If a name does not
+resolve to its key, for example because two portfolios share it, the template has the ID instead.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ name, like ledger-2026-11-20.xlsx, is the day of the ledger. Then run: nightbook
 
 
 def write_template(source: OpenBook, path: Path) -> int:
-    """Write the template, and return how many keys it has."""
+    """Write the template, and return the number of its keys."""
     keys = list(book.amounts_of(source.connection, source.day, LEDGER_FIELDS))
     rows = sorted(_template_rows(keys, book.read_reference(source, 0)))
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
@@ -59,7 +59,7 @@ def _save(file_draft: Draft, path: Path) -> None:
 
 
 def _template_rows(keys: Sequence[Key], reference: Reference) -> Iterator[Key]:
-    """Yield the keys with the names that people use, if reading them back finds the same keys."""
+    """Yield the keys with display names, or with IDs if a name would not resolve to the same ID."""
     texts: list[dict[str, str]] = []
     for column, field in enumerate(LEDGER_FIELDS):
         names = Names(field, reference.names.get(field, {}), {})
@@ -90,13 +90,13 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-_LEAST_DIGITS = 6  # of amounts in which people can see an error
+_LEAST_DIGITS = 6  # amounts need more digits than this for people to notice an error
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
 
 class PlantedError(Enum):
-    """A kind of planted error, with its description for people."""
+    """A kind of planted error, with a readable description."""
 
     DAY_BEFORE = "has the amount of the day before"
     SMALLEST = "is 0.000000000000000001 off"
@@ -110,7 +110,7 @@ class PlantedError(Enum):
 
 
 def plant(source: OpenBook) -> dict[Key, PlantedError]:
-    """Choose the rows of a book for the errors: for each kind, the first row that can have it."""
+    """Choose rows of a book for the errors: for each kind, the first row that suits it."""
     before = book.amounts_before(source, LEDGER_FIELDS)
     kinds = list(_ERRORS)
     planted: dict[Key, PlantedError] = {}
@@ -128,8 +128,8 @@ def write_sample(
 ) -> tuple[str, ...]:
     """Write the ledger of a book, `night` nights after the first, and return its errors.
 
-    Each kind of error is in the ledgers of some nights: one stays, some are corrected, and some
-    come back.
+    Each kind of error appears in the ledgers of certain nights: one persists, some are corrected,
+    and some return.
     """
     before = book.amounts_before(source, LEDGER_FIELDS)
     lines: list[Line] = []
@@ -166,7 +166,7 @@ def _rows(source: OpenBook) -> dict[Key, str]:
 
 
 def _if_large(change: Callable[[Key, str], list[Line]]) -> _Change:
-    """Return an error for amounts that are large enough for people to see it."""
+    """Restrict an error to amounts that are large enough for people to notice it."""
 
     def error(key: Key, text: str, _then: str) -> list[Line] | None:
         is_large = len(text) > _LEAST_DIGITS and text[0] not in "-0"
@@ -202,7 +202,8 @@ _ERRORS: dict[PlantedError, _Change] = {
     PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
 }
 
-# The nights with an error, counted from the first ledger. Other errors are in the first one only.
+# The nights on which an error occurs, counted from the first ledger. Other errors occur only in the
+# first ledger.
 _NIGHTS: dict[PlantedError, Collection[int]] = {
     PlantedError.SIGN: range(1000),
     PlantedError.SMALLEST: range(4),

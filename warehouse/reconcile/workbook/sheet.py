@@ -1,7 +1,7 @@
 """Sheets that are written from top to bottom.
 
-A text never becomes a formula. A number cell has the number nearest to an exact text, which is in
-another column.
+A string is never written as a formula. A number cell contains the number nearest to the exact
+amount, and another column contains the exact amount as a string.
 """
 
 import textwrap
@@ -31,24 +31,24 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # digits before the decimal point for which a column has room
+_MOST_WHOLE = 15  # integer digits that a column makes room for
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-_MOST_CHARACTERS = 2000  # of a wrapped text, because more characters fill the highest row
-_MOST_LINES = 12  # lines for which a row becomes higher
+_MOST_CHARACTERS = 2000  # characters to wrap, because more would not fit in the tallest row
+_MOST_LINES = 12  # lines that the tallest row has room for
 _WIDEST = 60.0
-MOST_SHOWN = 20  # digits of a number, because more digits make a column too wide
+MOST_SHOWN = 20  # digits to show, because more would make the column too wide
 
-# Widths in Arial, as the widths of columns are measured.
+# Character widths in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
-LETTERS = 1.15  # characters of a text for each unit of a column's width
+LETTERS = 1.15  # characters of text per unit of column width
 _ROW: dict[str, Any] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula that uses only functions of Excel 2007, and its result.
+    """A formula that uses only Excel 2007 functions, and its result.
 
-    `amount` is the exact text of an amount that the formula calculates.
+    If the formula calculates an amount, `amount` is the exact amount as a string.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column: its title, its width in characters, and the kind of its cells.
+    """A column: its title, its width in characters, and its kind of cell.
 
     The kinds are `text`, `exact`, `amount`, `count`, and `yellow` for cells that people fill in.
     """
@@ -71,7 +71,7 @@ class Heading:
 
 
 def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tuple[Heading, ...]:
-    """Return columns for lookups, which are not printed."""
+    """Return columns that are meant for lookups and are not printed."""
     return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
 
 
@@ -92,7 +92,7 @@ class SheetWriter:
         text = _ROW | {"num_format": "@", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
         exact = SheetColumnKind.EXACT
-        # For each kind the format of a text, and of a text that looks like a formula.
+        # Formats by kind: for ordinary text, and for text that looks like a formula.
         self._text_formats = {
             "yellow": self._add_text_formats(yellow),
             "text": self._add_text_formats(text),
@@ -121,9 +121,9 @@ class SheetWriter:
         decimals: int = DECIMALS,
         shown: int = MOST_SHOWN,
     ) -> None:
-        """Make room for columns of amounts from the column `first` on.
+        """Set the widths of amount columns, starting with column `first`.
 
-        All of them get the decimals that the amounts have, as far as paper has room for them.
+        They all get as many decimals as the amounts have, limited by the space on paper.
         """
         texts = [[text.lstrip("-") for text in amounts if text is not None] for amounts in columns]
         wholes = [
@@ -138,11 +138,11 @@ class SheetWriter:
         room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
-            digits = _DIGIT * (1 + whole + room)  # and the mark of rounded figures
+            digits = _DIGIT * (1 + whole + room)  # 1 is for the mark of rounded figures
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
-        """Set the decimals for the amounts of the next row. `first` is a measured column."""
+        """Set the number of decimals for the next row's amounts. `first` is a measured column."""
         room = self._decimals.get(first, DECIMALS)
         shown = (shown_decimals(text, room) for text in amounts if text is not None)
         self._scale = max(shown, default=FEWEST_DECIMALS)
@@ -152,8 +152,8 @@ class SheetWriter:
         decimals = shown_decimals(text, room) if self._scale is None else self._scale
         whole, _, part = text.lstrip("-").partition(".")
         digits = (whole + part).strip("0")
-        # A tiny amount (None) has its own format and not a condition, because some programs apply
-        # only one of several conditions to a cell, and accepted breaks have one for their colour.
+        # A tiny amount (None) has its own number format instead of a conditional format, because
+        # some programs apply only one condition per cell, and accepted breaks use it for colour.
         is_rounded: bool | None = len(part) > decimals or len(digits) > SIGNIFICANT
         if digits and not whole.strip("0") and not part[:decimals].strip("0"):
             is_rounded = None
@@ -166,15 +166,15 @@ class SheetWriter:
         return self._amount_formats[key]
 
     def title(self, text: str) -> None:
-        """Write a row with a large text."""
+        """Write a row with a title in large type."""
         self.worksheet.set_row(self.row, 26)
         write_text(self.worksheet, self.row, 0, text, self._formats.title)
         self.row += 1
 
     def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
-        """Write a header with the given titles, or with the titles of all columns.
+        """Write a header row with the given titles, or with the titles of all columns.
 
-        Titles above `figures` are aligned to the right.
+        Titles of the columns in `figures` are right-aligned.
         """
         self.worksheet.set_row(self.row, 32)
         if not titles:
@@ -187,7 +187,7 @@ class SheetWriter:
         self.row += 1
 
     def add(self, *values: object) -> None:
-        """Write a row of texts, counts, dates and formulas. None leaves a cell as it is."""
+        """Write a row of strings, counts, dates and formulas. None leaves a cell unchanged."""
         for column, value in enumerate(values):
             if isinstance(value, Formula):
                 kind = "count" if isinstance(value.value, int) else "text"
@@ -202,16 +202,16 @@ class SheetWriter:
         self.row += 1
 
     def text(self, column: int, text: str, kind: str = "text") -> None:
-        """Write a text, even if it looks like a formula or a number."""
+        """Write a string as text, even if it looks like a formula or a number."""
         shape = self._text_formats[kind][is_hostile(text)]
         write_text(self.worksheet, self.row, column, in_cell(text), shape)
 
-    # Programs show a number that is wider than its column as ####, so columns become wider.
+    # Programs show #### if a number is wider than its column, so widen the column.
     def _widen(self, column: int, width: float) -> None:
         self._widths[column] = max(self._widths.get(column, 0), min(width, _WIDEST))
 
     def number(self, column: int, text: str | None) -> None:
-        """Write the number nearest to an exact text, if there is one."""
+        """Write the number nearest to an exact amount. Write nothing if there is no amount."""
         if text is not None and len(text) <= LONGEST_NUMBER:
             shape = self._amount_format(column, text)
             must(self.worksheet.write_number(self.row, column, float(text), shape))
@@ -228,7 +228,7 @@ class SheetWriter:
         must(self.worksheet.write_formula(self.row, column, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
-        """Write one row by the kinds of the columns. None is an empty cell."""
+        """Write one row, formatted by the kinds of its columns. None gives an empty cell."""
         amounts = [
             str(value.amount if isinstance(value, Formula) else value)
             for value, heading in zip(values, self.headings, strict=True)
@@ -241,7 +241,7 @@ class SheetWriter:
         self.row += 1
 
     def _write_cell(self, column: int, value: object) -> int:
-        """Write a cell by the kind of its column. Return its number of lines."""
+        """Write a cell, formatted by the kind of its column. Return its number of lines."""
         sheet, row, heading = self.worksheet, self.row, self.headings[column]
         text = str(value)
         if value is None:
@@ -271,7 +271,7 @@ class SheetWriter:
         return self._formats.cells[SheetColumnKind.COUNT] if is_count else self._calculated
 
     def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
-        """Write a whole table: header, rows, panes, filter and print set-up."""
+        """Write a complete table: header, rows, frozen panes, filter and print setup."""
         header = self.row
         self.heads()
         for row in rows:
@@ -279,17 +279,17 @@ class SheetWriter:
         self.finish(header, footer, frozen)
 
     def titled_table(self, title: str, rows: Sequence[Sequence[object]], footer: str) -> None:
-        """Write a title and a whole table. A sheet without rows is hidden and not printed."""
+        """Write a title and a complete table. A sheet without rows is hidden and not printed."""
         self.title(title)
         self.table(rows, footer, frozen=int(len(self.headings) > 1))
         if not rows:
             self.worksheet.hide()
 
     def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
-        """Set panes, filter and print setup of a table by the index of its header.
+        """Set frozen panes, filter and print setup for a table, given its header's row index.
 
-        If the table has more than `paper_rows`, only these are printed, and a line on the page
-        states this.
+        If the table has more than `paper_rows` rows, only that many are printed, and the page
+        header says so.
         """
         last = max(self.row - 1, header)
         self.fit(header + 1, last)
@@ -303,7 +303,7 @@ class SheetWriter:
         print_set_up(self.worksheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
-        """Widen columns for their longest amounts, and show very small and large amounts."""
+        """Widen columns to fit their longest amounts, and mark very small and large amounts."""
         for column, width in self._widths.items():
             if width > self.headings[column].width:
                 self._set_width(column, self.headings[column], width)
@@ -316,7 +316,7 @@ class SheetWriter:
 
 
 def describe_printed_rows(printed: int, rows: int) -> str:
-    """Return the text above a page on which not all rows are printed."""
+    """Return the page header for a sheet whose rows are only partly printed."""
     return (
         f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "
         "clear the print area"
@@ -328,6 +328,6 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        return 1  # most cells, because wrapping a text costs as much as writing it (measured)
+        return 1  # most cells end here, because wrapping costs as much as writing (measured)
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

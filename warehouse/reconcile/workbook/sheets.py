@@ -1,4 +1,4 @@
-"""All sheets of a workbook except Summary, the audit trail and the table of all positions."""
+"""The workbook's sheets, except Summary, the audit trail and the table of all positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,17 +39,17 @@ from warehouse.spreadsheet.writing.format import Draft, must
 LISTS = "Lists"
 LONGEST_COMMENT = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-MOST_LIVE = 5000  # breaks with a formula, because a workbook with more of them opens too slowly
+MOST_LIVE = 5000  # limit for live formulas, because a workbook with more breaks opens too slowly
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the exact texts in row #
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # uses the exact strings in row #
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
-# With these widths, all columns fit on one A4 page in 8 points.
+# With these widths, all printed columns fit on one A4 page at 8 points.
 HEADINGS = (
     Heading("Break ID", 13),
     Heading("Result", 8),
@@ -173,7 +173,7 @@ A signature is valid for this result only. It is void as soon as an amount chang
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
     breaks, fields = content.outcome.breaks, content.outcome.fields
-    # The columns are always the same. Names that this level does not have are hidden.
+    # The columns are always the same. Name columns that this level does not have are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
@@ -193,8 +193,8 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
 
 def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool) -> list[object]:
     ledger, snapshot, exact_difference = exact_amounts(break_)
-    # Three columns are formulas, so that a reader can follow them. They are stored with their
-    # results for programs that do not calculate.
+    # Three columns are formulas, so that readers can trace the values. Their results are stored
+    # too, for programs that do not calculate.
     shown: object = exact_difference or None
     if is_live and ledger and can_be_live(ledger, snapshot):
         formula = _DIFFERENCE.replace("#", str(row))
@@ -218,7 +218,10 @@ def _break_row(break_: Break, fields: Sequence[str], row: int, *, is_live: bool)
 
 
 def exact_amounts(break_: Break) -> tuple[str, str, str]:
-    """Return the exact texts of ledger, book and difference, or blanks if no amount was read."""
+    """Return the exact strings for ledger, book and difference.
+
+    If the ledger amount could not be read, ledger and difference are blank.
+    """
     ledger, book = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     return ("", book, "") if break_.is_unread else (ledger, book, break_.difference)
 
@@ -228,7 +231,7 @@ def _names(names: Mapping[str, str]) -> list[str | None]:
 
 
 def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Add choices to the yellow cells, and colours by age and status."""
+    """Add drop-down lists to the yellow cells, and colour rows by age and status."""
     last = content.last
     status: dict[str, Any] = {
         "validate": "list",
@@ -257,7 +260,7 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
 
 
 def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
-    """Write the breaks of the previous run that are resolved, with their last comments."""
+    """Write the previous run's breaks that are now resolved, with their last comments."""
     title = f"Breaks resolved by {content.day}{'' if content.resolved else ': none'}"
     rows = [
         [
@@ -272,7 +275,7 @@ def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_lists(draft: Draft, content: WorkbookContent) -> None:
-    """Write the hidden sheet with the choices, and the identity of the run."""
+    """Write the hidden sheet that holds the drop-down choices and identifies the run."""
     worksheet = draft.book.add_worksheet(LISTS)
     rows = [
         ("run_id", content.run_id, ""),
@@ -289,7 +292,7 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
-    """Write the totals of both sides, and below them how many rows of each ledger were used."""
+    """Write both sides' totals, and below them how many rows of each ledger were used."""
     sheet = SheetWriter(draft, TIES, _TIES)
     sheet.title(f"Totals of ledger and book as of {content.day}, differences first")
     header = sheet.row
@@ -350,7 +353,7 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
-    """Write the known exports, and each name that differs between ledger and book."""
+    """Write the recognized exports, and every name that differs between ledger and book."""
     rows: list[Sequence[object]] = [
         ("file", source.place_name, source.profile, "its columns", source.used, "")
         for source in content.ledger.sources
@@ -370,7 +373,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_evidence(draft: Draft, content: WorkbookContent) -> None:
-    """Write the versions, times and digests of everything that was read."""
+    """Write the evidence: versions, times and digests of all inputs."""
     rows = list(content.evidence.items())
     SheetWriter(draft, EVIDENCE, _EVIDENCE).titled_table(
         "Evidence for the figures", rows, content.footer

@@ -1,6 +1,7 @@
-"""The sign-off of a workbook that was already written.
+"""Signatures added to a workbook that was already written.
 
-Only the yellow cells next to the labels of roles change. All other bytes of a sheet stay.
+Only the yellow cells next to the role labels, and the heights of their rows, change. The rest of
+the sheet stays identical.
 """
 
 import io
@@ -22,12 +23,12 @@ from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
-_LINE, _LINE_HEIGHT = 17, 14  # characters and points of a line in the column of comments
+_LINE, _LINE_HEIGHT = 17, 14  # characters and points of a line in the comment column
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
 class SignOffRow(NamedTuple):
-    """The row of a role: its sheet, its number counted from 1, and its two yellow cells."""
+    """A role's row: its sheet, its one-based number, and its two yellow cells."""
 
     sheet: str
     number: int
@@ -37,7 +38,7 @@ class SignOffRow(NamedTuple):
 
 
 def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signature]:
-    """Return the signatures of a result that its workbook does not show."""
+    """Return a result's signatures that its workbook does not show."""
     shown = {(row.role, fold(row.who)) for row in _rows(content)}
     return [
         signature
@@ -47,14 +48,14 @@ def unshown(content: bytes, signatures: Mapping[str, Signature]) -> list[Signatu
 
 
 def describe_unshown(workbook: Path, signature: Signature) -> str:
-    """Return the message for a signature that a workbook has no row for."""
+    """Describe a signature that a workbook does not show."""
     return f"the signature of {signature.who} as {signature.role}, in {workbook.name}"
 
 
 def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> bytes:
-    """Return a workbook that shows these signatures, as far as it has rows for their roles.
+    """Return a workbook that shows these signatures, if it has rows for their roles.
 
-    If it shows all of them already, the same bytes are returned.
+    If it already shows all of them, return the same bytes.
     """
     missing = {signature.role: signature for signature in unshown(content, signatures)}
     cells: dict[str, dict[str, str]] = {}
@@ -68,7 +69,7 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # saved by another program. The pack lists the signatures that are missing
+        return content  # saved by another program. The pack lists the missing signatures
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:
@@ -105,9 +106,9 @@ def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
 
 
 def _with_text(sheet: bytes, name: str, text: str) -> bytes:
-    """Return the XML of a sheet with a text in the cell `name`, which keeps its style."""
+    """Write a string into the cell `name` of a sheet's XML. The cell keeps its style."""
     cell = _cell(sheet, name)
-    if cell is None:  # programs do not store a blank cell without style, so add it after its left
+    if cell is None:  # programs omit blank cells without a style, so insert it after its left cell
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet
@@ -118,7 +119,7 @@ def _with_text(sheet: bytes, name: str, text: str) -> bytes:
 
 
 def _with_height(sheet: bytes, row: str, text: str) -> bytes:
-    """Return the XML of a sheet with a row that is high enough for a wrapped text."""
+    """Make a row in a sheet's XML tall enough for a wrapped string."""
     lines = len(textwrap.wrap(text, _LINE))
     tag = re.search(rb'<(?:\w+:)?row\s[^>]*?\br="%s"[^>]*>' % row.encode(), sheet)
     if tag is None or lines <= 1:

@@ -1,4 +1,4 @@
-"""The first sheet of a workbook with its trends, and the audit trail."""
+"""The workbook's first sheet, which includes the trends, and its audit trail."""
 
 import textwrap
 from collections import Counter
@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
-_NIGHTS = 14  # nights in the trends
+_NIGHTS = 14  # nights that the trends show
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
 _OTHERS = "others"
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
@@ -43,11 +43,11 @@ _COLUMNS = (
 _LAST = len(_COLUMNS) - 1
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _PAGE_ROWS = 80
-_LINE = 130  # characters over all columns
+_LINE = 130  # characters that fit across all columns
 
 
 def _write_trends(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write the open breaks of the last nights by age and by owner, each with a chart."""
+    """Write recent nights' open breaks by age and by owner, each with a chart."""
     nights = content.over_time.nights
     if len(nights) == 1:  # one night is not a trend
         return
@@ -75,7 +75,7 @@ def _write_trend(
     titles: Sequence[str],
     lines: Sequence[tuple[date, tuple[int, ...]]],
 ) -> None:
-    """Write a table of counts by night, and a chart of the table below it."""
+    """Write a table of counts per night, and below it a chart of these counts."""
     if not titles:
         return
     header = sheet.row
@@ -106,7 +106,7 @@ def _write_trend(
 
 
 def write_trail(draft: Draft, content: WorkbookContent) -> None:
-    """Write who did what and when in the month of the book. The newest action is last."""
+    """Write who did what and when during the book's month, with the newest action last."""
     lines = content.over_time.trail
     sheet = SheetWriter(draft, TRAIL, _TRAIL)
     more = "" if lines else ": none"
@@ -118,7 +118,7 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
-    """Write the first sheet. It is protected without a password, except the sign-off."""
+    """Write the first sheet. It is protected without a password, except for the sign-off cells."""
     sheet = SheetWriter(draft, "Summary", _COLUMNS)
     sheet.title(f"Reconciliation {content.name}")
     must(sheet.worksheet.write_datetime(sheet.row, 1, content.day, draft.formats.day))
@@ -153,9 +153,9 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
     noun = f'IF({counted}=1," open break ("," open breaks (")'
     partial = f"; {content.partial}" if content.partial else ""
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
-    # The formula does not write separators of thousands, so its stored result has none either.
+    # The formula does not write thousands separators, so its stored result has none either.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
-    # Green means that the whole book ties: there is no open break, and every position was compared.
+    # Green means that the whole book ties: no break is open, and every position was compared.
     kind = "bad" if number or content.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
     _across(sheet, "", getattr(draft.formats, kind))
@@ -172,7 +172,7 @@ def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) 
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
-    # The lines below list all unused files, so only those that need a decision are repeated here.
+    # The lines below list all unused files, so do not repeat those of medium severity here.
     below = {item.notice for item in content.unused if item.severity == "medium"}
     urgent = [
         notice
@@ -193,12 +193,12 @@ def _add_more(sheet: SheetWriter, items: Sequence[object], most: int) -> None:
 
 
 def _across(sheet: SheetWriter, words: str, shape: Any) -> None:
-    """Write a text across all columns."""
+    """Write a text that spans all columns."""
     must(sheet.worksheet.merge_range(sheet.row, 0, sheet.row, _LAST, words, shape))
 
 
 def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
-    """Write the files with their levels, forgiven amounts, and everything that was not used."""
+    """Write the files with their levels, the forgiven amounts, and all unused files."""
     sheet.heads(("File", "Level", "", "Rows", "", ""))
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)
@@ -218,12 +218,12 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
 
 
 def _add_wide(sheet: SheetWriter, name: str, middle: str, last: str) -> None:
-    """Write a row of three texts. The second text has two columns, and the third has three."""
+    """Write a row of three texts. The second spans two columns, and the third spans three."""
     _spread(sheet, ((0, 0, name), (1, 2, middle), (3, _LAST, last)))
 
 
 def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
-    """Write a row of texts, each with its first and last column."""
+    """Write a row of texts. Each text spans the columns from its first to its last."""
     lines = 1
     for first, last, text in texts:
         width = sum(column.width for column in _COLUMNS[first : last + 1])

@@ -1,8 +1,8 @@
-"""A workbook compared with the stored result of its run, and with each cell that was written.
+"""The comparison of a workbook with its run's stored result, and with every cell as written.
 
-The result has the exact amounts, so the tables with them are compared with it. The imprint has all
-cells, so every sheet is compared with it. Both comparisons compare sets of rows, because people may
-sort rows and move columns.
+The result stores the exact amounts, so tables that show exact amounts are compared with the result.
+The imprint stores all cells, so every sheet is compared with the imprint. Both comparisons work on
+sets of rows, because people may sort rows and move columns.
 """
 
 import re
@@ -69,7 +69,7 @@ from warehouse.reconcile.workbook.imprint import (
 from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
-MOST_ROWS = 200  # rows of one table that are reported one by one
+MOST_ROWS = 200  # rows per table that are reported individually
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
@@ -78,17 +78,17 @@ _BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
 _ID = re.compile(rf"K-[0-9A-F]{{16}}|{_BREAK_ID.pattern}")
 _SUMMARY = "Summary"
 
-# The sheets that are tables, with the number of columns that identify a row.
+# The sheets that contain a table, and how many leading columns identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
-_HEADER = 1  # the row with the titles on each of these sheets
-_OTHER_TITLES = {  # the titles in the first wording
+_HEADER = 1  # index of the title row on each of these sheets
+_OTHER_TITLES = {  # titles used in the first wording
     "Level": "Per",
     "Name": "Of",
     "Positions": "Keys",
     "In breaks, exact": "Of breaks, exact",
 }
 
-# The titles above number cells with amounts. The exact texts are in other columns.
+# Titles of the columns that show amounts as numbers. The exact strings are in other columns.
 _AMOUNTS = frozenset(
     title_key(title.replace("Book", book))
     for title in ("Ledger", "Book", "Difference", *STEPPED)
@@ -102,13 +102,13 @@ _OLDER = (
     "`nightbook reconcile run` stores them"
 )
 
-_SINCE_BLANKS = 3  # the first wording in which an amount that was not read is blank, and not zero
+_SINCE_BLANKS = 3  # the first wording that leaves an unread amount blank instead of showing zero
 Row = tuple[str, ...]
 _Counts = tuple[int, int]  # how often a row was written, and how often it was found
 
 
 class StoredRuns(Protocol):
-    """The stored data of runs. `record.Record` has these methods."""
+    """Access to the stored data of runs. `record.Record` implements these methods."""
 
     def result_of(self, run_id: str) -> Run | None:
         """Return the result of a run."""
@@ -117,15 +117,15 @@ class StoredRuns(Protocol):
         """Return the packed imprint of a workbook."""
 
     def day_files(self, day: date) -> tuple[Path, Path, Path]:
-        """Return the paths of the workbook, of all positions and of the breaks."""
+        """Return the paths of the workbook, the file of all positions and the file of breaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
     """The differences between a workbook and its run.
 
-    `compared` lists the rows and sheets that were compared. `uncompared` has the reason for each
-    part that was not compared.
+    `compared` lists the rows and sheets that were compared. `uncompared` lists each part that was
+    skipped, with the reason.
     """
 
     file: Path
@@ -138,7 +138,7 @@ class VerifyResult:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that was compared is as it was written."""
+        """Whether the comparison found no differences."""
         return not self.differences
 
     @property
@@ -153,10 +153,10 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table of the workbook that the stored result has too.
+    """A workbook table whose rows are also in the stored result.
 
-    Its header is found by the titles `marks`. Below the first of these titles, its rows have a text
-    like `pattern`.
+    The titles in `marks` identify its header. A row belongs to the table if its cell below the
+    first of these titles matches `pattern`.
     """
 
     sheet: str
@@ -167,7 +167,7 @@ class StoredTable:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The titles of all columns that are compared."""
+        """The titles of all compared columns."""
         return (*self.key, *self.values)
 
 
@@ -207,9 +207,9 @@ def _in_wording(table: StoredTable, wording: int) -> StoredTable:
 
 
 def verify_workbook(runs: StoredRuns, file: Path) -> VerifyResult:
-    """Compare a workbook with the stored result of its run. `signatures` of the result is empty.
+    """Compare a workbook with its run's stored result. `signatures` is left empty.
 
-    Raises `NotReconciled` if the file is not a workbook of a stored run, or a sheet cannot be read.
+    Raises `NotReconciled` if no stored run wrote the file, or if a sheet cannot be read.
     """
     if not file.is_file():
         raise NotReconciled(
@@ -248,7 +248,7 @@ def _compare_workbook(
         if rows is None:
             uncompared.append(f"{table.sheet} was not compared: {_OLDER}")
             continue
-        # The copy is compared with the imprint, so the imprint must agree with the result.
+        # The copy is compared with the imprint, so also check that the imprint matches the result.
         sheets = [written[table.sheet]] if written else []
         sheets += [copy[name] for name in sorted(added, key=lambda name: name != table.sheet)]
         differences += _compare_with_result(_in_wording(table, edits.wording), rows, sheets)
@@ -278,15 +278,15 @@ def _compare_workbook(
 
 
 class _ComparedColumns:
-    """The columns of compared rows, of which the first `keys` identify a row.
+    """The columns of the compared rows. The first `keys` columns identify a row.
 
-    `digits` has the number of digits on which all programs agree, by the index of each column with
-    number cells.
+    `digits` maps the index of each number column to the number of digits on which all programs
+    agree.
     """
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Programs calculate the difference of a break themselves, and agree on fewer of its digits.
+        # Each program recalculates a break's difference, so programs agree on fewer digits of it.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -294,17 +294,17 @@ class _ComparedColumns:
         }
 
     def key(self, row: Row) -> Row:
-        """Return the cells that identify a row. There are none if they are blank."""
+        """Return the cells that identify a row, or an empty tuple if the first of them is blank."""
         return row[: self.keys] if self.keys and row[0] else ()
 
     def name(self, row: Row, most: int | None = None) -> str:
-        """Return the key of a row as people read it, or `most` texts of a row without a key."""
+        """Describe a row by its key, or by its first `most` filled cells if it has no key."""
         cells = self.key(row) or list(filter(None, row))[:most]
         texts = [cell_text(cell)[:_LONGEST] for cell in cells]
         return f"{self.label}, {' / '.join(texts)[:300]}"
 
     def changes(self, row: Row, other: Row) -> list[int]:
-        """Return the columns with different cells. The last digit of number cells may differ."""
+        """Return the columns whose cells differ, ignoring the last digit of numbers."""
         return [
             column
             for column, (cell, now) in enumerate(zip(row, other, strict=True))
@@ -313,7 +313,7 @@ class _ComparedColumns:
         ]
 
     def without_numbers(self, row: Row) -> Row:
-        """Return a row with blanks instead of its number cells."""
+        """Return a copy of a row in which number cells are blank."""
         return tuple(
             "" if column in self.digits and _NUMBER.fullmatch(cell) else cell
             for column, cell in enumerate(row)
@@ -321,12 +321,12 @@ class _ComparedColumns:
 
 
 def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
-    """Return whether two number cells differ by at most one unit of their last digit.
+    """Return whether two number cells differ by at most one unit in the last digit.
 
     `digits` is the number of digits that every program keeps.
     """
-    # A double has 17 digits, and LibreOffice and openpyxl save 15 or 16 of them. A number near the
-    # middle between two others is then rounded twice, which can change the last digit by one.
+    # A double has 17 digits, and LibreOffice and openpyxl save 15 or 16 of them. A number close to
+    # a rounding boundary is then rounded twice, which can change the last digit by one.
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(other)):
         return False
     amounts = sorted((Decimal(number), Decimal(other)), key=EXACT.abs)
@@ -337,7 +337,7 @@ def is_same_number(number: str, other: str, digits: int = SIGNIFICANT) -> bool:
 def _compare_rows(
     layout: _ComparedColumns, ours: Iterable[Row], theirs: Iterable[Row]
 ) -> Iterator[str]:
-    """Yield the differences between rows as they were written and rows as they are now."""
+    """Yield the differences between the rows that were written and the present rows."""
     ours, theirs = list(filter(any, ours)), list(filter(any, theirs))
     written, found = Counter(ours), Counter(theirs)
     counts = {
@@ -351,7 +351,7 @@ def _compare_rows(
 
 
 def _differences(layout: _ComparedColumns, counts: Mapping[Row, _Counts]) -> Iterator[str]:
-    """Yield a message for each row that was not found as often as it was written."""
+    """Yield a message for each row that was written and found a different number of times."""
     missing, extra = _without_rounding(layout, counts)
     by_key: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in extra:
@@ -384,7 +384,7 @@ def _describe_counts(written: int, found: int) -> str:
 def _without_rounding(
     layout: _ComparedColumns, counts: Mapping[Row, _Counts]
 ) -> tuple[list[Row], list[Row]]:
-    """Return the missing rows and the extra rows that differ by more than the last digit."""
+    """Return the missing and the extra rows, ignoring differences in the last digit."""
     similar: defaultdict[Row, list[Row]] = defaultdict(list)
     for row, (written, found) in counts.items():
         similar[layout.without_numbers(row)] += [row] * (found - written)
@@ -401,12 +401,12 @@ def _without_rounding(
 
 
 def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Row | None:
-    """Return the row that shares most cells with a row, if it shares at least half of them."""
+    """Return the row that has the most cells in common with `row`, if at least half are equal."""
 
     def likeness(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
 
-    if layout.label in (POSITIONS, UNMATCHED):  # too many rows, and each of them has a key
+    if layout.label in (POSITIONS, UNMATCHED):  # too many rows to search, and every row has a key
         return None
     best = max(others, key=likeness, default=None)
     least = max(1, sum(map(bool, row)) // 2)
@@ -416,7 +416,7 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
 def _match_columns(
     label: str, titles: Sequence[str], header: TableHeader
 ) -> tuple[dict[int, int], list[str]]:
-    """Return the column below a header for each of our columns, and what is wrong with others."""
+    """Return the indexes of our columns below a header, and a problem for each missing one."""
     keys = list(map(title_key, titles))
     columns = {
         column: header.titles.index(key)
@@ -437,8 +437,8 @@ def _compare_with_result(
 ) -> Iterator[str]:
     """Compare the rows of a table with the stored result.
 
-    The first sheet with its header must have all of the rows. People may have copied some of them
-    to other sheets.
+    The first sheet with the table's header must have all rows. Other sheets may have copies of some
+    rows.
     """
     headers = [(sheet, find_header(sheet.rows, table.marks)) for sheet in sheets]
     found = [(sheet, header) for sheet, header in headers if header]
@@ -464,7 +464,7 @@ def _compare_with_result(
 def compare_sheets(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[str]:
-    """Yield the differences between the sheets as they were written and the sheets of a copy."""
+    """Yield the differences between the sheets as written and the sheets of a copy."""
     pairs = _pairs(written, copy)
     for name, sheet in written.items():
         if name not in pairs:
@@ -473,7 +473,7 @@ def compare_sheets(
         layout, ours, theirs, problems = _align(name, sheet, copy[pairs[name]])
         yield from problems
         if name == _SUMMARY and BREAKS in pairs:
-            # Formulas on Summary count the statuses of breaks, so a copy may show other counts.
+            # Formulas on Summary count break statuses, so the counts in a copy may be different.
             breaks = _statuses(written[BREAKS], copy[pairs[BREAKS]])
             recounted = {new: row for row in ours if (new := _recount(row, breaks)) != row}
             theirs = [recounted.get(row, row) for row in theirs]
@@ -481,10 +481,10 @@ def compare_sheets(
 
 
 def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
-    """Return the sheet of a copy for each sheet: by its name, or by the rows that they share."""
+    """Pair each sheet with a sheet of the copy, by name or else by the rows they share."""
     pairs = {name: name for name in written if name in copy}
     for name in [name for name in written if name not in pairs]:
-        # Columns may have been moved, so each row is a set of cells.
+        # People may have moved columns, so compare each row as a set of cells.
         rows = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
         shared = {
             other: len(rows & {frozenset(filter(None, row)) for row in sheet.rows})
@@ -500,7 +500,7 @@ def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 def _align(
     name: str, sheet: SheetImprint, other: SheetImprint
 ) -> tuple[_ComparedColumns, list[Row], list[Row], list[str]]:
-    """Return the rows of a sheet and of its copy with the same columns, and problems of columns."""
+    """Return the rows of a sheet and its copy with matching columns, and column problems."""
     width = max(map(len, sheet.rows), default=0)
     ours, theirs = _without_people(sheet.rows), _without_people(_results(sheet, other))
     titles = sheet.rows[_HEADER] if name in _KEYS else [letters(column) for column in range(width)]
@@ -518,8 +518,8 @@ def _align(
 
 
 def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) -> list[Row]:
-    """Return these columns of rows, and whether a row is above the header."""
-    # The order of rows does not count, but a row of a table must not be above its header.
+    """Select these columns of the rows, and mark rows that are above the header."""
+    # The row order does not matter, but no table row may be above its header.
     selected = (
         tuple(row[column] if column < len(row) else "" for column in columns) for row in rows
     )
@@ -530,14 +530,14 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
-    """Return the rows of a copy. Formulas that the run did not write have their text."""
-    # A formula may be in any cell, because people sort rows, so it is recognized without the names
-    # of its cells. Its result was calculated by the program that saved the copy. If that program
-    # did not calculate, the result is ours if the same formula is still in the same cell.
+    """Return a copy's rows. A formula that the run did not write is shown instead of its result."""
+    # People sort rows, so a formula may be in any cell, and cell names are ignored to recognize
+    # it. Its result comes from the program that saved the copy. If that program stored no result,
+    # use ours, provided that the same formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
-        # The formula is blank if it is shared with another cell.
+        # The formula is blank if the cell shares another cell's formula.
         is_there = line < len(rows) and column < len(rows[line])
         if not (formula and is_there):
             continue
@@ -551,7 +551,7 @@ def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
 
 
 def _without_people(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return the rows of a sheet with blanks instead of the cells that people fill in."""
+    """Return a copy of a sheet's rows in which the cells that people fill in are blank."""
     blanked = [list(row) for row in rows]
     header = find_header(blanked, BREAK_MARKS)
     titles = header.titles if header else []
@@ -564,7 +564,7 @@ def _without_people(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _statuses(ours: SheetImprint, theirs: SheetImprint) -> list[tuple[str, int]]:
-    """Return the present status and the age of each break that was written."""
+    """Return the current status and the age of each break that the run wrote."""
     then, now = (_breaks_by_id(sheet.rows) for sheet in (ours, theirs))
     return [(now.get(id_, row)["status"], int(float(row["agedays"]))) for id_, row in then.items()]
 
@@ -577,7 +577,7 @@ def _breaks_by_id(rows: Sequence[Sequence[str]]) -> dict[str, dict[str, str]]:
 
 
 def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
-    """Return a row of Summary as its formulas count the statuses of breaks."""
+    """Return a Summary row with the counts that its formulas give for these breaks."""
     label = title_key(row[0])
     if banner := _BANNER.fullmatch(row[0]):
         accepted = sum(title_key(status) == title_key(ACCEPTED) for status, _ in breaks)
@@ -592,7 +592,7 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
 
 
 def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | None:
-    """Return the rows that a table must have, or None if an older run did not store them."""
+    """Return the rows that a table must have, or None if an older version did not store them."""
     shown = result.workbook
     rows: Iterable[Sequence[object]]
     if table is _BREAKS:
@@ -607,7 +607,7 @@ def _stored_rows(table: StoredTable, result: Run, wording: int) -> list[Row] | N
 
 
 def _result_text(code: str, wording: int) -> str:
-    """Return the text of a result. The first wording shows the code."""
+    """Return a result's label, or its code in the first wording."""
     return Result(code).label if wording > 1 else code
 
 
@@ -628,9 +628,10 @@ def _tie_row(tie: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
 
 
 def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table | None, list[str]]:
-    """Read the table of all positions: the name of its sheets, its columns, and their problems.
+    """Read the table of all positions. Return its sheet label, its rows and any column problems.
 
-    It has the columns that all of its sheets have. It is None if no sheet has its header.
+    The rows contain only columns that are on every sheet of the table. They are None if no sheet
+    has the table's header.
     """
     label, kept = POSITIONS, list(table.titles)
     parts, problems = list[pa.Table](), dict[str, None]()
@@ -649,9 +650,9 @@ def _read_positions(content: bytes, table: StoredTable) -> tuple[str, pa.Table |
 def _stored_positions(
     runs: StoredRuns, table: StoredTable, label: str, result: Run, wording: int
 ) -> pa.Table:
-    """Return the rows that the table of all positions must have.
+    """Return the rows that the table of all positions must contain.
 
-    Raises `NotReconciled` if they are not stored.
+    Raises `NotReconciled` if the rows are not stored.
     """
     if result.workbook is None:
         raise NotReconciled(_OLDER)
@@ -671,7 +672,7 @@ def _stored_positions(
 def _shown_names(
     keys: pa.Table, field: str, names: Mapping[str, Mapping[str, str]]
 ) -> pa.ChunkedArray:
-    """Return a field of all positions as the workbook shows it."""
+    """Return one field of all positions as the workbook displays it."""
 
     def show(*, is_unmapped: bool) -> pa.ChunkedArray:
         def name(id_: str) -> str:
@@ -684,14 +685,14 @@ def _shown_names(
 
 
 def _replace(column: pa.ChunkedArray, text: Callable[[str], str]) -> pa.ChunkedArray:
-    """Return a column with another text for each value. Equal values are replaced once."""
+    """Map each value of a column to a new string. Each distinct value is mapped only once."""
     coded = column.combine_chunks().dictionary_encode()
     texts = pa.array(map(text, coded.dictionary.to_pylist()), pa.string())
     return pa.chunked_array([texts.take(coded.indices)])
 
 
 def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
-    """Return the number cells of both amounts, and whether they are equal to the exact amounts."""
+    """Return the number cells for both amounts, and whether they equal the exact amounts."""
     cells = [[number(text or "") for text in side] for side in sides]
     digits = [max(kind for _, kind in pair) for pair in zip(*cells, strict=True)]
     numbers = [
@@ -714,7 +715,7 @@ def _compare_positions(
 
 
 def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
-    """Return how often each row is written and found, if these numbers differ."""
+    """Count how often each row was written and found. Return only rows whose counts differ."""
     both = pa.concat_tables([stored, seen])
     plain = pa.table([comparable(column) for column in both.columns], names=both.column_names)
     size = stored.num_rows
@@ -739,7 +740,7 @@ def _count_rows(stored: pa.Table, seen: pa.Table) -> dict[Row, _Counts]:
 
 
 def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
-    """Yield a notice for each text outside the cells for people, because it is not read back."""
+    """Yield notices about text outside the cells that people fill in. It is not read back."""
     written = imprint.unpack(runs.imprint(edits.written))
     if written is None:
         return
@@ -750,7 +751,7 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
             *_stray_near_positions(runs, content, edits),
         ]
     except python_calamine.CalamineError:
-        return  # another reader has read the comments, and `verify` reports the damage
+        return  # another reader has already read the comments, and `verify` reports the damage
     for place, text in texts[:_MOST_STRAY]:
         message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
         message += "under Status, Owner, Root cause or Comment of a break"
@@ -764,11 +765,11 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
 def _stray_texts(
     written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each text that a person added, with its sheet and cell. Added sheets do not count."""
+    """Yield each string that a person added, with its sheet and cell. Skip added sheets."""
     for name, other in _pairs(written, copy).items():
         then, now = _texts_outside(written[name]), _texts_outside(copy[other])
-        # Rows and columns may have been moved, so a text may be in any cell, as often as it was
-        # written. A text that is still in its cell counts there.
+        # People may have moved rows and columns, so accept each string in any cell, as often as
+        # it was written. A string that is still in its original cell does not count as moved.
         moved = Counter(text for place, text in then.items() if now.get(place) != text)
         for place, text in now.items():
             if then.get(place) == text:
@@ -781,7 +782,7 @@ def _stray_texts(
 
 
 def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
-    """Return the texts outside the cells for people, by row and column."""
+    """Return the text outside the cells that people fill in, by row and column."""
     return {
         (line, column): cell
         for line, row in enumerate(_without_people(sheet.rows))
@@ -793,7 +794,7 @@ def _texts_outside(sheet: SheetImprint) -> dict[tuple[int, int], str]:
 def _stray_near_positions(
     runs: StoredRuns, content: bytes, edits: WorkbookEdits
 ) -> Iterator[tuple[str, str]]:
-    """Yield each text that a person added on the sheets of all positions, which have no imprint."""
+    """Yield text that a person added to the sheets of all positions, which have no imprint."""
     result = runs.result_of(edits.run_id)
     if result is None or result.workbook is None:
         return
@@ -802,7 +803,7 @@ def _stray_near_positions(
     except NotReconciled:  # `verify` reports it
         return
     known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
-    # Most of millions of cells are numbers, or known as they are.
+    # Almost all of the millions of cells are numbers or known texts, so filter those out first.
     added = (
         (f"{name}!{xl_rowcol_to_cell(line, column)}", cell)
         for name, sheet in imprint.position_sheets(content)
@@ -820,7 +821,7 @@ def _stray_near_positions(
 def _texts_of_positions(
     keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]], wording: int
 ) -> set[str]:
-    """Return the texts that the run wrote on the sheets of all positions, without IDs."""
+    """Return the texts that the run wrote to the sheets of all positions, except IDs."""
     titles = _in_wording(_position_table(fields), wording).titles
     known = {*titles, "Key", *(f"{name.capitalize()} id" for name in fields)}
     known |= {_result_text(code.value, wording) for code in Result}

@@ -1,4 +1,4 @@
-"""The files of a day: the workbook, and for programs all positions and the breaks.
+"""A day's files: the workbook, and for programs the files of all positions and of the breaks.
 
 The workbook may omit positions that match. The Parquet file next to it has all of them.
 """
@@ -70,7 +70,7 @@ _RESULT_COLUMNS = ("ledger_text", "snapshot_text", "ledger_rows", "result", "bre
 _RESULTS: Mapping[object, str] = {result.value: result.label for result in Result}
 _BATCH = 4096
 _CELL_BYTES = 130
-_PAPER_ROWS = 40  # rows of all positions, because the breaks are printed on their own sheet
+_PAPER_ROWS = 40  # printed rows of all positions. Breaks are printed on their own sheet
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
@@ -91,7 +91,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
 
 
 def write_positions(content: WorkbookContent, path: Path) -> None:
-    """Write all positions in order as Parquet. The same run gives the same bytes."""
+    """Write all positions in order to a Parquet file. The same run gives the same bytes."""
     connection, ids = content.source.connection, content.outcome.ids
     breaks = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(breaks))
@@ -113,7 +113,7 @@ def _key(name: str) -> str:
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
-    """Read all positions of a run: the IDs of its fields, both amounts as strings, and the result.
+    """Read all positions of a run: its field IDs, both amounts as strings, and the result columns.
 
     Raises `NotReconciled` if the file is missing, damaged, or belongs to another run.
     """
@@ -190,7 +190,7 @@ def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
 
 
 def _width(content: WorkbookContent, field: str) -> float:
-    """Return the width for the longest name of a field, as people see it."""
+    """Return the column width that fits a field's longest display name."""
     names, name = content.names.get(field), quote_identifier(field)
     select = f"distinct {name}"
     if names is None:
@@ -208,7 +208,7 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
 def _position_values(
     content: WorkbookContent, sheet: TableSheet
 ) -> Iterator[dict[str, Sequence[object]]]:
-    """Yield the values of the positions of a sheet by source, a batch at a time."""
+    """Yield batches of the values for a sheet's positions, keyed by column source."""
     fields, ids = content.outcome.fields, content.outcome.ids
     for batch in _read_batches(content, sheet.start, sheet.rows):
         numbers, *columns = zip(*batch, strict=True)
@@ -231,7 +231,7 @@ def _position_values(
 def _read_batches(
     content: WorkbookContent, start: int, count: int
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the listed positions: number, fields, whether unmapped, amounts, rows, result, key."""
+    """Yield listed positions: number, fields, whether unmapped, amounts, rows, result and key."""
     left_out = ", ".join(literal(result.value) for result in content.left_out)
     is_listed = f"result not in ({left_out})" if left_out else "true"
     key = lookup_key((name, quote_identifier(name)) for name in content.outcome.fields)
@@ -244,7 +244,7 @@ def _read_batches(
 
 
 def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes:
-    """Write the workbook, all positions and the breaks to these paths. Return the workbook."""
+    """Write the workbook, all positions and the breaks to `files`. Return the workbook's bytes."""
     workbook, positions, breaks = files
     write(content, workbook)
     text = io.StringIO()
@@ -256,7 +256,7 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
 
 
 def _break_rows(content: WorkbookContent) -> Iterator[list[str]]:
-    """Yield the breaks as a table for programs, with complete texts."""
+    """Yield a table of the breaks for programs, with untruncated strings."""
     fields = content.outcome.fields
     ids = [name for name in WITH_IDS if name in fields]
     titles = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]

@@ -1,1 +1,1 @@
-"""Readers of ledgers that other programs wrote, with limits on size and time."""
+"""Readers for ledgers from other programs, with limits on size and time."""

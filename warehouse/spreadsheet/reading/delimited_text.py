@@ -1,7 +1,7 @@
-"""Delimited text as rows: by lines if that is proven to be right, otherwise by the csv module.
+"""Delimited text as rows: split at line ends if that is provably right, otherwise read by csv.
 
-A million lines as lists of strings take a gigabyte and ten seconds. As one Arrow array they take a
-tenth of both, and a whole column is available at once.
+A million lines as lists of strings take a gigabyte and ten seconds. A single Arrow array takes a
+tenth of both, and makes whole columns available at once.
 """
 
 import csv
@@ -18,7 +18,7 @@ import pyarrow.csv as arrow_csv
 Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
-_LARGEST = 2**31 - 2  # bytes of an Arrow array of strings
+_LARGEST = 2**31 - 2  # bytes that an Arrow string array can hold
 _QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
 # A whole cell like ="00123", or the same with the quotes of CSV: "=""00123""".
 _TEXT_FORMULA = re.compile(
@@ -27,7 +27,7 @@ _TEXT_FORMULA = re.compile(
 
 
 class Cells(Sequence[Row]):
-    """The rows of a text as one array of lines with their line ends. A blank row has no cells."""
+    """A text's rows as one array of lines with their line ends. A blank row has no cells."""
 
     def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
         self._lines = lines
@@ -49,13 +49,13 @@ class Cells(Sequence[Row]):
         return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the indexes of the rows from `start` on with `width` cells, and their columns."""
+        """Return the indexes and columns of all rows from `start` on that have `width` cells."""
         rows, columns = self._of_width(width)
         first = pc.sum(pc.less(rows, start)).as_py() or 0
         return rows.slice(first), [column.slice(first) for column in columns]
 
     def column(self, index: int) -> pa.Array:
-        """Return a column of all rows. A cell is empty if its row is too short."""
+        """Return one column for all rows. If a row is too short, its cell is empty."""
         common = pc.mode(self._widths)[0]["mode"].as_py()
         rows, columns = self._of_width(common)
         column = columns[index] if index < common else pa.repeat("", len(rows))
@@ -71,7 +71,7 @@ class Cells(Sequence[Row]):
         return pc.replace_with_mask(column, is_other, texts)
 
     def _of_width(self, width: int) -> tuple[pa.Array, list[pa.Array]]:
-        """Return the indexes of all rows with `width` cells, and their columns."""
+        """Return the indexes and columns of all rows that have `width` cells."""
         if width not in self._by_width:
             rows = pc.indices_nonzero(pc.equal(self._widths, width)).cast(pa.int64())
             lines = self._lines if len(rows) == len(self) else self._lines.take(rows)
@@ -80,8 +80,8 @@ class Cells(Sequence[Row]):
 
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
-    """Return the columns of lines that have `width` cells each."""
-    if width == 1 or not len(lines):  # because Arrow skips blank lines
+    """Split lines that have `width` cells each into columns."""
+    if width == 1 or not len(lines):  # Arrow would skip blank lines
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
@@ -94,16 +94,16 @@ def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array
 
 
 def _bytes_of(lines: pa.StringArray) -> pa.Buffer:
-    """Return the bytes of consecutive lines without a copy."""
+    """Return the bytes of consecutive lines without copying them."""
     _, ends, content = lines.buffers()
     offsets = memoryview(ends).cast("i")[lines.offset :]
     return content.slice(offsets[0], offsets[len(lines)] - offsets[0])
 
 
 def unwrap_text_formulas(text: str) -> str:
-    """Replace cells like ="00123" by "00123", as spreadsheets show them.
+    """Replace cells like ="00123" with "00123", which is how spreadsheets display them.
 
-    Programs write such cells so that a spreadsheet keeps leading zeros and all digits.
+    Programs write such cells so that spreadsheets keep leading zeros and all digits.
     """
     if '="' not in text:
         return text
@@ -111,10 +111,10 @@ def unwrap_text_formulas(text: str) -> str:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Return whether a line of a file is longer than a field may be, within one block.
+    """Return whether a line is longer than a field may be, give or take one block.
 
-    This is checked before the cells exist, because one line of 300 MB was a list of 150 million
-    cells.
+    This is checked before splitting into cells, because a 300 MB line once gave a list of 150
+    million cells.
     """
     blocks = 0
     for start in range(0, len(content), _BLOCK):
@@ -127,10 +127,10 @@ def has_long_line(content: bytes) -> bool:
 
 
 def cells_of(text: str, delimiter: str) -> Cells | None:
-    """Return the rows of a text, or None if its lines are not proven to be its rows.
+    """Return the rows of a text, or None if it is not proven that each line is one row.
 
-    They are proven if all lines end in the same way, and quotes are only at both ends of a cell
-    that has no quote, delimiter or line end inside. The csv module reads other texts, which takes
+    It is proven if all lines end in the same way, and quotes occur only at both ends of cells that
+    have no quote, delimiter or line end inside. The csv module reads all other texts, which takes
     ten times as long.
     """
     size = len(text) if text.isascii() else len(text.encode())
@@ -155,11 +155,11 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
 
 
 def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
-    """Return the rows of a text with tabs whose quotes are characters of names, otherwise None.
+    """Return the rows of a tab-separated text in which quotes are part of names, otherwise None.
 
-    Programs that write tables with tabs often quote nothing, so a name may begin with a quote
-    (`"Genesis" carry`), which is not valid CSV. The quotes are kept if the csv module refuses the
-    text, all lines have equally many tabs, and no cell has quotes at both ends.
+    Programs that write tab-separated tables often quote nothing, so a name may begin with a quote
+    (`"Genesis" carry`), which is not valid CSV. Quotes are kept if the csv module refuses the text,
+    all lines have the same number of tabs, and no cell has quotes at both ends.
     """
     is_blank = pc.equal(pc.ascii_trim_whitespace(lines), "")
     tabs = pc.unique(pc.count_substring(lines.filter(pc.invert(is_blank)), "\t"))
@@ -174,7 +174,7 @@ def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
 
 
 def _lines(content: bytes) -> pa.StringArray:
-    """Return the lines of a text with their line ends, without a copy."""
+    """Split a text into lines with their line ends, without copying it."""
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     is_ended = len(ends) > 0 and ends[-1] == len(content)
     bounds = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
@@ -183,10 +183,10 @@ def _lines(content: bytes) -> pa.StringArray:
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
-    """Yield every row as the csv module reads it, and the number of its first line.
+    """Yield every row as the csv module reads it, with the number of its first line.
 
-    An open quote would put all rows below it into one cell. If the text `is_whole`, and not only
-    the beginning of a file, this raises `ValueError` with the number of the line.
+    An unclosed quote would merge all rows below it into one cell. If the text `is_whole` (not just
+    the beginning of a file), this raises `ValueError` with the line number.
     """
     csv.field_size_limit(LONGEST_FIELD)
     lines = io.StringIO(text, newline="")

@@ -1,6 +1,6 @@
-"""Files that may be ledgers: their format, their archives, and why a file is refused.
+"""Files that may be ledgers: their formats, archives, and the reasons to refuse a file.
 
-Nothing is unpacked onto the disk, so no name in an archive can lead to another folder.
+Nothing is unpacked to disk, so no name in an archive can point to another folder.
 """
 
 import gzip
@@ -20,8 +20,8 @@ from typing import Protocol
 MOST_CELLS = 60_000_000
 ZIP, GZIP = ".zip", ".gz"
 ARCHIVES = (ZIP, GZIP, ".7z", ".rar", ".tar", ".tgz", ".bz2", ".xz", ".zst")
-# What a damaged archive can raise. A ValueError comes from a name that is not UTF-8, or from a
-# negative offset.
+# Exceptions that a damaged archive can raise. A name that is not UTF-8 or a negative offset gives a
+# ValueError.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -31,13 +31,13 @@ UNREADABLE = (
     OSError,
     ValueError,
 )
-_MOST_BYTES = 2 * 1024**3  # that a workbook may unpack to
-_SMALL_BYTES = 100 * 1024**2  # unpacked, at which any compression is harmless
-_BOMB_RATIO = 250  # of unpacked to packed bytes
+_MOST_BYTES = 2 * 1024**3  # limit for an unpacked workbook
+_SMALL_BYTES = 100 * 1024**2  # unpacked size up to which any compression ratio is harmless
+_BOMB_RATIO = 250  # unpacked to packed bytes
 _MOST_MEMBERS = 1000
 _BLOCK = 1_000_000  # bytes
 _OLE = b"\xd0\xcf\x11\xe0"
-# The second record of an encrypted xls file.
+# The first record of an encrypted xls file, and the type of the second.
 _LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 _HEAD_BYTES = 4096
 _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
@@ -45,7 +45,7 @@ _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 class FileKind(Enum):
-    """The format of a file by its first bytes. For a refused format, the value is the reason."""
+    """The format of a file by its first bytes. The value for a refused format is the reason."""
 
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
     SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
@@ -75,9 +75,9 @@ _FIRST_BYTES = {
 
 
 def kind_of(content: bytes) -> FileKind:
-    """Return the format of a file by its first bytes. The ending of its name may be wrong.
+    """Identify a file's format by its first bytes, because the ending of its name may be wrong.
 
-    `OTHER` is every format that calamine reads.
+    `OTHER` covers every format that calamine reads.
     """
     for first_bytes, kind in _FIRST_BYTES.items():
         if content.startswith(first_bytes):
@@ -98,42 +98,42 @@ def kind_of(content: bytes) -> FileKind:
 
 
 class Named(Protocol):
-    """A file with the name that people know."""
+    """A file with a name for people."""
 
     @property
     def name(self) -> str:
-        """The name. A file in an archive has the name of the archive before its own."""
+        """The name. For a file in an archive, the archive's name comes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """The name of a file whose path is not known."""
+    """The name of a file whose path is unknown."""
 
     name: str
 
 
 class UnreadableSpreadsheet(ValueError):
-    """A file cannot be read as a spreadsheet or as a table of text. Nothing was read from it."""
+    """A file cannot be read as a spreadsheet or as a text table. Nothing was read from it."""
 
     exit_code = 2
 
 
 class NotASpreadsheet(UnreadableSpreadsheet):
-    """The reader does not recognize the file as a spreadsheet."""
+    """The file is not recognized as a spreadsheet."""
 
 
 def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
-    """Return the error for a file, with its problem and the remedy."""
+    """Create the error for a file, with the problem and the remedy."""
     return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
 
 
 def password_refusal(path: Named) -> UnreadableSpreadsheet:
-    """Return the error for a file with a password."""
+    """Create the error for a file that has a password."""
     return refusal(path, "is protected by a password", "Save a copy without one")
 
 
 def too_wide(path: Named) -> UnreadableSpreadsheet:
-    """Return the error for a file with too many cells for our memory."""
+    """Create the error for a file with too many cells for our memory."""
     return refusal(
         path,
         f"spans more cells than a ledger has: more than {MOST_CELLS:,} from A1 to the last filled "
@@ -143,12 +143,12 @@ def too_wide(path: Named) -> UnreadableSpreadsheet:
 
 
 def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
-    """Return the error for a file whose unpacked content is too large for our memory."""
+    """Create the error for a file whose unpacked content is too large for our memory."""
     return refusal(path, "unpacks to more than a ledger can be", "Save it again in its program")
 
 
 def is_compound(content: bytes) -> bool:
-    """Return whether a file is in the format before OpenXML, or is an encrypted workbook."""
+    """Return whether a file has the format that preceded OpenXML, or is an encrypted workbook."""
     return content.startswith(_OLE)
 
 
@@ -160,10 +160,10 @@ def require_no_password(path: Named, content: bytes) -> None:
 
 @contextmanager
 def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
-    """Open the parts of a zipped workbook after checking that they are safe to unpack.
+    """Open a zipped workbook after checking that its parts are safe to unpack.
 
     Raises `UnreadableSpreadsheet` if the file is a ZIP bomb, has a password, is binary or is
-    damaged. Damage that appears while the caller reads a part raises it too.
+    damaged. It is also raised if the caller hits damage while reading a part.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
@@ -190,17 +190,17 @@ def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
 
 
 def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, unpacked: int = 0) -> bool:
-    """Return whether parts unpack to more than a ledger can be.
+    """Return whether the parts unpack to more than any ledger needs.
 
-    `size` is the size of the packed file in bytes. `unpacked` bytes are added to the sizes that the
-    parts state.
+    `size` is the packed file's size in bytes. `unpacked` is added to the sizes that the parts
+    state.
     """
     whole = sum(info.file_size for info in parts) + unpacked
     return whole > _MOST_BYTES or (whole > _SMALL_BYTES and whole > _BOMB_RATIO * size)
 
 
 def _is_locked(names: zipfile.ZipFile) -> bool:
-    """Return whether parts are encrypted. OpenDocument states this in its manifest."""
+    """Return whether any part is encrypted. OpenDocument states this in its manifest."""
     if any(info.flag_bits & 1 for info in names.infolist()):
         return True
     manifest = "META-INF/manifest.xml"
@@ -209,9 +209,9 @@ def _is_locked(names: zipfile.ZipFile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """One file in an archive, with the methods of a path that readers of files need.
+    """One file in an archive, with those `Path` methods that file readers need.
 
-    `member` is its name in a ZIP archive. It is empty for the content of a gzip file.
+    `member` is the name in a ZIP archive, or empty for the content of a gzip file.
     """
 
     archive: Path
@@ -225,7 +225,7 @@ class ArchiveMember:
 
     @property
     def suffix(self) -> str:
-        """The ending of the name, without the ending of gzip."""
+        """The ending of the name, ignoring a gzip ending."""
         return PurePosixPath(self.name if self.member else self.archive.stem).suffix
 
     def is_file(self) -> bool:
@@ -233,7 +233,7 @@ class ArchiveMember:
         return self.archive.is_file()
 
     def stat(self) -> os.stat_result:
-        """Return the size and times of the archive."""
+        """Return the archive's size and times."""
         return self.archive.stat()
 
     def read_bytes(self) -> bytes:
@@ -272,7 +272,7 @@ LedgerFile = Path | ArchiveMember
 
 
 def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
-    """Yield every file in an archive, and the reason if it cannot be read.
+    """Yield every file in an archive, with the reason if the file cannot be read.
 
     Raises `UnreadableSpreadsheet` if the archive cannot be read.
     """
@@ -281,7 +281,7 @@ def members(archive: Path) -> Iterator[tuple[ArchiveMember, str]]:
         return
     try:
         with zipfile.ZipFile(archive) as file:
-            # `is_dir` fails if a name is empty.
+            # `is_dir` would fail on an empty name.
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]
     except UNREADABLE as error:
         raise refusal(

@@ -36,18 +36,18 @@ from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
-HEAD = 100  # rows that are searched for a header
+HEAD = 100  # rows to search for a header
 DELIMITERS = ";\t,|"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """One sheet, or the table of a text file.
+    """One sheet, or the table in a text file.
 
-    `lines` has the line numbers of the rows if they are not 1, 2, 3 and so on. `errors` has the
-    text of each error cell by row and column index. If `is_blank_sure` is false, an empty cell may
-    be an error cell, because the format does not show the difference. `likely_starts` has the
-    likely first characters, from 1, of columns made of spaces that are not proven.
+    `lines` has the rows' line numbers if they are not simply 1, 2, 3 and so on. `errors` maps row
+    and column index to the text of each error cell. If `is_blank_sure` is false, an empty cell may
+    be an error cell, because the format does not distinguish them. `likely_starts` guesses where
+    unproven space-aligned columns begin (counted from 1).
     """
 
     sheet: str
@@ -62,7 +62,7 @@ class Grid:
     likely_starts: tuple[int, ...] = ()
 
     def line(self, row: int) -> int:
-        """Return the number of a row, by its index, as its program shows it."""
+        """Convert a row index to the row number that the row's program shows."""
         return self.lines[row] if self.lines else row + 1
 
 
@@ -70,7 +70,7 @@ class Grid:
 class OpenedFile:
     """One file: its path, SHA-256, grids and notices.
 
-    `others` has the name and kind of each tab that is not a worksheet.
+    `others` lists the name and kind of each tab that is not a worksheet.
     """
 
     path: LedgerFile
@@ -81,15 +81,15 @@ class OpenedFile:
 
 
 def is_ledger_name(path: LedgerFile) -> bool:
-    """Return whether a file may be a ledger: its name is visible and has a known ending."""
+    """Return whether a file may be a ledger: it is not hidden, and its name has a known ending."""
     name = path.name.rpartition("/")[2]
     return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
 
 
 def stable_bytes(path: LedgerFile, pause: Callable[[], None]) -> bytes:
-    """Return the bytes of a file. `pause` waits before the file is checked for changes.
+    """Read a file's bytes. `pause` waits before the file is checked for changes.
 
-    Raises `UnreadableSpreadsheet` if the file changes in between, or if it is empty.
+    Raises `UnreadableSpreadsheet` if the file changes meanwhile, or if it is empty.
     """
     before = path.stat()
     pause()
@@ -110,10 +110,10 @@ def open_file(
     pause: Callable[[], None] = lambda: None,
     starts: Sequence[int] = (),
 ) -> OpenedFile:
-    """Read one file. `recognised` returns a score for the fields of a ledger in some rows.
+    """Read one file. `recognised` scores how many ledger fields some rows name.
 
-    `starts` has the first character of each column, from 1, of a text whose columns are made of
-    spaces. Raises `UnreadableSpreadsheet` with the real format of the file.
+    For a text with space-aligned columns, `starts` says where each column begins (counted from 1).
+    Raises `UnreadableSpreadsheet`, with the file's real format, if the file cannot be read.
     """
     if isinstance(path, Path) and path.suffix.lower() == GZIP:
         path = ArchiveMember(path)
@@ -138,7 +138,7 @@ def open_file(
 
 
 def _workbook(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
-    """Read the worksheets of a workbook, and the names and kinds of its other tabs."""
+    """Read a workbook's worksheets, and the names and kinds of its other tabs."""
     workbook = read_workbook(path, content) or WorkbookCells()
     grids: list[Grid] = []
     notices: list[str] = []
@@ -175,13 +175,14 @@ def _workbook(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
 
 
 def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file, and a notice if its encoding had to be guessed.
+    """Decode a file. Return its text, and a notice if the encoding had to be guessed.
 
-    A byte order mark decides first, then UTF-16 without a mark, UTF-8, and the likeliest code page.
+    Check for a byte order mark, then for UTF-16 without one, then for UTF-8. Otherwise use the
+    likeliest code page.
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
-    # In UTF-16, every second byte of Latin letters is a zero. Its position shows the byte order.
+    # For Latin letters, every second byte of UTF-16 is zero. Its position shows the byte order.
     zeros = content[:2000].count(0)
     if zeros > len(content[:2000]) // 4:
         order = "le" if content[1:2] == b"\x00" else "be"
@@ -201,13 +202,13 @@ def _text_grid(
     recognised: Callable[[Sequence[Row]], int],
     starts: Sequence[int] = (),
 ) -> Grid:
-    """Read a text: delimited, between pipes, or in columns made of spaces."""
+    """Read a text file: delimited, separated by pipes, or aligned with spaces."""
     first, _, rest = text.partition("\n")
     skipped = 0
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
-    if "\f" in text:  # the start of a page for a printer
+    if "\f" in text:  # a form feed, which starts a page on a printer
         text = text.replace("\f", "")
     if starts:
         return Grid(sheet="", rows=cut_rows(text, starts))
@@ -226,7 +227,7 @@ def _text_grid(
 
 
 def _delimited_rows(path: LedgerFile, text: str, delimiter: str, skipped: int) -> Grid:
-    """Return the rows of delimited text. `skipped` lines above it were removed."""
+    """Return the rows of delimited text. `skipped` is the number of lines removed above it."""
     cells_by_line = cells_of(text, delimiter)
     if cells_by_line is not None:
         lines = range(1 + skipped, len(cells_by_line) + 1 + skipped)
@@ -245,9 +246,9 @@ def _delimiter(
     delimiters: Sequence[str],
     recognised: Callable[[Sequence[Row]], int],
 ) -> tuple[str, bool]:
-    """Return the delimiter of a text, and whether it makes the header of a ledger recognizable."""
-    # Each delimiter is tried on the first rows. The best one has the highest score of recognized
-    # fields. Among equals, it has the widest row.
+    """Find a text's delimiter. Return it, and whether it makes a ledger's header recognizable."""
+    # Try each delimiter on the first rows. The best one gives the highest score of recognized
+    # fields. On a tie, the one with the widest row wins.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:

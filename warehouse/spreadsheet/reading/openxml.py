@@ -1,11 +1,11 @@
-"""Facts about the sheets of an xlsx file that calamine does not report.
+"""Facts about an xlsx file's sheets that calamine does not report.
 
 calamine returns error cells as empty cells, but an empty amount must not count as zero. It also
 does not report hidden rows, formats in thousands, and formulas without a value.
 
-A program that writes a workbook without calculating leaves old values or 0 in its formulas. So sums
-of cells are calculated here from the stored inputs. This only shows that a stored value is stale:
-the row is rejected, and no value is replaced.
+If a program writes a workbook without calculating, its formulas keep old values or 0. So this
+module recalculates simple sums from the stored inputs. It does so only to find stale values: their
+rows are rejected, and no value is replaced.
 """
 
 import posixpath
@@ -24,14 +24,14 @@ _TOKEN = re.compile(
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-_MOST_VISITS = 1_000_000  # cells of ranges, because running totals read the same cells many times
-_DEEPEST = 60  # levels of formulas that use other formulas
-_ROUNDING = 1e-11  # of the sum of magnitudes, because the order of additions changes the result
+_MOST_VISITS = 1_000_000  # cells in ranges, because running totals read the same cells repeatedly
+_DEEPEST = 60  # limit for the nesting of formulas that use other formulas
+_ROUNDING = 1e-11  # of the sum of magnitudes, because the order of additions affects the result
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaCell:
-    """A formula: its text, the cell that the text is written for, and the stored value."""
+    """A formula: its text, the cell for which the text was written, and the stored value."""
 
     text: str
     origin: Location
@@ -39,13 +39,13 @@ class FormulaCell:
 
 
 class NotCalculated(Exception):
-    """A formula or one of its inputs is of a kind that is not calculated here."""
+    """This module cannot calculate the formula or one of its inputs."""
 
 
 class CalculatedSheet:
-    """The cells of one sheet: numbers, formulas, and others.
+    """The cells of one sheet: numbers, formulas and others.
 
-    `others` is true for a text, which a sum skips. Any other value ends the calculation.
+    `others` is true for text cells, which sums skip. Any other cell stops the calculation.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class CalculatedSheet:
         """Return the value of a cell, and the sum of the magnitudes of its terms."""
         if location in self._formulas:
             if location not in self._values:
-                # This stays None if the formula uses itself or cannot be calculated.
+                # This stays None if the formula refers to itself or cannot be calculated.
                 self._values[location] = None
                 self._values[location] = self._calculate(location)
             value = self._values[location]
@@ -105,7 +105,7 @@ class CalculatedSheet:
             self._depth -= 1
 
     def total(self, first: Location, last: Location) -> tuple[float, float]:
-        """Return the sum of a range and of its magnitudes. Texts are skipped, as programs do."""
+        """Return a range's sum, and the sum of its magnitudes. Skip text, as programs do."""
         self._visits += (last[0] - first[0] + 1) * (last[1] - first[1] + 1)
         if self._visits > _MOST_VISITS:
             raise NotCalculated
@@ -119,7 +119,7 @@ class CalculatedSheet:
 
 
 class _Expression:
-    """A parser and calculator for one formula: sums of products of numbers, cells and `SUM`."""
+    """Parses and calculates one formula: sums of products of numbers, cells and `SUM`."""
 
     def __init__(self, sheet: CalculatedSheet, text: str, shift: Location) -> None:
         self._sheet = sheet
@@ -140,7 +140,7 @@ class _Expression:
         return ""
 
     def sum(self) -> tuple[float, float]:
-        """Calculate a sum of products, and the sum of the magnitudes."""
+        """Calculate a sum of products. Return it with the sum of the magnitudes."""
         value, magnitude = self._product()
         while sign := self._next("+", "-"):
             term, size = self._product()
@@ -210,7 +210,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _resolve(reference: str, shift: Location) -> Location:
-    """Return the cell of a reference. Parts without `$` move with a copied formula."""
+    """Resolve a reference to a cell. Parts without `$` move with a copied formula."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
         raise NotCalculated
@@ -219,7 +219,7 @@ def _resolve(reference: str, shift: Location) -> Location:
 
 
 def column_of(letters: bytes) -> int:
-    """Return the index of a column by its letters."""
+    """Convert a column's letters to its index."""
     column = 0
     for letter in letters:
         column = column * 26 + letter - ord("A") + 1
@@ -227,7 +227,7 @@ def column_of(letters: bytes) -> int:
 
 
 def letters_of(column: int) -> str:
-    """Return the letters of a column by its index."""
+    """Convert a column's index to its letters."""
     above, last = divmod(column, 26)
     return (letters_of(above - 1) if above else "") + chr(ord("A") + last)
 
@@ -244,7 +244,7 @@ _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
 _COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
-_MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are checked
+_MOST_CALCULATED = 64_000_000  # formulas are checked only in sheets of at most this many bytes
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
@@ -262,9 +262,10 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma after the last digit divide
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """Cells with an error or without a value, by row and column index, and hidden rows and columns.
+    """A sheet's error cells (by row and column index), hidden rows and hidden columns.
 
-    `scaled` has the format of each column that shows its numbers in thousands or millions.
+    Formulas without a value count as error cells. `scaled` has the format of each column that shows
+    its numbers in thousands or millions.
     """
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
@@ -274,11 +275,11 @@ class SheetFindings:
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
-    """Return the findings of each sheet by its name, empty if the file is not OpenXML."""
+    """Return each sheet's findings by sheet name, or nothing if the file is not OpenXML."""
     paths = sheet_paths(names)
     if not paths:
         return {}
-    # With this setting, programs add up rounded numbers, so a sum differs from its stored inputs.
+    # With this setting, programs add up rounded numbers, so sums differ from their stored inputs.
     is_calculated = b'fullPrecision="0"' not in names.read(_BOOK)
     scaled = _scaled_styles(names)
     by_sheet = {}
@@ -290,13 +291,13 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
 
 
 def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
-    """Return the part of each sheet in an OpenXML workbook by its name."""
+    """Map each sheet name in an OpenXML workbook to the path of its part."""
     try:
         book = names.read(_BOOK).decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
     except KeyError:
         return {}
-    # One part has the names of the sheets, and another part has their files. An ID connects them.
+    # One part lists the sheet names, and another lists their files. IDs connect them.
     targets = {}
     for tag in _RELATION.findall(relations):
         targets[_attribute(tag, "Id")] = unescape(_attribute(tag, "Target"))
@@ -311,7 +312,7 @@ def sheet_paths(names: zipfile.ZipFile) -> dict[str, str]:
 
 
 def _scaled_styles(names: zipfile.ZipFile) -> dict[int, str]:
-    """Return the formats that show thousands or millions, by the number of their cell style."""
+    """Return the formats that show thousands or millions, by cell style number."""
     if "xl/styles.xml" not in names.namelist():
         return {}
     styles = names.read("xl/styles.xml").decode("utf-8", "replace")
@@ -340,7 +341,7 @@ def _attribute(tag: str, name: str) -> str:
 
 
 def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
-    # A plain search skips most sheets, because they have neither errors nor formulas.
+    # A plain search rules out most sheets, which have neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
@@ -353,7 +354,7 @@ def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
             continue
         value = _VALUE.search(inside)
         text = (value[1] or b"").decode("utf-8", "replace") if value else ""
-        # An empty text is a valid result of a formula.
+        # An empty string is a valid formula result.
         is_blank_text = value is not None and b't="str"' in attributes
         if b't="e"' in attributes:
             errors[_location(reference)] = text or "error"
@@ -371,7 +372,7 @@ def _stale(xml: bytes) -> dict[tuple[int, int], str]:
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
         reference = _REFERENCE_OF_CELL.search(attributes)
-        if reference is None:  # then references cannot be resolved
+        if reference is None:  # without cell names, references cannot be resolved
             return {}
         location = _location(reference)
         value, formula = _VALUE.search(inside), _FORMULA.search(inside)
@@ -398,7 +399,7 @@ def _stale(xml: bytes) -> dict[tuple[int, int], str]:
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:
-    """Yield the indexes of hidden columns, but at most a thousand of one range."""
+    """Yield the indexes of hidden columns, at most about a thousand for each range."""
     for column in _COLUMNS.finditer(xml):
         if b'hidden="1"' in column[1] or b'hidden="true"' in column[1]:
             span = {name: int(number) for name, number in _SPAN.findall(column[1])}

@@ -1,7 +1,8 @@
-"""Tables as programs print them: between pipes and rules, or in columns made of spaces.
+"""Printed tables, whose columns are separated by pipes and rules or aligned with spaces.
 
 Every line is one row, so row numbers are line numbers. Rules, page numbers and notes become rows
-with one cell to the right of all columns. So they are never taken for an asset or an amount.
+with a single cell to the right of all columns, so they are never mistaken for an asset or an
+amount.
 """
 
 import re
@@ -11,9 +12,9 @@ from itertools import groupby, pairwise
 from warehouse.spreadsheet.reading.delimited_text import Row
 
 _BARS = str.maketrans(dict.fromkeys("\u2502\u2503\u2551\u2506\u250a\u254e", "|"))
-# A line that has only dashes, equals signs, box-drawing characters and their crossings. Each
-# pattern for lines can match a character in only one way, because a pattern with two ways took
-# hours for a line of dashes.
+# A line that has only dashes, equals signs, box-drawing characters and crossings. Each pattern for
+# lines can match a character in only one way, because an ambiguous pattern took hours for a line of
+# dashes.
 _RULE = re.compile("(?=(?s:.*)[\u2500-\u257f=_-]{3})[\\s|+:*\u2500-\u257f=_-]*")
 _DIGIT = re.compile("[0-9]")
 _DIGITS = re.compile("[0-9]+")
@@ -23,7 +24,7 @@ _PAGE = re.compile(
     r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
-_SPACED = re.compile(r"\S+(?: \S+)*")  # words with one space between them
+_SPACED = re.compile(r"\S+(?: \S+)*")  # words separated by single spaces
 _WORD = re.compile(r"\S+")
 _SENTENCE = re.compile(r"\S+(?: \S+){2,}")
 _FIGURE = (
@@ -39,14 +40,14 @@ _GROUPS = re.compile(r"[0-9]{3}(?: [0-9]{3})*(?:[.,][0-9]+)?[-)]?(?: ?[A-Z%]{1,6
 _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
-_HEAD = 100  # lines that are searched for a header
-BOTH = 10  # the lowest score of `recognised` for rows that name an asset and an amount
+_HEAD = 100  # lines to search for a header
+BOTH = 10  # the lowest score from `recognised` for rows that name both an asset and an amount
 _Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]
 
 
 def piped_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table with pipes and rules, or None if the text is not such a table."""
+    """Return the rows of a table with pipes and rules, or None if it is not such a table."""
     head = text[:200_000].translate(_BARS).splitlines()[:_HEAD]
     if not any(_RULE.fullmatch(line) for line in head):
         return None
@@ -69,15 +70,15 @@ def _aside(line: str, width: int) -> Row:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text as an editor counts them."""
+    """Split a text into lines as an editor counts them."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
 def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
-    """Return the rows of a table whose columns are made of spaces, or None if not proven.
+    """Return the rows of a table whose columns are aligned with spaces, or None if not proven.
 
-    The columns are proven if each line below the header is blank between them and no other edge is
-    possible. Page headings, rules and notes do not count.
+    The columns are proven if every line below the header is blank between them and no other edge
+    is possible. Page headings, rules and notes are ignored.
     """
     if "\t" in text:
         return None
@@ -93,7 +94,7 @@ def spaced_rows(text: str, recognised: Recognised) -> list[Row] | None:
 
 
 def _titles(line: str, recognised: Recognised) -> Iterator[list[_Span]]:
-    """Yield the possible titles of a line: separated by two spaces, then by one."""
+    """Yield the possible ways to split a line into titles: at two spaces, then at one."""
     yield [match.span() for match in _SPACED.finditer(line)]
     titles: list[_Span] = []
     for match in _WORD.finditer(line):
@@ -112,8 +113,8 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
-    # A note may cross the edge of a column. Lines are taken for notes only if the columns are not
-    # proven with all lines. A note has no digit, or it is a sentence with single spaces.
+    # A note may cross a column edge. Only if the columns are not proven with all lines, try to
+    # leave out lines as notes: lines without a digit, and then also sentences with single spaces.
     for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
         notes = {
             number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
@@ -131,7 +132,7 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
             else [line[start:end].strip() for start, end in columns]
             for number, line in enumerate(lines)
         ]
-        # Two spaces within a cell would be the gap between two cells.
+        # Two spaces within a cell probably separate two cells.
         if not any("  " in str(cell) for row in rows for cell in row[: len(columns)]):
             return rows
     return None
@@ -152,7 +153,7 @@ def _find_sentences(lines: Sequence[str]) -> set[int]:
 
 
 def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
-    """Return whether a line that looks like a note may be a row that ignores the columns."""
+    """Return whether a line that looks like a note may be a misaligned row."""
     words = line.split()
     if not any(_AMOUNT.fullmatch(word) for word in words):
         return False
@@ -162,19 +163,19 @@ def _is_row(line: str, body: Sequence[str], columns: Sequence[_Span]) -> bool:
 
 
 def is_page_number(text: str) -> bool:
-    """Return whether a text is only a page number."""
+    """Return whether a text is just a page number."""
     return bool(_PAGE.fullmatch(text))
 
 
 def without_digits(text: str) -> str:
-    """Replace each number in a text by 0, so that the headings of all pages are equal."""
+    """Replace each number in a text with 0, so that the headings of all pages are equal."""
     return _DIGITS.sub("0", text.strip())
 
 
 def _is_aside(line: str, above: Collection[str]) -> bool:
     """Return whether a line is blank, a rule, a footer, or one of the lines above the header.
 
-    The lines above the header are repeated on every page with different digits.
+    Programs repeat the lines above the header on every page, with different digits.
     """
     text = line.strip()
     patterns = (_RULE, _FOOTER, _PAGE)
@@ -183,7 +184,7 @@ def _is_aside(line: str, above: Collection[str]) -> bool:
 
 
 def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | None:
-    """Return the columns below titles, or None if the edge between two columns is not proven."""
+    """Return the columns below the titles, or None if an edge between columns is not proven."""
     if len(lines) < 2 or len(titles) < 2:  # noqa: PLR2004 - a header and a row, two columns
         return None
     rows = [row for row in dict.fromkeys(lines[1:]) if row.strip() != lines[0].strip()]
@@ -202,7 +203,7 @@ def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | Non
 
 
 def _numbering(rows: Sequence[str], first: _Span) -> list[_Span]:
-    """Return the column on the left that numbers the rows and has no title, if there is one."""
+    """Return the untitled column on the left that numbers the rows, if there is one."""
     numbers = [row.split(maxsplit=1)[0] for row in rows if row.strip()]
     counted = [str(number) for number in range(len(numbers) + 1)]
     end = max((len(row) - len(row.lstrip()) + len(row.split()[0]) for row in rows), default=0)
@@ -230,11 +231,11 @@ def _blank_runs(lines: Sequence[str]) -> list[_Span]:
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return the first character of the right one of two columns, or None if it is not proven.
+    """Return the index where the right of two columns begins, or None if it is not proven.
 
-    `end` is the end of the right column. If all names have a space at the same position, there are
-    several ranges of blanks. Then one column must begin or end at its title, or the right column
-    must have only amounts.
+    `end` is where the right column ends. If all names have a space at the same position, there are
+    several blank ranges. Then one of the columns must begin or end at its title, or the right
+    column must contain only amounts.
     """
     for run in runs:
         cells = [row[run[1] : end].rstrip() for row in rows]
@@ -258,9 +259,9 @@ def _are_amounts(cells: Sequence[str]) -> bool:
 def _edge_of_amounts(
     runs: Sequence[_Span], run: _Span, rows: Sequence[str], cells: Sequence[str]
 ) -> int | None:
-    """Return the first character of a column of amounts, or None if it is not proven.
+    """Return the index where a column of amounts begins, or None if it is not proven.
 
-    A space may separate the thousands of an amount.
+    An amount may have spaces as thousands separators.
     """
     for row, cell in zip(rows, cells, strict=True):
         before = row[: row.find(cell, run[1])] if cell else row[: run[1]]
@@ -270,7 +271,7 @@ def _edge_of_amounts(
         if not cell:  # the amount is left of the edge
             return None
         if before[-2:].strip() and _GROUPS.fullmatch(cell):
-            # `Desk 1 234.50` is two amounts, `Desk   1 234.50` is one.
+            # `Desk   1 234.50` has the amount 1 234.50, but `Desk 1 234.50` is ambiguous.
             is_apart = before.rstrip()[: -len(last)].endswith("  ")
             earlier = [other for other in runs if other[1] <= run[0]]
             return earlier[-1][1] if is_apart and earlier else None
@@ -278,9 +279,9 @@ def _edge_of_amounts(
 
 
 def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
-    """Return the rows of a table whose columns begin at these characters, counted from 1.
+    """Return the rows of a table whose columns begin at these characters (counted from 1).
 
-    If a word crosses the edge of two columns, its line gets one more cell than there are columns.
+    If a word crosses a column edge, its row gets an extra cell after the last column.
     """
     lines = _lines(text)
     edges = [0, *(start - 1 for start in starts[1:])]
@@ -298,12 +299,12 @@ def cut_rows(text: str, starts: Sequence[int]) -> list[Row]:
 
 
 def _is_cut(line: str, edges: Sequence[int]) -> bool:
-    """Return whether a word of a line crosses the edge of a column."""
+    """Return whether a word in a line crosses a column edge."""
     return any(not line[edge - 1 : edge + 1].count(" ") and len(line) > edge for edge in edges[1:])
 
 
 def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
-    """Return the likely first character of each column, from 1, if the columns are not proven.
+    """Guess where each column begins (counted from 1), for columns that are not proven.
 
     Return an empty tuple if no line is a header, or if most lines have no gap.
     """
@@ -320,7 +321,7 @@ def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
 
 
 def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
-    """Return the position with the most blanks before it. The start of the title wins a tie."""
+    """Return the position that follows a blank in most rows. On a tie, the title's start wins."""
     best, most = right[0], -1
     for position in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
         blanks = sum(not row[position - 1 : position].strip() for row in rows)

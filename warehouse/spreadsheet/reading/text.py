@@ -1,8 +1,8 @@
-"""Text of cells, and the code page of a text file.
+"""Cell text, and detection of a text file's code page.
 
-A code page is likely if it makes every word a word of some language. For example, `Łódź` in the
-code page of Central Europe is `£ódŸ` in the one of Western Europe, which is not a word. If another
-code page is as likely, the notice says so.
+A code page is likely if, decoded with it, every word could be a word in some language. For example,
+`Łódź` in the Central European code page reads `£ódŸ` in the Western European one, which is not a
+word. If another code page is equally likely, the notice says so.
 """
 
 import re
@@ -13,7 +13,7 @@ from itertools import islice
 
 
 def as_text(cell: object) -> str:
-    """Return a cell as a person sees it: for example, 123.0 is 123."""
+    """Return a cell's content as people see it. For example, 123.0 becomes 123."""
     if isinstance(cell, str):
         return cell
     if cell is None:
@@ -26,12 +26,12 @@ def as_text(cell: object) -> str:
 
 
 def text_at(row: Sequence[object], column: int | None) -> str:
-    """Return the text of a cell without outer spaces, empty if the row has no such cell."""
+    """Return a cell's text without outer spaces, or an empty string if the row has no such cell."""
     return as_text(row[column]).strip() if column is not None and len(row) > column else ""
 
 
 def first_text(row: Sequence[object]) -> str:
-    """Return the first text of a row without outer spaces, empty for a blank row."""
+    """Return a row's first text without outer spaces, or an empty string for a blank row."""
     return next((text for cell in row if (text := as_text(cell).strip())), "")
 
 
@@ -39,17 +39,17 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def fold(text: str) -> str:
-    """Return a name in lower case, without outer and double spaces and invisible characters."""
+    """Return a name in lower case, without invisible characters and superfluous spaces."""
     if text.isascii() and text.isalnum():
         return text.lower()
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return " ".join(visible.split()).casefold()
 
 
-# The match starts at the start of a word. If it could start at each letter, a long word would take
+# A match must begin at the start of a word. If it could begin at any letter, a long word would take
 # hours.
 _WORD = re.compile(rb"(?<![A-Za-z\x80-\xff])[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
-# Characters between words, and characters that are only at the ends of words.
+# Characters between words, and characters that occur only at the ends of words.
 _BETWEEN = re.compile("[\\s\u00a0\u2018\u2019\u2013\u2014\u2026]+")
 _AT_ENDS = (
     "\u20ac\u00a3\u00a5\u00a7\u00b0\u00ab\u00bb\u201e\u201c\u201d\u201a\u00b7\u2022\u2122\u00ae\u00a9\u00b1\u2116"
@@ -60,14 +60,14 @@ _MOST_WORDS = 5000
 _SHOWN = 3
 _CAMEL = re.compile("[a-z][A-Z]")
 _SHORT = 2
-_AS_LIKELY = 0.3  # difference in the share of rare letters at which a reading is as likely
+_AS_LIKELY = 0.3  # readings are equally likely up to this difference in the share of rare letters
 
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """A language: its letters in lower case, without a to z if its script is Latin.
+    """A language and its lower-case letters, without a to z if its script is Latin.
 
-    `pattern` matches all its words. `common` has the most frequent letters of another script.
+    `pattern` matches all of its words. For other scripts, `common` has the most frequent letters.
     """
 
     name: str
@@ -101,13 +101,13 @@ _CYRILLIC = (
     _Language("Serbian", "абвгдђежзијклљмнњопрстћуфхцчџш", common="аоиенртсук"),
 )
 _GREEK = (_Language("Greek", "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋ", common="αοιετσνηυρ"),)
-_TURKISH = (_Language("Turkish", "çğıöşüâi̇"),)  # noqa: RUF001 - a letter of Turkish
+_TURKISH = (_Language("Turkish", "çğıöşüâi̇"),)  # noqa: RUF001 - a Turkish letter
 _BALTIC = (
     _Language("Lithuanian", "ąčęėįšųūž"),
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several are as likely, the first one is used. Old programs write the last ones.
+# If several code pages are equally likely, the first one is used. Old programs write the last ones.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -125,7 +125,7 @@ _CODE_PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The words in one code page: their languages, and the words that no language has."""
+    """The words as decoded with one code page, their languages, and words in no known language."""
 
     codec: str
     words: tuple[str, ...]
@@ -135,12 +135,12 @@ class _Reading:
 
     @property
     def cost(self) -> tuple[int, int, float]:
-        """The rank of the reading. A lower one is more likely."""
+        """The rank of this reading. A lower rank is more likely."""
         return len(self.unknown), len(self.languages), self.rare
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """Return the text of a file that is not UTF-8, and a notice about its code page."""
+    """Decode a file that is not UTF-8. Return its text, and a notice about the code page."""
     matches = islice(_WORD.finditer(content), 50 * _MOST_WORDS)
     words = tuple(islice(dict.fromkeys(match[0] for match in matches), _MOST_WORDS))
     best, *others = sorted((_read(codec, words) for codec in _CODE_PAGES), key=lambda r: r.cost)
@@ -154,7 +154,8 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
     parts = dict.fromkeys(part.strip(_AT_ENDS) for text in texts for part in _BETWEEN.split(text))
     by_part = {part: _languages(part, codec) for part in parts if part and not part.isascii()}
     unknown = tuple(part for part, languages in by_part.items() if not languages)
-    # Find few languages that have all words: take the one with the most remaining words each time.
+    # Find a small set of languages that covers all words: repeatedly pick the language with the
+    # most remaining words.
     needed: list[str] = []
     remaining = {part: [item.name for item in items] for part, items in by_part.items() if items}
     while remaining:
@@ -167,8 +168,8 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 
 def _languages(word: str, codec: str) -> list[_Language]:
-    """Return the languages of a code page that may have a word."""
-    plain = word.replace("ß", "")  # which has no capital
+    """Return the code page's languages in which this may be a word."""
+    plain = word.replace("ß", "")  # which has no capital form
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []
@@ -185,7 +186,7 @@ def _languages(word: str, codec: str) -> list[_Language]:
 
 
 def _reason(best: _Reading, others: list[_Reading]) -> str:
-    """Return the end of the notice: the languages, and another reading that is as likely."""
+    """Return the end of the notice: the languages, and another equally likely reading."""
     if best.unknown:
         shown = ", ".join(map(repr, best.unknown[:_SHOWN]))
         return f", but no code page makes a word of {shown}: save it as UTF-8"

@@ -1,8 +1,8 @@
-"""Cells of a workbook, read in a child process (see `warehouse.isolation`).
+"""A workbook's cells, read in a child process (see `warehouse.isolation`).
 
 calamine allocates the whole rectangle from A1 to the last filled cell, unpacks everything in the
-archive, and panics on files of some programs. All of this happens in the child. If the child ends
-without a result, the file is refused.
+archive, and panics on some programs' files. All of this happens in the child process. If the child
+ends without a result, the file is refused.
 """
 
 import io
@@ -50,9 +50,9 @@ _UTF_16 = struct.pack("<H", 1200)
 
 
 def mend_code_page(content: bytes) -> bytes:
-    """Return an xls file with the code page UTF-16, the only one of BIFF8.
+    """Set an xls file's code page to UTF-16, the only one that BIFF8 allows.
 
-    The writers of Perl and PHP state a code page of Windows. Then calamine returns each text with a
+    Perl and PHP libraries write a Windows code page instead. calamine then returns strings with a
     zero after each character.
     """
     book = content.find(_FIRST_RECORD)
@@ -69,12 +69,12 @@ def mend_code_page(content: bytes) -> bytes:
     return content
 
 
-# Memory for the largest sheet (60 million cells of 24 bytes), for its cells as Python objects, and
-# for the interpreter.
+# Enough memory for the largest sheet (60 million cells of 24 bytes), its cells as Python objects,
+# and the interpreter.
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
-_CONTENT = "content.xml"  # the sheets of OpenDocument
-# MessagePack cannot hold times without a time zone, so each type is an extension with a text.
+_CONTENT = "content.xml"  # the part with the sheets in OpenDocument
+# MessagePack cannot hold times without a time zone, so each type is an extension with a string.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
     date: (2, date.isoformat),
@@ -90,7 +90,7 @@ _FROM_TEXT: dict[int, Callable[[str], object]] = {
 
 
 class WorkbookRequest(msgspec.Struct, array_like=True, frozen=True):
-    """A file to read, the marker that it must contain, and the prefix of sheets to skip."""
+    """A file to read, the marker that it must contain, and the name prefix of sheets to skip."""
 
     name: str
     content: bytes
@@ -109,10 +109,10 @@ class SheetCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """The tabs of a workbook, with the findings of each sheet by its name.
+    """A workbook's tabs, and the findings by sheet name.
 
-    `refused` is the reason if nothing was read. `is_damaged` is true if calamine does not recognize
-    the file, and `lacks_marker` if the file does not contain the marker.
+    `refused` is the reason if nothing was read. `is_damaged` is true if the file is not recognized
+    as a spreadsheet, and `lacks_marker` if it does not contain the marker.
     """
 
     sheets: tuple[SheetCells, ...] = ()
@@ -125,9 +125,9 @@ class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 def read_workbook(
     path: Named, content: bytes, *, marker: bytes = b"", skipped: str = ""
 ) -> WorkbookCells | None:
-    """Read the cells of every tab. Return None if no part of the file has the marker.
+    """Read the cells of every tab. Return None if no part of the file contains the marker.
 
-    Tabs whose name begins with `skipped` have no cells. Raises `NotASpreadsheet` if the file is not
+    Tabs whose name starts with `skipped` get no cells. Raises `NotASpreadsheet` if the file is not
     a spreadsheet, and `UnreadableSpreadsheet` if it cannot be read for another reason.
     """
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
@@ -177,7 +177,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
 def _read_ourselves(
     path: Named, request: WorkbookRequest, kind: FileKind
 ) -> list[SheetRows] | None:
-    """Return the sheets of a format that we read ourselves, or None if calamine reads it."""
+    """Read the sheets if we read this format ourselves. Return None if calamine reads it."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
         is_open = kind is FileKind.FLAT_OPEN
@@ -193,7 +193,7 @@ def _read_ourselves(
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
-    if request.marker:  # the caller that searches for comments expects rows of equal length
+    if request.marker:  # the caller that looks for comments expects rows of equal length
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))
@@ -265,7 +265,7 @@ def _sheet(
 
 
 def _trim(rows: list[list[Any]]) -> None:
-    """Cut blank cells at the end of rows, because one cell in column IV makes all rows 256 wide."""
+    """Remove trailing blank cells, because one cell in column IV makes all rows 256 cells wide."""
     for row in rows:
         filled = len(row)
         while filled and row[filled - 1] == "":

@@ -1,8 +1,8 @@
-"""Workbooks in XML that calamine cannot read or reads wrongly: OpenDocument and Excel 2003.
+"""XML workbooks that calamine cannot read or misreads: OpenDocument and Excel 2003.
 
 OpenDocument is zipped (ods) or flat (fods). calamine fails on whitespace between cells, which
-Gnumeric and SheetJS write, and returns error cells as empty. SpreadsheetML 2003 is the flat XML of
-Excel, which also has the ending xls.
+Gnumeric and SheetJS write, and returns error cells as empty. SpreadsheetML 2003 is Excel's flat XML
+format. Such files may also have the ending xls.
 """
 
 import re
@@ -18,11 +18,11 @@ _CHUNK = 1_000_000
 
 
 class NoSuchFormat(Exception):
-    """A file is not in the expected format. The message says what was found."""
+    """A file is not in the expected format. The message states the problem."""
 
 
 class Handler(Protocol):
-    """A handler for the XML events of one format. Names have no prefix."""
+    """A handler for one format's XML events. It receives names without prefixes."""
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
@@ -31,7 +31,7 @@ class Handler(Protocol):
         """Handle the end of an element."""
 
     def text(self, characters: str) -> None:
-        """Handle some characters."""
+        """Handle a piece of text."""
 
 
 def parse(file: IO[bytes], handler: Handler) -> None:
@@ -39,7 +39,7 @@ def parse(file: IO[bytes], handler: Handler) -> None:
 
     Raises `NoSuchFormat` if the file is not complete XML or has a document type declaration.
     """
-    # Writers choose different prefixes. The names without them are enough, because elements with
+    # Writers choose different prefixes. Local names are enough, because different elements with
     # the same local name never have the same parent.
     local = _LocalNames()
     parser = expat.ParserCreate()
@@ -63,28 +63,28 @@ def _refuse_document_type(*_: object) -> None:
 
 
 class _LocalNames(dict[str, str]):
-    """Names without their prefixes, each computed once."""
+    """A cache of names without their prefixes."""
 
     def __missing__(self, name: str) -> str:
         local = self[name] = name.rpartition(":")[2]
         return local
 
 
-MOST_COLUMNS = 16_384  # the most of any program
+MOST_COLUMNS = 16_384  # the limit of spreadsheet programs
 MOST_ROWS = 1_048_576
 Span = tuple[tuple[int, int], tuple[int, int]]
 
 
 class TooWide(Exception):
-    """A sheet spans more cells than a ledger has."""
+    """A sheet spans more cells than any ledger needs."""
 
 
 @dataclass(slots=True)
 class SheetRows:
-    """The rows of one sheet while its file is parsed. Limits are checked before memory is used.
+    """The rows of one sheet, collected during parsing. Limits are checked before memory is used.
 
-    Rows end at their last filled cell, and the sheet ends at its last filled row. `errors` has the
-    text of each error cell by row and column index.
+    Rows end at their last filled cell, and the sheet ends at its last filled row. `errors` maps
+    row and column index to the text of each error cell.
     """
 
     name: str
@@ -108,7 +108,7 @@ class SheetRows:
         self.blank += times
 
     def add(self, cells: Sequence[tuple[object, int]], times: int, *, is_hidden: bool) -> None:
-        """Add a row `times` times. Each cell is a value and its number of repetitions."""
+        """Add `times` copies of a row. Each cell is a value and its number of repetitions."""
         filled = len(cells)
         while filled and cells[filled - 1][0] == "":
             filled -= 1
@@ -130,12 +130,12 @@ class SheetRows:
         self.blank = 0
 
     def merge(self, left: int, right: int, below: int) -> None:
-        """Record that a cell of the next row is merged with others."""
+        """Record that a cell in the next row is merged with others."""
         self.merged.append(((self.row, left), (self.row + below, right)))
 
 
 def filled_spans(rows: Sequence[Sequence[object]], spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the merged spans whose first cell is in the rows."""
+    """Return the merged spans whose first cell is within the rows."""
     return tuple(
         span for span in spans if span[0][0] < len(rows) and span[0][1] < len(rows[span[0][0]])
     )
@@ -149,14 +149,14 @@ _TIME = re.compile(r"(-?)P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{
 _ERROR = re.compile(r"#[^\W\d_]|Err:[0-9]")
 _SPACES = re.compile(r"[\t\r\n][ \t\r\n]*| [ \t\r\n]+")
 _HIDDEN = ("collapse", "filter")
-# Elements in a cell whose characters belong to its text. All others are notes, pictures and so on.
+# Elements whose characters belong to a cell's text. All others are notes, pictures and so on.
 _TEXT_ELEMENTS = ("p", "h", "span", "a", "s", "tab", "line-break", "ruby", "ruby-base", "bookmark")
 _MOST_SPACES = 10_000
 _MOST_REPEATS = 2**31
 
 
 class OpenDocument:
-    """A handler for OpenDocument. Sheets whose name begins with `skipped` get no rows."""
+    """A handler for OpenDocument. Sheets whose name starts with `skipped` get no rows."""
 
     def __init__(self, skipped: str = "") -> None:
         self.sheets: list[SheetRows] = []
@@ -226,9 +226,9 @@ class OpenDocument:
             self._paragraphs[-1] += {"s": "\0" * count, "tab": "\t"}.get(name, "\n")
 
     def text(self, characters: str) -> None:
-        """Handle some characters. Only those of a paragraph in a cell are kept."""
+        """Handle a piece of text. Only paragraphs in cells are kept."""
         if self._paragraphs and not self._ignored and self._path[-1] in _TEXT_ELEMENTS:
-            # Whitespace in a paragraph is one space, because more of it is written as elements.
+            # A run of whitespace is one space. Further spaces are stored as elements.
             if _SPACES.search(characters):
                 characters = _SPACES.sub(" ", characters)
             self._paragraphs[-1] += characters
@@ -270,14 +270,14 @@ class OpenDocument:
 
 
 class CellError:
-    """The content of a cell that has no value: its error."""
+    """The error in a cell that has no value."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 def read_open_document(file: IO[bytes], skipped: str = "") -> list[SheetRows]:
-    """Read the sheets of a flat document, or of the content of a zipped one."""
+    """Read the sheets from a flat document, or from a zipped document's content."""
     document = OpenDocument(skipped)
     parse(file, document)
     return document.sheets
@@ -291,10 +291,10 @@ def _repetitions(attributes: Mapping[str, str], name: str) -> int:
 
 
 def _value(cell: Mapping[str, str], text: str) -> object:
-    """Return the value of a cell by its type. A cell without a type is a text."""
+    """Convert a cell to a value according to its type. A cell without a type is text."""
     kind = cell.get("value-type", "")
     stored = cell.get("string-value", text) if kind == "string" else text
-    # Some programs write an error with the type of its formula, and with 0 or the empty text.
+    # Some programs give an error cell the type of its formula, with 0 or an empty string.
     is_error = _ERROR.match(text) and (kind in _NUMBERS or not stored)
     if kind == "error" or is_error:
         return CellError(text or "error")
@@ -309,7 +309,7 @@ def _value(cell: Mapping[str, str], text: str) -> object:
 
 
 def _read_moment(kind: str, cell: Mapping[str, str], text: str) -> object:
-    """Return a date or a time, or the text of the cell if it is invalid."""
+    """Parse a date or a time. Return the cell's text if it is invalid."""
     try:
         if kind == "time":
             return _duration(cell.get("time-value", ""))
@@ -384,7 +384,7 @@ class SpreadsheetML:
         self._cell, self._kind, self._characters = attributes, "", []
 
     def text(self, characters: str) -> None:
-        """Handle some characters. Those in the data of a cell are kept, whatever their style."""
+        """Handle a piece of text. All text in cell data is kept, whatever its style."""
         is_data = "Data" in self._path and "Comment" not in self._path
         if is_data or self._path[-1:] == ["Visible"]:
             self._characters.append(characters)
@@ -426,7 +426,7 @@ class SpreadsheetML:
 
 
 def read_spreadsheet_ml(file: IO[bytes]) -> list[SheetRows]:
-    """Read the sheets of a workbook in SpreadsheetML 2003."""
+    """Read the sheets from a SpreadsheetML 2003 workbook."""
     workbook = SpreadsheetML()
     parse(file, workbook)
     return workbook.sheets
@@ -438,7 +438,7 @@ def _number(attributes: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _date_time(text: str) -> object:
-    """Return a date and time, or the text if it is invalid."""
+    """Parse a date and time. Return the text if it is invalid."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

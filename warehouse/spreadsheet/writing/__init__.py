@@ -1,1 +1,1 @@
-"""Writers of workbooks whose texts never become formulas."""
+"""Writers for workbooks in which text never becomes a formula."""

@@ -1,4 +1,4 @@
-"""Everything of a sheet except its rows: formats, header, notes, widths, panes and printing."""
+"""Everything in a sheet except its rows: formats, header, notes, widths, panes and printing."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,33 +15,33 @@ from warehouse.spreadsheet.writing.layout import (
     TableSheet,
 )
 
-# For an amount whose decimals are not known.
+# For amounts whose number of decimals is unknown.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
-ROUNDED = "~"  # before a figure with more digits than its cell shows
+ROUNDED = "~"  # prefix of figures that have more digits than their cell shows
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
 AMOUNT_LINE: dict[str, object] = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
-_FROZEN_COLUMNS = 2  # columns of a long table that do not scroll
-_SMALL_FONT = 11  # points, the font size of the page header and footer
-# Rows are written to disk immediately, and no text becomes a formula, a link or a number.
+_FROZEN_COLUMNS = 2  # columns that do not scroll in a long table
+_SMALL_FONT = 11  # points, for the page header and footer
+# Write rows to disk immediately, and never convert text to a formula, a link or a number.
 _WRITER_OPTIONS = {
     "constant_memory": True,
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
 }
-# Every program has this font or one of the same widths, so we know the width of each text. With a
-# scheme, Excel would use the font of its theme instead.
+# Every program has this font or one with the same widths, so text widths are known. With a scheme,
+# Excel would use its theme's font instead.
 _FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """The formats of a workbook by their purpose.
+    """A workbook's formats by purpose.
 
-    `amounts` has a format for each number of decimals. The last one is for amounts with more
+    `amounts` has one format for each number of decimals. The last one is for amounts that have more
     decimals than a cell shows.
     """
 
@@ -65,7 +65,7 @@ class Formats:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A workbook that is not finished: its file in memory, the writer and the formats."""
+    """An unfinished workbook: its file in memory, the writer and the formats."""
 
     file: BytesIO
     book: Any
@@ -73,13 +73,13 @@ class Draft:
 
 
 def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = False) -> str:
-    """Return the number format of an amount. It aligns the decimal points of a column.
+    """Return an amount's number format, which aligns the decimal points in a column.
 
-    `room` is the number of decimals that the column has room for. An amount that has more digits
-    than its cell shows begins with `ROUNDED`.
+    `room` is the number of decimals that fit into the column. If an amount has more digits than its
+    cell shows, the cell begins with `ROUNDED`.
     """
-    # `_0` leaves space for a missing digit. In every program the space is as wide as a digit. A `?`
-    # does this only in Excel.
+    # `_0` leaves space for a missing digit. The space is as wide as a digit in every program. With
+    # `?`, this is so only in Excel.
     point = "." if decimals else "_."
     shown = f"#,##0{point}{'0' * decimals}{'_0' * (room - decimals)}_)"
     if is_rounded:
@@ -88,9 +88,9 @@ def amount_format(decimals: int, room: int = DECIMALS, *, is_rounded: bool = Fal
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
-    """Start a workbook. `made_at` is its only date, and `about` is its custom properties."""
+    """Start a workbook. `made_at` is its only date, and `about` has its custom properties."""
     file = BytesIO()
-    # The writer changes the dictionary of the font, so it gets a copy.
+    # The writer modifies the font dictionary, so pass a copy.
     book = xlsxwriter.Workbook(file, {**_WRITER_OPTIONS, "default_format_properties": dict(_FONT)})
     created = made_at.replace(tzinfo=None, microsecond=0)
     book.set_properties({"title": title, "author": "nightbook", "created": created})
@@ -143,15 +143,15 @@ def _formats(book: Any) -> Formats:
 
 
 def must(code: object) -> None:
-    """Raise `ValueError` if XlsxWriter did not write a cell, which it reports by a code."""
+    """Raise `ValueError` if XlsxWriter returned a code for a cell that it did not write."""
     if code not in (0, None):
         raise ValueError(f"XlsxWriter refused a cell (code {code}); no file was made")
 
 
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
-    """Write a text as it is, even if it looks like the XML of a rich text."""
-    # In constant memory, XlsxWriter copies a text between <r> and </r> into the file as XML. Such a
-    # text is written as a rich text of two parts, which the writer escapes.
+    """Write a string unchanged, even if it looks like the XML of rich text."""
+    # With constant memory, XlsxWriter copies a string between <r> and </r> into the file as XML. So
+    # write such a string as rich text in two parts, which the writer escapes.
     if text.startswith("<r>") and text.endswith("</r>"):
         must(worksheet.write_rich_string(row, column, text[:1], shape, text[1:], shape))
     else:
@@ -161,10 +161,10 @@ def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> 
 def long_table(
     workbook: Draft, sheet: TableSheet, *, footer: str, header: str = "", paper_rows: int = 0
 ) -> None:
-    """Add a sheet for a long table without its rows.
+    """Add a sheet for a long table, but without the table's rows.
 
-    Model rows have the styles of the rows. If the table has more than `paper_rows` rows, only these
-    are printed, and `header` is the note about it on the page.
+    Model rows hold the styles for the real rows. If the table has more than `paper_rows` rows, only
+    that many are printed, and `header` is the page header that says so.
     """
     worksheet = workbook.book.add_worksheet(sheet.name)
     _set_columns(worksheet, sheet)
@@ -172,9 +172,9 @@ def long_table(
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # Row 2 has the style of each column, row 3 the style of texts that look like formulas, and the
-    # other rows have the styles of amounts by their decimals. `splice` reads the style numbers and
-    # replaces these rows with the real ones.
+    # Row 2 has each column's style, row 3 has the styles for texts that look like formulas, and the
+    # other rows have the styles for amounts, by number of decimals. `splice` reads the style
+    # numbers and replaces these rows with the real ones.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
             must(worksheet.write_blank(row, index, None, formats[column.kind]))
@@ -193,7 +193,7 @@ def long_table(
 
 
 def heading(formats: Formats, column: SheetColumn) -> Any:
-    """Return the format of a header. Above figures, it is aligned to the right."""
+    """Return the format of a column's header, which is right-aligned above figures."""
     is_left = column.kind in (SheetColumnKind.TEXT, SheetColumnKind.DIGITS)
     return formats.header if is_left else formats.header_right
 
@@ -228,7 +228,7 @@ def _add_conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
 
 
 def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...], room: int = DECIMALS) -> None:
-    """Show numbers in powers of ten if they are too small or too large for their format."""
+    """Use scientific notation for numbers that are too small or too large for their format."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
     tiny = f"=AND({number},{first}<>0,ABS({first})<1E-{min(room, 8)})"
@@ -243,7 +243,7 @@ def _add_rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) 
 
 
 def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
-    """Set up numbered A4 pages in landscape. The sheet is one page wide."""
+    """Set up numbered landscape A4 pages, with the sheet fitted to one page width."""
     worksheet.set_paper(A4)
     worksheet.set_landscape()
     worksheet.fit_to_pages(1, 0)
@@ -256,7 +256,7 @@ def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
 def define_names(workbook: Draft, sheet: TableSheet) -> None:
     """Define names for a table and its columns, for example `accounts` and `accounts_total`.
 
-    A table on several sheets has no names, because a name would miss the other parts.
+    A table that spans several sheets gets no names, because a name would miss the other parts.
     """
     if sheet.parts > 1:
         return
@@ -269,7 +269,7 @@ def define_names(workbook: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """Return the name of a column in formulas. A number has no suffix `_text`."""
+    """Return a column's name in formulas. For a number, the suffix `_text` is removed."""
     if column.kind is SheetColumnKind.NUMBER:
         return column.source.removesuffix("_text")
     return column.source

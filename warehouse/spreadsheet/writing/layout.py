@@ -1,6 +1,6 @@
 """Sheets as data: columns with their titles, meanings, kinds and widths.
 
-Titles are stable, because lookups of other workbooks depend on them.
+Titles must stay stable, because lookups in other workbooks depend on them.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -11,7 +11,7 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows; the exact text has all of them
+DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows. The exact text has all decimals
 
 
 class SheetColumnKind(Enum):
@@ -20,16 +20,16 @@ class SheetColumnKind(Enum):
     TEXT = "text"
     COUNT = "count"
     NUMBER = "number"  # an amount as a double, to read, sort and add up
-    EXACT = "exact"  # the same amount as exact text
-    DIGITS = "digits"  # whether all numbers of the row are exact
+    EXACT = "exact"  # the exact amount as text
+    DIGITS = "digits"  # whether all numbers in the row are exact
 
 
 @dataclass(frozen=True, slots=True)
 class SheetColumn:
     """A column: its source, title, meaning and layout.
 
-    `source` names a column of the data. The source of a NUMBER is the exact text. Columns that are
-    printed are on the left; the others are grouped on the right.
+    `source` names a data column. The source of a NUMBER is the exact text. Printed columns are on
+    the left, and the others are grouped on the right.
     """
 
     source: str
@@ -43,10 +43,10 @@ class SheetColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSheet:
-    """A sheet with a table, or with one part of a table that needs several sheets.
+    """A sheet that contains a table, or one part of a table that needs several sheets.
 
-    `start` is the index of its first row in the table. A table that fits one sheet has `part` 1 of
-    `parts` 1.
+    `start` is the index in the table of the sheet's first row. If the table fits on one sheet,
+    `part` and `parts` are 1.
     """
 
     table: str
@@ -58,7 +58,7 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """The name of the tab. It has a number from the second part on."""
+        """The name of the tab, which has a number from the second part on."""
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
@@ -68,11 +68,11 @@ class TableSheet:
 
     @property
     def last_row(self) -> int:
-        """The number of the last row of data. The header is row 1."""
+        """The number of the last data row. The header is row 1."""
         return max(self.rows, 1) + 1
 
     def letter(self, source: str, kind: SheetColumnKind) -> str:
-        """Return the letter of a column. Raises `KeyError` if the sheet does not have it."""
+        """Return a column's letter. Raises `KeyError` if the sheet does not have the column."""
         for index, column in enumerate(self.columns):
             if (column.source, column.kind) == (source, kind):
                 return str(xl_col_to_name(index))
@@ -87,7 +87,7 @@ class TableSheet:
 def parts(
     table: str, columns: tuple[SheetColumn, ...], rows: int, limit: int = ROWS_PER_SHEET
 ) -> tuple[TableSheet, ...]:
-    """Split a table into sheets of at most `limit` rows. An empty table has one sheet."""
+    """Split a table into sheets of at most `limit` rows. An empty table gets one sheet."""
     count = max(1, -(-rows // limit))
     return tuple(
         TableSheet(
@@ -103,7 +103,7 @@ def parts(
 
 
 def title(name: str) -> str:
-    """Return the title of a column: for `trading_free_text`, it is `Trading free, exact`."""
+    """Return a column's title: `trading_free_text` becomes `Trading free, exact`."""
     plain = name.removesuffix("_text").replace("_", " ")
     plain = plain.removeprefix("is ").capitalize()
     return f"{plain}, exact" if name.endswith("_text") else plain
@@ -115,7 +115,7 @@ def fitting(longest: int, widest: int = WIDEST) -> float:
 
 
 def shown_decimals(text: str, room: int = DECIMALS) -> int:
-    """Return the number of decimals that a number cell shows of an exact text."""
+    """Return how many of an exact amount's decimals a number cell shows."""
     point = text.find(".")
     behind = len(text) - point - 1 if point >= 0 else 0
     return min(max(behind, FEWEST_DECIMALS), room)

@@ -1,8 +1,8 @@
-"""Rows of a sheet as XML, written by DuckDB: one SELECT gives one string for each row.
+"""Sheet rows as XML, written by DuckDB: one SELECT returns one string per row.
 
-A row of 27 cells costs 10 microseconds of CPU. XlsxWriter takes 9 microseconds for one cell, so it
-writes everything except the rows of long tables (measured). Python gets only the texts that have
-other characters than letters and digits.
+A row of 27 cells takes 10 microseconds of CPU time. XlsxWriter takes 9 microseconds for a single
+cell (measured), so it writes everything except the rows of long tables. Python handles only texts
+that are not plain (see `PLAIN`).
 """
 
 # ruff: noqa: S608 - texts are quoted, and `RowsQuery` has only SQL of ours
@@ -35,19 +35,19 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _ROW_NUMBER = "number of the row"
-BATCH = 1024  # rows, which are about a megabyte of XML
+BATCH = 1024  # rows, about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _FUNCTION_NUMBERS = itertools.count(1)
-LINE, HIGHEST = 15, 405  # points: the height of a line, and of the highest row
+LINE, HIGHEST = 15, 405  # points: the height of a line, and of the tallest row
 RowsXml = bytes | memoryview  # one or more rows
 
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """Style numbers of one sheet by column letter, read from its model rows.
+    """One sheet's style numbers by column letter, read from its model rows.
 
-    `hostile` is for texts that would be a formula if a person typed them. `amounts` is for numbers,
-    one for each number of decimals from two on.
+    `hostile` is for texts that would become formulas if a person typed them. `amounts` has one
+    entry for each number of decimals, starting with two.
     """
 
     plain: Mapping[str, str]
@@ -57,11 +57,11 @@ class Styles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsQuery:
-    """The rows of one sheet in SQL.
+    """The SQL that selects one sheet's rows.
 
-    `rows` is the text after `from`. `values` has the SQL of each source: a whole number for COUNT,
-    the exact amount as text for NUMBER and EXACT, and otherwise a text. DIGITS need no source.
-    `number` is the row number in the sheet. The first row below the header is row 2.
+    `rows` is the SQL after `from`. `values` maps each source to SQL that returns a whole number for
+    COUNT, the exact amount as text for NUMBER and EXACT, and otherwise a text. DIGITS needs no
+    source. `number` is the row number in the sheet. The first row below the header is row 2.
     """
 
     columns: tuple[SheetColumn, ...]
@@ -79,15 +79,15 @@ def stream_rows(
 ) -> Iterator[memoryview]:
     """Yield rows as XML. Call `on_rows` with the number of rows after each batch.
 
-    `shortened` has the text of the cell for each text that is too long. Raises `ValueError` if the
-    text of a NUMBER is not an amount.
+    `shortened` maps texts that are too long to the texts in their cells. Raises `ValueError` if
+    the value of a NUMBER is not an amount.
     """
 
     @lru_cache(maxsize=10_000)
     def render_text(text: str, plain: str, hostile: str) -> str:
         return text_cell(shortened.get(text, text), plain, hostile)
 
-    # DuckDB cannot create a function during another query, so this ends a query of the caller.
+    # DuckDB cannot create a function during another query, so this ends the caller's query.
     connection.execute("select 1").fetchall()
     name = f"text_cell_{next(_FUNCTION_NUMBERS)}"
     connection.create_function(name, render_text, ["VARCHAR"] * 3, "VARCHAR")
@@ -97,7 +97,7 @@ def stream_rows(
             for batch in reader:
                 yield _bytes(batch.column(0))
                 on_rows(batch.num_rows)
-    except (duckdb.InvalidInputException, OSError) as error:  # pyarrow turns one into the other
+    except (duckdb.InvalidInputException, OSError) as error:  # pyarrow converts one into the other
         raise ValueError(str(error)) from error
     finally:
         connection.remove_function(name)
@@ -109,10 +109,10 @@ def render_rows(
     styles: Styles,
     shortened: Mapping[str, str],
 ) -> Iterator[memoryview]:
-    """Yield rows that are in memory as XML, from row 2 on.
+    """Yield rows from memory as XML, starting with row 2.
 
-    Each batch has the values by source: strings, or integers for a COUNT. Raises `ValueError` if a
-    text of a NUMBER is not an amount.
+    Each batch maps sources to values: integers for COUNT, otherwise strings. Raises `ValueError` if
+    the value of a NUMBER is not an amount.
     """
     kinds = {column.source: column.kind for column in columns}
     kinds = {name: kind for name, kind in kinds.items() if kind is not SheetColumnKind.DIGITS}
@@ -136,7 +136,7 @@ def render_rows(
         number=quote_identifier(_ROW_NUMBER),
         rows="given",
     )
-    # One thread, because DuckDB reads the batches in turn while the caller packs the rows.
+    # One thread is enough, because DuckDB reads the batches in turn while the caller packs rows.
     with duckdb.connect(config={"threads": 1}) as connection:
         reader = pa.RecordBatchReader.from_batches(schema, record_batches())
         connection.register("given", reader)
@@ -144,7 +144,7 @@ def render_rows(
 
 
 def _bytes(texts: pa.Array) -> memoryview:
-    """Return the bytes of consecutive texts without a copy."""
+    """Return the bytes of consecutive texts without copying them."""
     _, ends, characters = texts.buffers()
     first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
     return memoryview(characters)[int(first) : int(last)]
@@ -152,7 +152,7 @@ def _bytes(texts: pa.Array) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """The SELECT of a sheet. It checks amounts, writes texts as cells, and then writes rows."""
+    """The SELECT for a sheet. It checks amounts, renders text cells, and then renders rows."""
 
     query: RowsQuery
     styles: Styles
@@ -174,8 +174,8 @@ class _Statement:
         )
 
     def _decimals_of_row(self) -> str:
-        """Return the SQL of the most decimals in a row, because its amounts show equally many."""
-        # This is a separate column, because every amount needs it. That saves a tenth of an export.
+        """Return SQL for the most decimals in a row, because all its amounts show equally many."""
+        # This is a separate column, because every amount needs it. It saves a tenth of an export.
         decimals = [f"coalesce({_decimals(_amount(name))}, 0)" for name in self._amounts()]
         return f"greatest({', '.join([*decimals, '0'])})"
 
@@ -198,7 +198,7 @@ class _Statement:
         )
 
     def _texts(self) -> dict[str, str]:
-        """Return the SQL of text cells after their row number, by the name of their column."""
+        """Return SQL for the part of each text cell after its row number, by column name."""
         amounts = self._amounts()
         return {
             _text(letter): self._text(letter, column)
@@ -223,8 +223,8 @@ class _Statement:
         return literal(f'" s="{self.styles.plain[letter]}"/>')
 
     def _cell(self, letter: str, column: SheetColumn) -> str:
-        """Return the SQL of a cell, or of its pieces in a row. A missing cell is NULL."""
-        # `concat` writes its pieces once, but `||` copies the earlier ones for each piece.
+        """Return SQL for a cell, or for its pieces, separated by commas. A missing cell is NULL."""
+        # `concat` writes each piece once, but every `||` copies all earlier pieces.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
             return f"{start}, {_text(letter)}"  # never NULL
@@ -254,7 +254,7 @@ class _Statement:
         )
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
         index = f"greatest(0, least({DECIMALS + 1}, {shown}) - {FEWEST_DECIMALS}) + 1"
-        # DuckDB 2.0.0 writes 2 to the 81st as twice its value, so the text is parsed to check it.
+        # DuckDB 2.0.0 prints 2 to the 81st as twice its value, so parse the text to check it.
         double = f"{amount}::double"
         number = (
             f"case when strlen({amount}) <= {SIGNIFICANT} then {amount} "
@@ -268,7 +268,7 @@ class _Statement:
         )
 
     def _digits(self) -> str:
-        """Return the SQL of the flag of a row: its least exact number decides."""
+        """Return SQL for a row's flag, which depends on its least exact number."""
         amounts = [_amount(name) for name in self._amounts()]
         longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
@@ -281,13 +281,13 @@ class _Statement:
 
 
 def is_rounded(amount: str) -> str:
-    """Return the SQL that tests whether an exact amount has more digits than a double keeps."""
+    """Return SQL that tests whether an exact amount has more digits than a number cell keeps."""
     digits = f"strlen(trim(replace({amount}, '.', ''), '-0'))"
     return f"(strlen({amount}) > {SIGNIFICANT} and {digits} > {SIGNIFICANT})"
 
 
 def _inline(style: str, text: str) -> str:
-    """Return the SQL of the pieces of a cell whose text needs no escape."""
+    """Return SQL for the pieces of a cell whose text needs no escaping."""
     return f"""{literal(f'" s="{style}" t="inlineStr"><is><t>')}, {text}, '</t></is></c>'"""
 
 
@@ -304,7 +304,7 @@ def _text(letter: str) -> str:
 
 
 def _height(texts: list[str]) -> str:
-    """Return the SQL of the height of a row, NULL if all its texts have one line."""
+    """Return SQL for a row's height, or NULL if all of its texts have one line."""
     if not texts:
         return "null"
     lines = ", ".join(f"strlen({text}) - strlen(replace({text}, chr(10), ''))" for text in texts)
@@ -314,5 +314,5 @@ def _height(texts: list[str]) -> str:
 
 
 def _decimals(amount: str) -> str:
-    """Return the SQL of the number of digits after the decimal point of a text."""
+    """Return SQL for the number of digits after an amount's decimal point."""
     return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"

@@ -1,10 +1,10 @@
-"""Workbooks with long tables: rows are put into the file of XlsxWriter, and read back.
+"""Workbooks with long tables: rows are inserted into XlsxWriter's file, and read back.
 
-In the file of XlsxWriter, every long table has its header and model rows, which have the styles of
-the cells. The real rows replace them. The same input gives the same bytes.
+In the file that XlsxWriter writes, every long table has a header and model rows, which hold the
+cell styles. The real rows replace the model rows. The same input gives the same bytes.
 
-The finished file is read back from disk before anybody gets it, because the input of the writer
-does not prove what a reader will find.
+The finished file is read back from disk before anybody receives it, because correct input to the
+writer does not prove that the file is correct.
 """
 
 import importlib
@@ -25,7 +25,7 @@ try:
     _library: Any = importlib.import_module("isal.isal_zlib")
 except ImportError:  # ISA-L is not built for every machine
     _library = zlib
-# Level 0 of ISA-L gives files that are a quarter larger. Level 3 takes three times as long.
+# With ISA-L, level 0 gives files that are a quarter larger, and level 3 takes three times as long.
 _COMPRESSION = 1
 _LARGEST_WITHOUT_ZIP64 = 2**31 - 1  # bytes
 _MOST_UNPACKED_BATCHES = 4
@@ -33,8 +33,8 @@ _STYLED_CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
 _MODEL_ROWS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
 _DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
 
-_CHUNK = 1 << 17  # bytes, because chunks that fit the cache of a core cost a tenth less (measured)
-_ROW_END = b"</row"  # Python searches for longer bytes in a way that is a third slower (measured)
+_CHUNK = 1 << 17  # bytes. Chunks that fit into a core's cache cost a tenth less (measured)
+_ROW_END = b"</row"  # Python's search is a third slower for a longer pattern (measured)
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 _ROWS_PER_SUM = 20_000
 
@@ -46,10 +46,11 @@ def splice(
     target: IO[bytes],
     fillings: Mapping[int, tuple[str, int, Filling]],
 ) -> None:
-    """Write a workbook. `skeleton` is the file of XlsxWriter with model rows.
+    """Write a workbook. `skeleton` is XlsxWriter's file with model rows.
 
-    `fillings` has for each long sheet, by its number from 1, the cell range, an upper limit of its
-    size in bytes, and the function that makes its rows. The limit decides about Zip64.
+    `fillings` maps each long sheet's number (from 1) to its cell range, an upper limit for its
+    size in bytes, and the function that generates its rows. The limit decides whether Zip64 is
+    used.
     """
     parts = {f"xl/worksheets/sheet{number}.xml": filling for number, filling in fillings.items()}
     with (
@@ -59,8 +60,8 @@ def splice(
         ) as target_archive,
     ):
         for name in source.namelist():
-            # A member that is opened by its name has no time of day, so the same book gives the
-            # same file. A member above 2 GiB needs Zip64, which must be chosen in advance.
+            # A member that is opened by name gets no current time, so the same book gives the same
+            # file. A member above 2 GiB needs Zip64, which must be chosen in advance.
             is_large = name in parts and parts[name][1] > _LARGEST_WITHOUT_ZIP64
             with target_archive.open(name, "w", force_zip64=is_large) as member:
                 pack_faster(member)
@@ -71,7 +72,7 @@ def splice(
 
 
 def pack_faster(member: Any) -> None:
-    """Compress a ZIP member that is open for writing with ISA-L instead of zlib."""
+    """Make an open ZIP member compress with ISA-L instead of zlib."""
     # `zipfile` has no public way to choose the compressor. With 300,000 accounts (scale M), an
     # export takes 4.1 s of CPU with ISA-L and 4.5 s with zlib, which is 10 % more (measured). If
     # Python renames `_compressor`, a test fails, and zlib compresses the file.
@@ -86,7 +87,7 @@ def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None
     # Programs size the sheet by its dimension, which covers only the model rows so far.
     before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
     member.write(before.encode())
-    # A second core packs the rows while the next rows are made. It is never many batches behind.
+    # A second core packs rows while the next rows are generated. It is only a few batches behind.
     with ThreadPoolExecutor(1, "packing") as packer:
         waiting = deque[Future[int]]()
         for rows in filling(_styles(models[0])):
@@ -107,9 +108,9 @@ def _styles(models: str) -> Styles:
 
 @dataclass(frozen=True, slots=True)
 class SumColumns:
-    """The columns of a sheet that are added up: the letters of key, flag and exact amount.
+    """The column letters for adding up a sheet: key, flag and exact amount.
 
-    The flag is right of the key, and the amount is right of both.
+    The flag is to the right of the key, and the amount is to the right of both.
     """
 
     member: str
@@ -120,7 +121,7 @@ class SumColumns:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """The number of rows, and the sum for each key and flag, as the cells state them."""
+    """The number of rows, and the sum for each key and flag, as read from the cells."""
 
     rows: int
     sums: dict[tuple[str, str], Decimal]
@@ -131,12 +132,12 @@ def add_up(
 ) -> ReadBack:
     """Add up one sheet of a finished file.
 
-    `whole` has the complete text for each shortened one. Keys keep the escapes of the file. Raises
+    `whole` maps shortened texts to the complete texts. Keys stay escaped as in the file. Raises
     `ValueError` if a row lacks one of the three cells, or if its amount is not a number.
     """
-    # The cells are found by their letters in the bytes and not by an XML parser, because every row
-    # is read and the XML is our own. The search starts at the letter, because a row has two dozen
-    # other cells.
+    # Find the cells by their column letters in the raw bytes instead of using an XML parser,
+    # because every row is read and the XML is our own. Each match starts at the cell's own tag,
+    # because a row has two dozen other cells.
     keys, amount_cell = _cell_matcher(cells.key, cells.flag), _cell_matcher(cells.amount)
     key_start, amount_start = (f'<c r="{letter}'.encode() for letter in (cells.key, cells.amount))
     rows, sums = 0, _SheetSums(cells.member, whole, exact)
@@ -156,14 +157,14 @@ def add_up(
 
 
 def _cell_matcher(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
-    """Return a function that matches cells of these columns in turn. Its groups are their texts."""
+    """Return a function that matches these columns' cells in turn. Groups have their texts."""
     cells = [_TEXT_CELL.replace(b"%", letter.encode()) for letter in letters]
     return re.compile(b".*?".join(cells), re.DOTALL).match
 
 
 @dataclass(slots=True)
 class _SheetSums:
-    """Exact sums by key and flag. Adding up many texts together halves the time."""
+    """Exact sums by key and flag. Adding up many amounts at once halves the time."""
 
     member: str
     whole: Mapping[str, str]
@@ -174,7 +175,7 @@ class _SheetSums:
     def settle(self) -> None:
         with localcontext(self.exact):
             for key, cells in self.waiting.items():
-                # `map` calls no function of ours for each amount, which saves a third of the time.
+                # `map` avoids a Python-level call for each amount, which saves a third of the time.
                 shown = [*map(bytes.decode, cells)]
                 texts = [*map(self.whole.get, shown, shown)]
                 try:
@@ -184,7 +185,7 @@ class _SheetSums:
         self.waiting.clear()
 
     def _wrong(self, texts: Iterable[str]) -> str:
-        """Return the first text that is not a number, and its sheet."""
+        """Describe the first text that is not a number, and its sheet."""
         for text in texts:
             try:
                 Decimal(text)
@@ -194,7 +195,7 @@ class _SheetSums:
 
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
-    """Yield the rows of a sheet below its header."""
+    """Yield a sheet's rows below its header."""
     with (
         zipfile.ZipFile(file) as archive,
         archive.open(member) as sheet,
