@@ -1,7 +1,7 @@
-"""Amounts: their syntax, their exact values, and columns of them.
+"""Amounts: their syntax, their exact values, and their columns.
 
 An amount is a decimal string (2.10): an optional sign, digits with an optional decimal point, and
-an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits of
+an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits in
 other scripts, JSON numbers and strings of more than 1,000 characters are not. This module never
 rounds.
 """

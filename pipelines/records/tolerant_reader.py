@@ -68,7 +68,7 @@ class Leaf:
 
     @property
     def defect(self) -> str | None:
-        """The reason why an unreadable amount may be in the value, or None if there is none."""
+        """The reason why the value may contain an unreadable amount, or None if it cannot."""
         value = self.value
         if isinstance(value, Members):
             repeated = "an amount was expected, not an object with a key that stands twice"
@@ -358,7 +358,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
 
     def _amounts_elsewhere(self, value: Any, field: Field, location: AnswerPath) -> list[Row]:
-        """Return rows for amounts that are one level above or below their documented place."""
+        """Return rows for amounts that are one level above or below their documented location."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
             return self._amounts(model.lower(), (field.name,), value, location)

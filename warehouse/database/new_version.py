@@ -61,10 +61,10 @@ class NotPublished(Exception):
 def verify(
     connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: Say
 ) -> tuple[CheckResult, ...]:
-    """Verify the totals and checks of each loaded book, and run the checks on the newest book.
+    """Verify the totals and checks of each loaded book, and the checks of the newest book.
 
-    `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished` if
-    a total differs or a check with severity error fails.
+    `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished`
+    if a total differs or a check with severity error fails.
     """
     newest = newest_date(connection)
     problems: list[str] = []

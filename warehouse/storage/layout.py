@@ -188,7 +188,8 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 def json_bytes(content: Any) -> bytes:
     """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
     # The bytes are the same as from `json.dumps`, except for floats with an exponent, which
-    # manifests do not contain. `json.dumps` with an indent is slow and took a tenth of a small night.
+    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of a small
+    # night.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
@@ -209,7 +210,7 @@ def edition(path: Path | str) -> tuple[int, int, int]:
     Return zeros if there is no file.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116 - faster than a Path, which matters for years of nights
+        status = os.stat(path)  # noqa: PTH116 - faster than a Path, for years of nights
     except FileNotFoundError:
         return 0, 0, 0
     return status.st_ino, status.st_size, status.st_mtime_ns
@@ -235,6 +236,6 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 def digest_of_blocks(digests: Iterable[str]) -> str:
     """Return one digest for a file: the SHA-256 of the hexadecimal digests of its blocks.
 
-    A night changes few blocks of a database, so a reader can verify the others without reading them.
+    A night changes few blocks of a database, so a reader can verify the others without reading.
     """
     return hashlib.sha256("".join(digests).encode()).hexdigest()

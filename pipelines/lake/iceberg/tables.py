@@ -1,4 +1,4 @@
-"""The Iceberg tables: one for each table of the lake, and the gate that readers join.
+"""The Iceberg tables: one for each lake table, and the gate that readers join.
 
 Iceberg registers the files of the lake, but does not own them. With `gc.enabled=false`, engines do
 not delete a file when they expire a snapshot. Without it, Spark deleted files.
@@ -58,7 +58,7 @@ NIGHTS = Table(
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The statistics of the first columns determine the partition of a file. Others have none.
+    # The statistics of the first columns determine a file's partition. Other columns have none.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
