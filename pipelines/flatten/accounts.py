@@ -37,7 +37,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """The key of an amount in its account: bucket and state, as in `balances`."""
+    """The key of an amount within its account: bucket and state, as in `balances`."""
 
     bucket: str
     state: str
@@ -215,7 +215,7 @@ def _amounts(
 
 
 class AmountField(NamedTuple):
-    """One amount field of a balance, for example `free` of `trading`."""
+    """One amount field in a balance, for example `free` in `trading`."""
 
     bucket: str
     state: str

@@ -179,7 +179,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue, its typed instruments, and those that only the untyped list has."""
+        """Yield each venue, its typed instruments, and the instruments only in its untyped list."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.answers_of("list_instruments"):
             answers[answer.venue_id].append(answer)

@@ -261,7 +261,7 @@ def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """Return the portfolios of the book before a new snapshot, and whether each held money."""
+    """Return the portfolios in the book before a new snapshot, and whether each held money."""
     landed = snapshots.landed_snapshots(layout)
     last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
     if last is None or not layout.manifest(last.snapshot_id).is_file():

@@ -109,7 +109,7 @@ def _may_have_money(value: list[Any]) -> bool:
 
 
 def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or may be meant as one."""
+    """Return whether a string is an amount or may be intended as one."""
     return amounts.parse(text) is not None or _may_be_amount(text)
 
 
@@ -119,7 +119,7 @@ def _quote_if_ambiguous(name: str) -> str:
 
 
 def _may_be_amount(text: str) -> bool:
-    """Return whether a string may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    """Return whether a string may be intended as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
     if _LIKE_NAN.fullmatch(text):
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):

@@ -1,4 +1,4 @@
-"""The tables of the lake, and the control totals of holdings."""
+"""The lake's tables, and the control totals of holdings."""
 
 import hashlib
 from collections.abc import Mapping

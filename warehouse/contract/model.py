@@ -83,7 +83,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
-    """Join the first names of a list, and append the number of others.
+    """Join the first names of a list, and append how many others there are.
 
     >>> and_more(["a", "b", "c"], 2)
     'a, b and 1 more'

@@ -48,7 +48,7 @@ from warehouse.database.materialized_views import (
 from warehouse.progress import Say, silent
 from warehouse.storage.home import misleading_sign
 
-# The newest book and the book before it are compared every night, so they are always stored.
+# The newest book and the previous one are compared every night, so they are always stored.
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
@@ -221,7 +221,7 @@ def _from_lake(table: Table, files: Sequence[str]) -> str:
 
     Raises `ValueError` if the lake's path has characters that DuckDB would interpret.
     """
-    # One string of many lines opens in half the time of a list of strings (measured with ten
+    # One multi-line string opens in half the time of a list of strings (measured with ten
     # years). DuckDB takes the date of a file from its folder without opening it. The columns are
     # named, because a home below a folder named `a=b` would add a column.
     for lake in {file.rsplit("/", 3)[0] for file in files}:

@@ -241,7 +241,7 @@ def add_books(
 
 
 def longest(contents: Contents) -> int:
-    """Return the row count of the longest table of the newest book, or 0 if it is unknown."""
+    """Return the row count of the longest table in the newest book, or 0 if it is unknown."""
     newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
     files = newest.files.values() if newest else ()
     with contextlib.suppress(OSError, pa.ArrowException):

@@ -39,7 +39,7 @@ def materialized_views() -> tuple[SqlFile, ...]:
 
 
 def materialized_as(name: str) -> str:
-    """Return the quoted schema and name of the table that stores the rows of a view."""
+    """Return the quoted schema and name of the table that stores a view's rows."""
     return f"internal.{quote_identifier(f'materialized_{name}')}"
 
 

@@ -149,7 +149,7 @@ def is_as_published(layout: Layout, file: Path) -> bool:
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
     """Return whether the published file was undamaged when a new file was built from a copy of it.
 
-    `expected` has the digests of the published file, and `built` has those of the new file.
+    `expected` has the digests of the published file, and `built` has the new file's digests.
     """
     # If the new file has the published block, the copy had it too. So read only the blocks that
     # the build changed from the published file.

@@ -81,7 +81,7 @@ class OpenBook:
 
     @property
     def snapshot_id(self) -> str:
-        """The id of the snapshot of this book."""
+        """The snapshot id of this book."""
         return str(self.snapshot["snapshot_id"])
 
     @property

@@ -144,7 +144,7 @@ class KnownSources:
 
 
 def has_sources(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse is a firm's book, in which tables have a source column."""
+    """Return whether an open warehouse is a firm's book, whose tables have a source column."""
     query = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
     return bool(scalar(connection, f"{query} and database_name = current_database()", "sources"))
 

@@ -356,7 +356,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, and includes each amount that has a text."""
+    """Return whether a column has only exact amounts, and includes every amount in `texts`."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(

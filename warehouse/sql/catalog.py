@@ -103,7 +103,7 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 def _known_balances() -> str:
     """Return the SQL condition for documented buckets and states (2.5)."""
-    # Buckets with the same states share a comparison, because it runs for each amount of a book.
+    # Buckets with the same states share a comparison, because it runs for each amount in a book.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)

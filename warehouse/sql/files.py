@@ -1,4 +1,4 @@
-"""SQL over the Parquet files of a night, with the exact macros of the warehouse."""
+"""SQL over a night's Parquet files, with the warehouse's exact macros."""
 
 import contextlib
 import functools

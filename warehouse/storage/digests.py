@@ -34,7 +34,7 @@ _DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 class Digests:
     """The digests and decisions of a version. Older versions have no blocks or decisions.
 
-    - `file` and `blocks`: the SHA-256 of the database and of each of its blocks.
+    - `file` and `blocks`: the SHA-256 of the database and each of its blocks.
     - `decided`: the time of the last decision on each snapshot, ISO 8601 in UTC, or None.
     - `decisions`: the number of decisions on each snapshot.
     """

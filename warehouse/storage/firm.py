@@ -35,7 +35,7 @@ class FirmWrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One organisation of a firm: its name, the folder of its `.env`, and its home.
+    """One organisation in a firm: its name, the folder with its `.env`, and its home.
 
     If its `.env` cannot be read, `problem` has the reason, and the source is not read or started.
     """

@@ -217,7 +217,7 @@ def edition(path: Path | str) -> tuple[int, int, int]:
 
 
 def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str, ...]:
-    """Return the SHA-256 of each `BLOCK` of a file, or of the blocks with these numbers."""
+    """Return the SHA-256 of each `BLOCK` in a file, or only of the blocks with these numbers."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
@@ -234,7 +234,7 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 
 
 def digest_of_blocks(digests: Iterable[str]) -> str:
-    """Return one digest for a file: the SHA-256 of the hexadecimal digests of its blocks.
+    """Return one digest for a file: the SHA-256 of its hexadecimal block digests.
 
     A night changes few blocks of a database, so a reader can verify the others without reading.
     """

@@ -197,7 +197,7 @@ def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
 
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
-    """Return the amount texts of the balances by kind."""
+    """Return the amount texts in the balances by kind."""
     texts_by_kind: dict[str, list[str]] = {}
     balances = [account.balance for account in accounts]
     for kind, part_of, text_getters in _GETTERS:

@@ -153,7 +153,7 @@ def _commit(
     changes: Iterable[NightChange],
     rows: Iterable[NightRow],
 ) -> None:
-    """Commit the changes of one date: the gate, and all tables if there are new files."""
+    """Commit the changes for one date: the gate, and all tables if there are new files."""
     files = {
         change.row.snapshot_id: files_of(store, change.night)
         for change in changes

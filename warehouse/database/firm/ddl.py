@@ -105,7 +105,7 @@ def stored_as(table: Table) -> str:
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the quoted schema and name of the table that stores all rows of a view."""
+    """Return the quoted schema and name of the table that stores all of a view's rows."""
     schema = "history" if view.name == _UNFILTERED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 

@@ -97,7 +97,7 @@ def publish_firm(
 ) -> FirmBook:
     """Publish the firm's book with the published nights of its sources, in one atomic step.
 
-    The caller holds `layout.lock`, so there is one writer. Unchanged nights are kept, unless
+    The caller holds `layout.lock`, so there is only one writer. Unchanged nights are kept, unless
     `fresh` or the schema changed. The newest versions are kept within `versions_gb` gigabytes.
     Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
     """
