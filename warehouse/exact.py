@@ -1,4 +1,4 @@
-"""Exact decimals: sums, differences and strings of amounts of any length, never rounded.
+"""Exact decimals: sums, differences and strings for amounts of any length, never rounded.
 
 All rooms that add up money import this module.
 """

@@ -284,7 +284,7 @@ def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
 
 
 def count_per_account(accounts: Level) -> pa.Array:
-    """Count the amounts in each account, or return NULL if its balance could not be read."""
+    """Return the number of amounts in each account, or NULL if its balance could not be read."""
     listed = accounts.columns.get("Account.balance#")
     if listed is not None:
         return listed

@@ -94,7 +94,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
-    """Return the fields of struct records by source, including the fields of plain sub-objects."""
+    """Return the fields of struct records by source, including fields of plain sub-objects."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)

@@ -243,7 +243,7 @@ def _staging_writers(
 def _fill_tables(
     elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
-    """Write the rows of all records. After each batch, yield its number of records and rows."""
+    """Write the rows of all records. After each batch, yield its record and row counts."""
     for batch in batches(elements):
         batches_by_table = columns.rows(batch, read, notes)
         for name, rows in batches_by_table.items():

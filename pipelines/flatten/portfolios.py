@@ -28,7 +28,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """The nested records of a batch, by table, and the amounts of its accounts."""
+    """The nested records in a batch, by table, and the amounts in its accounts."""
 
     by_table: dict[str, Level]
     amounts: balances.Amounts

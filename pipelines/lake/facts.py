@@ -1,4 +1,4 @@
-"""Facts of accepted nights, and the slices of a book that moved at once."""
+"""Facts about accepted nights, and the slices of a book that moved at once."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 class Slice:
     """A slice in which nearly all assets moved in one direction.
 
-    `change` is gone, fell or rose. The slice held `assets` assets, and `moved` of them changed so.
+    `change` is gone, fell or rose. The slice held `assets` assets, and `moved` of them did so.
     """
 
     kind: str

@@ -46,7 +46,7 @@ LONG = 40
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The move of a measure: its share, its wording, and the number of things it is a share of."""
+    """A measure's move: its share, its wording, and the number of things it is a share of."""
 
     measure: str
     share: Decimal

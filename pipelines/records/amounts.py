@@ -55,7 +55,7 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 def _are_digits(texts: pa.Array) -> bool:
     """Return whether Arrow's cast of these strings is exact, or refuses them.
 
-    True if all consist of digits, and long ones have a decimal point.
+    True if all strings consist of digits, and long strings have a decimal point.
     """
     # Neither 38 digits nor 20 digits before the decimal point with 18 decimals can wrap. Check all
     # characters at once, because matching each string takes as long as the cast.

@@ -156,7 +156,7 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
 
 def _max_records_per_parent(parents: pa.Array | None) -> float:
-    """Return the largest number of records of one parent."""
+    """Return the largest number of records with the same parent."""
     if parents is None:
         return math.inf
     starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))

@@ -25,7 +25,7 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that replaces a whole part of a balance.
+# The state of an amount that takes the place of a whole balance part.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -385,7 +385,7 @@ class TolerantReader:
 
 
 def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:
-    """Return the number of amounts in a balance, including broken ones."""
+    """Count the amounts in a balance, including broken ones."""
     count = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)

@@ -28,7 +28,7 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores the rows of a declared table."""
+    """Return the quoted schema and name of the table that stores a declared table's rows."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
@@ -149,7 +149,7 @@ def union_all(queries: Sequence[str]) -> str:
 
 
 def meanings_of(table: Table) -> dict[str, str]:
-    """Return the meaning of each column of a table, by name."""
+    """Return the meanings of a table's columns, by column name."""
     return {column.name: column.meaning for column in table.columns}
 
 

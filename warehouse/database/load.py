@@ -1,4 +1,4 @@
-"""Loading of nights into a working copy of the database."""
+"""Functions that load nights into a working copy of the database."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
@@ -27,7 +27,7 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
-# Memory limits, above which DuckDB spills to disk. A build that still fails tries the next limit.
+# Memory limits, above which DuckDB spills to disk. A build that runs out is repeated with the next.
 MEMORY = ("512MB", "2GB", "8GB")
 # A night with at least this many rows gets its own row group. Smaller nights share a group, because
 # each group occupies whole blocks.
@@ -52,7 +52,8 @@ def open_copy(
 ) -> DuckDBPyConnection | None:
     """Open the copy of the last version. Return None if it cannot be opened or has another schema.
 
-    `schema` is the current schema version. `rows` counts the new night's longest table.
+    `schema` is the current schema version. `rows` is the row count of the new night's longest
+    table.
     """
     with contextlib.suppress(duckdb.Error):
         connection = connect(layout, file, memory, group_for(rows))
@@ -126,7 +127,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
-        # Each commit waits for the disk, so a night is one transaction.
+        # Each commit waits for the disk, so a night is loaded in one transaction.
         connection.execute("begin")
     except BaseException:
         connection.close()
@@ -147,7 +148,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One accepted snapshot: its date, its id, and the Parquet file of each table of the book."""
+    """One accepted snapshot: its date, its id, and a Parquet file for each table of the book."""
 
     snapshot_date: date
     snapshot_id: str
@@ -156,9 +157,9 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Contents of a warehouse: one book per date, the tables of each night, and all snapshots.
+    """Contents of a warehouse: one book per date, each night's tables, and all snapshots.
 
-    - `nightly`: for each table of `ops.NIGHTLY`, the file of each snapshot, including held ones.
+    - `nightly`: for each table in `ops.NIGHTLY`, each snapshot's file, including held snapshots.
     - `snapshots`: rows of `ops.SNAPSHOTS`.
     - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
     - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these

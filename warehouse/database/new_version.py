@@ -44,7 +44,7 @@ SHOWN_PROBLEMS = 5
 class NotPublished(Exception):
     """A book failed verification, so the published version has not changed.
 
-    `snapshots` has the snapshot ids, and `problems` one message with figures for each problem.
+    `snapshots` has the snapshot ids, and `problems` has one message with figures per problem.
     """
 
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:

@@ -41,7 +41,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove the remains of interrupted runs and of a version with the same name.
+    """Remove what interrupted runs left behind, and any version with the same name.
 
     Raises `ValueError` for an invalid name, or for the published version, because readers use it.
     """
@@ -164,7 +164,8 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 def opens_in_older_clients(database: Path) -> bool:
     """Return whether DuckDB 1.2 and 1.3 can follow every pointer between pages of metadata.
 
-    A file that was written with metadata reuse may fail. Raises the same errors as `open_database`.
+    A file that was written with metadata reuse may fail this check. Raises the same errors as
+    `open_database`.
     """
     # The lower 56 bits of a pointer are the block, and the upper bits are the page. DuckDB 1.4
     # ignores the pointer if it does not need the next page. Older versions always load that page,

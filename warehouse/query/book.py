@@ -258,7 +258,7 @@ def _notices(
 def _held_nights(
     connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
 ) -> Iterator[str]:
-    """Yield a notice for each held night that is newer than the book, at most three."""
+    """Yield a notice for each held night that is newer than the book, up to three."""
     later = records(
         connection,
         "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "

@@ -66,7 +66,7 @@ class FirmNight:
 class SharedPortfolio:
     """A portfolio that several sources can see.
 
-    `counted_for` is the source that it counts for. If `is_settled`, firm.toml names this source.
+    `counted_for` is the source that it counts for. If `is_settled` is true, firm.toml names it.
     `differs` is true if the sources report different amounts.
     """
 

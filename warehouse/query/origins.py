@@ -178,7 +178,7 @@ class Origins:
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return the origin of all columns of a query without a tree, based on its words."""
+    """Return the origin of all columns in a query without a tree, based on its words."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
@@ -194,7 +194,7 @@ def _union(origins: Iterable[Origin]) -> Origin:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call, from the tree of DuckDB 1 or DuckDB 2."""
+    """Return the arguments of a call, from a DuckDB 1 or DuckDB 2 tree."""
     arguments = [argument["expression"] for argument in node.get("arguments") or []]
     default = [node["default_expr"]] if node.get("default_expr") else []
     return [*(arguments or node.get("children") or []), *default]
@@ -272,13 +272,13 @@ _PARTS = {
 
 def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
     """Return the SQL expression for a lookup key. `parts` has the name and SQL of each field."""
-    # Each part is preceded by its length, so that different keys give different strings.
+    # Precede each part with its length, so that different keys give different strings.
     cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
     return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {_KEY_LENGTH}))"
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the same lookup key as `lookup_key`. `parts` has each field and its value."""
+    """Return the same key as the SQL of `lookup_key`. `parts` has each field and its value."""
     cells = [
         cell
         for field, text in parts

@@ -69,7 +69,7 @@ def views() -> tuple[SqlFile, ...]:
 
 @cache
 def ops_views() -> tuple[SqlFile, ...]:
-    """Return the views of schema ops, which read only tables of that schema."""
+    """Return the views in schema ops, which read only tables in that schema."""
     return _folder("views/ops")
 
 
@@ -195,7 +195,7 @@ def _no_book(day: str) -> str:
 
 
 def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
-    """Return a query for the book date of one of two days, which must be comparable.
+    """Return a query for the book date of one day in a pair, which must be comparable.
 
     The query raises an error if a day has no book or is in the future, or if both share a book.
     """

@@ -31,7 +31,7 @@ _FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
 class SqlFile:
     """One SQL file: its name, meaning, notes, entries, example and SQL.
 
-    `entries` has the meaning of each column or parameter by name.
+    `entries` maps each column or parameter name to its meaning.
     """
 
     name: str

@@ -27,7 +27,7 @@ class Sum(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The number of rows by table, and the exact sum of each asset and bucket."""
+    """The row counts by table, and the exact sum for each asset and bucket."""
 
     rows: dict[str, int]
     sums: dict[Sum, Decimal]
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PortfolioCount:
-    """The number of rows of one portfolio, and the amounts of each asset and bucket."""
+    """The row counts of one portfolio, and its amounts for each asset and bucket."""
 
     identity: str
     integrations: int

@@ -85,14 +85,14 @@ def prepare(catalog: Any, namespace: str) -> None:
 
 
 def ids(table: Table) -> dict[str, int]:
-    """Return the field id of each column of a table."""
+    """Return the field ids of a table's columns."""
     if table is NIGHTS:
         return {name: number for number, name in enumerate(NIGHTS.names, start=1)}
     return {name: number for name, number in field_ids(table.name).items() if name in table.names}
 
 
 def schema(table: Table) -> Schema:
-    """Return the schema of a table, with its columns in the order of their ids."""
+    """Return the schema of a table, with its columns ordered by id."""
     # A catalog numbers the columns of a new table itself, from 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])

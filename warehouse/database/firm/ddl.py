@@ -98,7 +98,7 @@ def _optional(table: Table) -> Table:
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores all rows of a declared table."""
+    """Return the quoted schema and name of the table that stores all of a declared table's rows."""
     if table.schema == "main" and _OF_PORTFOLIOS in table.names:
         return f"internal.{quote_identifier(table.name)}"
     return ddl.stored_as(table)

@@ -142,7 +142,7 @@ def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources with such a portfolio in the newest book or in their previous book."""
+    """Return the sources with a portfolio set aside in the newest book or their book before it."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

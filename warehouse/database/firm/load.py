@@ -194,11 +194,11 @@ def _books(
 
 
 def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
-    """Copy all rows of a source from `kept`, an attached older version of the firm's file.
+    """Copy a source's rows from `kept`, an attached older version of the firm's file.
 
     A column that an older nightbook did not write becomes NULL. Return False and copy nothing if
-    such a column contains amounts or belongs to a book table, or if a table in `kept` is missing or
-    has a column with a different name or type.
+    such a column contains amounts or belongs to a book table, or if a table is missing from `kept`
+    or has a column with a different name or type there.
     """
     gate = {table.name for table in GATE}
     here, there = (_tables_with_source(connection, catalog) for catalog in ("draft", kept))

@@ -1,4 +1,4 @@
-"""Publishing of the firm's book: built from the warehouses of its sources, then swapped in.
+"""Publishing of the firm's book, which is built from its sources' warehouses and swapped in.
 
 If a source cannot be read, the others are not affected. The book reports the problem and keeps its
 existing rows from that source, even if the file is rebuilt.

@@ -227,7 +227,7 @@ class PositionAccount:
 class TracedFigures:
     """A position of one book with its accounts, its sums, and the requests that read it.
 
-    `snapshot` is the row of `ops.snapshots`. `requests` and `rejects` are rows of these tables.
+    `snapshot` is a row of `ops.snapshots`. `requests` and `rejects` are rows of those tables.
     """
 
     snapshot: Mapping[str, Any]
