@@ -1,4 +1,4 @@
-"""Exact decimals: sums, differences and strings of amounts of any length, never rounded.
+"""Exact decimals: sums, differences and strings for amounts of any length, never rounded.
 
 All rooms that add up money import this module.
 """
@@ -6,8 +6,8 @@ All rooms that add up money import this module.
 from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Subnormal
 
-# The API states amounts of up to 1000 digits with exponents within ±200, so all sums of them fit.
-# The traps make a lost digit an error. Without traps, a context rounds silently.
+# The API sends amounts of up to 1000 digits with exponents within ±200, so all their sums fit.
+# The traps turn a lost digit into an error. Without traps, a context rounds silently.
 EXACT = Context(
     prec=1_000_000,
     Emax=999_999,
@@ -43,7 +43,7 @@ def subtract(minuend: str, subtrahend: str) -> str:
 
 
 def plain(value: Decimal) -> str:
-    """Format in plain digits: no exponent, no trailing zeros after the point, zero as `0`."""
+    """Format in plain digits: no exponent, no trailing decimal zeros, and zero as `0`."""
     if not value:  # including -0 and 0E+3, which would keep their sign and zeros
         return "0"
     text = format(value, "f")

@@ -22,7 +22,7 @@ _TIMEOUT_CODES = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLimits:
-    """Limits of a child process: wall time, address space, threads that use CPU, open files."""
+    """Limits for a child process: wall time, address space, busy threads and open files."""
 
     seconds: float
     memory_bytes: int
@@ -31,21 +31,21 @@ class ChildLimits:
 
 
 class ChildStopped(Exception):
-    """The child ended without a result, because it crashed or exceeded its memory."""
+    """The child ended without a result, because it crashed or exceeded its memory limit."""
 
 
 class ChildTimedOut(ChildStopped):
-    """The child was stopped because it exceeded its time."""
+    """The child was stopped because it exceeded its time limit."""
 
 
 def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     """Call `module:function` with a request in a child process and return its result.
 
     The child cannot write files and has no environment variables. Raises `ChildTimedOut` if it
-    exceeds its time, and `ChildStopped` if it ends without a result for another reason.
+    exceeds its time limit, and `ChildStopped` if it ends without a result for another reason.
     """
     arguments = map(str, (limits.seconds, limits.memory_bytes, limits.threads, limits.open_files))
-    # -I prevents the working directory and variables from changing the modules that it loads.
+    # -I prevents the working directory and the environment from affecting which modules load.
     command = [sys.executable, "-I", "-m", "warehouse.isolation", function, *arguments]
     with subprocess.Popen(
         command,
@@ -78,7 +78,7 @@ def _limit_process(limits: ChildLimits) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):  # not every system has every limit
             resource.setrlimit(limit, (value, value))
-    # A living parent stops the child one second earlier and reports the reason.
+    # If the parent is alive, it stops the child one second earlier and reports the reason.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 

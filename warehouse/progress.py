@@ -1,4 +1,4 @@
-"""Progress of long work, so that a person who waits can see it."""
+"""Progress of long-running work, shown to the person who is waiting for it."""
 
 import threading
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def silent(progress: Progress) -> None:
 
 
 class Tally:
-    """A thread-safe counter of one piece of work, which reports each change to `say`.
+    """A thread-safe counter for one piece of work, which reports each change to `say`.
 
     It also reports the start, unless there is nothing to do.
     """

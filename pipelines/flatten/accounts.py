@@ -37,7 +37,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """The key of an amount in its account: bucket and state, as in `balances`."""
+    """The key of an amount within its account: bucket and state, as in `balances`."""
 
     bucket: str
     state: str
@@ -45,7 +45,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """One account as received. `texts` are its amounts, and `amounts` are their elements."""
+    """One account as received. `texts` has its amounts, and `amounts` has their elements."""
 
     venue_id: str
     name: str
@@ -56,7 +56,7 @@ class LandedAccount:
 
 @dataclass(frozen=True, slots=True)
 class LandedPosition:
-    """One position as received. The API can send several positions of an asset."""
+    """One position as received. The API can send several positions for an asset."""
 
     element: LandedElement
     accounts: tuple[LandedAccount, ...]
@@ -96,7 +96,7 @@ def landed_positions(
     asset: tuple[str, bool],
     say: Say = silent,
 ) -> list[LandedPosition]:
-    """Return all positions of an asset in the record of a portfolio.
+    """Return all positions for an asset in a portfolio's record.
 
     `asset` is its id, and whether it is a custom asset. Raises `landing.Damaged` if the landed
     bytes are not the bytes that were received.
@@ -135,7 +135,7 @@ class _Cut:
         return AnswerPath(f"data[{self.record.number}]", "data[]")
 
     def element(self, raw: Raw, place: AnswerPath) -> LandedElement:
-        """Return an element with its position. `raw` must be a view of the bytes of the body."""
+        """Return an element with its position. `raw` must be a view of the body's bytes."""
         view = memoryview(raw)
         return LandedElement(
             request_no=self.record.request_no,
@@ -165,7 +165,7 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
-    """Return whether a position repeats a key, so that it was rejected."""
+    """Return whether a position repeats a key and was therefore rejected."""
     # A position can have many accounts, so only the bytes around them are parsed.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
@@ -200,7 +200,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAcc
 def _amounts(
     cut: _Cut, account: Raw, balance: Any, place: AnswerPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
-    """Yield all amounts of a balance, also undocumented ones, with their text and element."""
+    """Yield all amounts in a balance, including undocumented ones, with text and element."""
     if not isinstance(balance, Members) or balance.repeated:
         return
     for bucket, part in balance.items():
@@ -215,7 +215,7 @@ def _amounts(
 
 
 class AmountField(NamedTuple):
-    """One amount field of a balance, for example `free` of `trading`."""
+    """One amount field in a balance, for example `free` in `trading`."""
 
     bucket: str
     state: str
@@ -250,10 +250,10 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(accounts: Level) -> Amounts:
-    """Return all amounts of a batch, ordered by account and then as in section 2.5."""
+    """Return all amounts in a batch, ordered by account and then as in section 2.5."""
     texts = [accounts.columns[part.source] for part in PARTS]
     # `valid` has a row for each account and a column for each amount field. The positions of its
-    # true cells give the account and the field of all amounts, without a Python object for each.
+    # true cells give each amount's account and field, without creating a Python object for each.
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))
@@ -284,7 +284,7 @@ def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
 
 
 def count_per_account(accounts: Level) -> pa.Array:
-    """Return how many amounts each account states, or NULL if its balance could not be read."""
+    """Return the number of amounts in each account, or NULL if its balance could not be read."""
     listed = accounts.columns.get("Account.balance#")
     if listed is not None:
         return listed
@@ -296,6 +296,6 @@ def count_per_account(accounts: Level) -> pa.Array:
 
 
 def locate_amount(row: int, amounts: Amounts) -> tuple[int, str]:
-    """Return the index of the account that states an amount, and the rest of the JSON path."""
+    """Return the index of the account that contains an amount, and the rest of the JSON path."""
     bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
     return int(amounts.accounts[row]), f".balance.{bucket}.{state}"

@@ -1,4 +1,4 @@
-"""Columns and record batches of the flattened tables, and the facts of a flattened snapshot."""
+"""Columns and record batches of the flattened tables, and the facts about a flattened snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -59,24 +59,24 @@ class Level:
     def path(self, row: int, numbers: list[int]) -> str:
         """Return the JSON path of a record.
 
-        `numbers` are the positions of the outermost records in their response.
+        `numbers` has the positions of the outermost records in their response.
         """
         if self.parent is None:
             return f"data[{numbers[row]}]"
         # Parents are in ascending order, so bisection finds the first record with this parent. The
-        # distance to it is the number in the list.
+        # distance to it is the record's index in the list.
         above = int(self.parents[row])
         number = row - int(np.searchsorted(self.parents, above))
         return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
 
 
 def top_level(records: pa.StructArray, shape: RecordShape) -> Level:
-    """Return the outermost records of a batch."""
+    """Return the outermost records in a batch."""
     return Level(rows=len(records), columns=_columns(records, shape), shape=shape)
 
 
 def inner_level(above: Level, name: str) -> Level:
-    """Flatten the records of a list field, with the index of the record each came from."""
+    """Flatten the records in a list field, with the index of each record's parent."""
     field = above.shape.fields[name]
     if field.shape is None:
         raise TypeError(f"{field.source} is not a list of records")
@@ -94,7 +94,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
-    """Return the fields of struct records by source, including the fields of plain sub-objects."""
+    """Return the fields of struct records by source, including fields of plain sub-objects."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
@@ -109,7 +109,7 @@ def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
 
 
 def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return columns of a level and the levels above, one value for each record of the level."""
+    """Return columns from a level and the levels above it, with one value per record."""
     inherited = {source: level.columns[source] for source in sources if source in level.columns}
     missing = tuple(source for source in sources if source not in inherited)
     if missing and level.parent is not None:
@@ -132,7 +132,7 @@ def pick_columns(
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     """Return a batch of a table, and the values that its columns cannot hold.
 
-    A column comes from `computed` if that has its name, and otherwise from `sources`.
+    A column comes from `computed` if its name is there, otherwise from `sources`.
     """
     columns: dict[str, Any] = {}
     unfit: list[UnfitValue] = []
@@ -188,9 +188,9 @@ class TableBatch:
     """The rows of one batch by table, the values that do not fit, and the keys.
 
     `locate` takes such a value and the positions of the batch's records in their responses. It
-    returns the index of the outermost record in the batch, and the JSON path of the value. Each of
-    `keys` has columns that together must not repeat. If they do, the tolerant reader reads the
-    batch.
+    returns the index of the outermost record in the batch, and the JSON path of the value. Each
+    entry in `keys` has columns that together must be unique. If they are not, the tolerant reader
+    reads the batch.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -208,7 +208,7 @@ Settle = Callable[
 class Resource:
     """The shape of a landed resource, and the functions that turn its records into rows.
 
-    `fill` turns nested records into rows. `settle` merges repeated parts of a record of the
+    `fill` turns nested records into rows. `settle` merges repeated parts of a record from the
     tolerant reader, and reports the dropped parts to the reader.
     """
 
@@ -218,7 +218,7 @@ class Resource:
     settle: Settle | None = None
 
 
-# Each amount and time once, in the table whose rows are the records that state it.
+# Each amount and time once, in the table whose rows are the records that contain it.
 COLUMNS: tolerant_reader.Columns = {
     column.source: (table.name, column.name)
     for table in BOOK
@@ -242,12 +242,12 @@ SOURCES = {place: source for source, place in COLUMNS.items()}
 
 
 def tail(value: UnfitValue) -> str:
-    """Return the last part of the path of a value, from its record to its field."""
+    """Return the last part of a value's path, from its record to its field."""
     return TAILS[SOURCES[value.table, value.column]]
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
-    """Return the rows of a batch by table. Rejects and other findings are added to `notes`."""
+    """Return the rows of a batch by table, and add rejects and other findings to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
     except fast_reader.UndocumentedRecord:
@@ -310,7 +310,7 @@ PORTFOLIOS, VENUES = "portfolios", "venues"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of one part of a staged snapshot, stored next to the tables as `<part>.json`."""
+    """The facts about one part of a staged snapshot, stored next to the tables as `<part>.json`."""
 
     tables: Mapping[str, WrittenFile]
     rejects: list[Reject]
@@ -320,7 +320,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VenuesPart(Part, frozen=True, kw_only=True):
-    """The facts of venues and instruments."""
+    """The facts about venues and instruments."""
 
     listings: list[tuple[str, str, str]]  # venue, instrument, the list or field that differs
     stale_venues: list[str]  # venues whose instruments were carried over
@@ -351,12 +351,12 @@ class Parts:
 
 
 def write_part(path: Path, part: Part) -> None:
-    """Write the facts of a part next to its tables."""
+    """Write the facts about a part next to its tables."""
     write_json(path, msgspec.to_builtins(part))
 
 
 def read_parts(layout: Layout, snapshot_id: str) -> Parts:
-    """Read the facts of a staged snapshot."""
+    """Read the facts about a staged snapshot."""
     portfolios = read_json(layout.part(PORTFOLIOS, snapshot_id))
     venues = read_json(layout.part(VENUES, snapshot_id))
     return Parts(msgspec.convert(portfolios, Part), msgspec.convert(venues, VenuesPart))

@@ -55,7 +55,7 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
 def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
-    """Stage the five tables of portfolios. Return the landed records and the written files."""
+    """Stage the five portfolio tables. Return the landed records and the written files."""
     landed = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
     elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
@@ -112,7 +112,7 @@ def flatten_venues(
 
 
 class _Instruments:
-    """The instruments of all venues of a snapshot, from lists with a type and without one.
+    """The instruments of all venues in a snapshot, from typed and untyped lists.
 
     `empty` has the venues whose lists were read and are empty.
     """
@@ -127,7 +127,7 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write all listed instruments. Return the differences between lists, see `unequal`."""
+        """Write all listed instruments. Return the differences between lists (see `unequal`)."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
@@ -148,7 +148,7 @@ class _Instruments:
         return unequal
 
     def fill_from_venues(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
-        """Write the instruments that only their venue embeds, with the fields that it states."""
+        """Write the instruments that only their venue embeds, with the fields that it contains."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
             ids = self._known.setdefault(venue_id, set())
@@ -160,7 +160,7 @@ class _Instruments:
                 self._tables[INSTRUMENTS.name].write(batch)
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
-        """Return how many instruments only their venues embed."""
+        """Count the instruments that only their venues embed."""
         embedded = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
@@ -170,7 +170,7 @@ class _Instruments:
         )
 
     def count_records(self, *, precise: bool) -> int:
-        """Return how many instruments the responses have."""
+        """Count the instruments in the responses."""
         if not precise:
             return self._count
         return sum(
@@ -179,7 +179,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue, its typed instruments, and those that only the untyped list has."""
+        """Yield each venue, its typed instruments, and the instruments only in its untyped list."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.answers_of("list_instruments"):
             answers[answer.venue_id].append(answer)
@@ -198,12 +198,12 @@ class _Instruments:
 
 
 def whole_venues(manifest: Manifest) -> set[str]:
-    """Return the venues of which all lists of instruments were read."""
+    """Return the venues whose instrument lists were all read."""
     return _venues(manifest, failed=False) - failed_venues(manifest)
 
 
 def failed_venues(manifest: Manifest) -> set[str]:
-    """Return the venues of which a list of instruments could not be read."""
+    """Return the venues with an instrument list that could not be read."""
     return _venues(manifest, failed=True)
 
 
@@ -243,7 +243,7 @@ def _staging_writers(
 def _fill_tables(
     elements: list[Element], read: columns.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
-    """Write the rows of all records. After each batch, yield its number of records and rows."""
+    """Write the rows of all records. After each batch, yield its record and row counts."""
     for batch in batches(elements):
         batches_by_table = columns.rows(batch, read, notes)
         for name, rows in batches_by_table.items():
@@ -276,11 +276,11 @@ def _control_totals(
     in_lake = totals.of_lake(staged)
     progress.add(1)
     # The quick count assumes documented records, so a difference counts only if the precise count
-    # finds it as well.
+    # confirms it.
     compared = totals.compare(count(precise=False), in_lake)
     if any(total.differs for total in compared):
         compared = totals.compare(count(precise=True), in_lake)
     progress.add(1)
-    # Arrow returns its memory, because the rest of the night needs it (70 MB of 300,000 accounts).
+    # Release Arrow's memory, because the rest of the night needs it (70 MB for 300,000 accounts).
     pa.default_memory_pool().release_unused()
     return compared

@@ -28,13 +28,13 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """The nested records of a batch, by table, and the amounts of its accounts."""
+    """The nested records in a batch, by table, and the amounts in its accounts."""
 
     by_table: dict[str, Level]
     amounts: balances.Amounts
 
     def locate(self, unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-        """Return the index of the portfolio that has a value, and the JSON path of the value."""
+        """Return the index of the portfolio that contains a value, and the value's JSON path."""
         if unfit.table == BALANCES.name:
             level = self.by_table[ACCOUNTS.name]
             row, rest = balances.locate_amount(unfit.row, self.amounts)
@@ -44,7 +44,7 @@ class _Levels:
 
 
 def portfolio_resource(snapshot_date: date) -> Resource:
-    """Return the rules for reading portfolios of a business date."""
+    """Return the rules for reading portfolios on a business date."""
     fill = partial(_fill, snapshot_date)
     return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
 
@@ -115,7 +115,7 @@ def _balances(
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Return the key columns, by which records of the same parent differ."""
+    """Return the key columns that distinguish records of the same parent."""
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
@@ -162,7 +162,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """Return the content of a record of the tolerant reader, independent of the order of keys."""
+    """Return the content of a record from the tolerant reader, regardless of key order."""
     return text_of(_members(value), canonical=True)
 
 

@@ -29,9 +29,9 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# The fields, next to the id, that both a venue and a list state about an instrument (2.7).
+# The fields, besides the id, that both a venue and a list contain for an instrument (2.7).
 TYPE, NAME = "type", "displayName"
-# Embedded instruments by venue, with these fields. A venue without the list is not a key.
+# Embedded instruments by venue, with these fields. A venue without the list has no entry.
 Embedded = dict[str, pa.StructArray]
 
 
@@ -51,9 +51,8 @@ def unequal(
     """Return all differences between the lists of a venue, in order.
 
     Each has the venue, the instrument, and the list that lacks it or the field that differs.
-    `typed` are the ids in lists with a type, and `more` are the ids that only the list without a
-    type has.
-    `listed` are the records of all lists.
+    `typed` has the ids in typed lists, and `more` has the ids that only the untyped list has.
+    `listed` has the records of all lists.
     """
     rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
     if embedded is not None:
@@ -66,7 +65,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield the id and the field of each instrument that venue and list state differently."""
+    """Yield the id and field of each instrument for which the venue and a list differ."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):
@@ -81,9 +80,9 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
 def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
-    """Return rows of the instruments that only the venue embeds, with their type and name."""
+    """Return rows for the instruments that only the venue embeds, with their type and name."""
     # The order of a list has no meaning. If a venue embeds an instrument twice with different
-    # fields, use the first type and then the first name in the alphabet, and null last.
+    # fields, use the alphabetically first type and then the first name, with null last.
     stated: dict[str, tuple[str | None, str | None]] = {}
     for name, instrument in zip(ids(embedded), embedded.to_pylist(), strict=True):
         if name is not None and name not in known:
@@ -115,7 +114,7 @@ class LandedAnswer(NamedTuple):
 def landed_elements(
     layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
-    """Split responses into records. Unknown fields of their envelopes are added to `notes`."""
+    """Split responses into records. Unknown envelope fields are added to `notes`."""
     landed = landed_answers(layout, manifest, answers, notes)
     return [element for answer in landed for element in answer.elements]
 
@@ -127,9 +126,9 @@ def landed_answers(
     notes: Notes,
     on_bytes: Callable[[int], object] = int,
 ) -> Iterator[LandedAnswer]:
-    """Yield responses with their records. Unknown fields of envelopes are added to `notes`."""
-    # The possible depth of JSON depends on the depth of the call stack. A new thread starts with an
-    # empty stack, so a body that could be read during the pull can be read here as well.
+    """Yield responses with their records. Unknown envelope fields are added to `notes`."""
+    # The call stack limits how deeply JSON can be nested. A new thread starts with an empty stack,
+    # so a body that could be read during the pull can be read here as well.
     with ThreadPoolExecutor(1, "elements") as bottom:
         for answer in answers:
             body = zone.body(layout, manifest, answer, on_bytes)
@@ -172,7 +171,7 @@ def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
 def carry_from_last(
     layout: Layout, manifest: Manifest, failed: set[str], empty: set[str]
 ) -> CarriedInstruments:
-    """Return the instruments of these venues in the last book before a snapshot."""
+    """Return these venues' instruments from the last book before a snapshot."""
     path = _last_file(layout, manifest) if failed or empty else None
     if path is None:
         return CarriedInstruments()
@@ -195,7 +194,7 @@ def carry_from_last(
 
 
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
-    """Return the file of instruments of the last book, or None if it is missing or was pruned."""
+    """Return the last book's instruments file, or None if it is missing or was pruned."""
     moment = datetime.fromisoformat(manifest.finished_at)
     landed = snapshots.landed_snapshots(layout)
     last = next(snapshots.accepted_before(landed, manifest.snapshot_id, moment), None)
@@ -220,7 +219,7 @@ def instrument_resource(
 ) -> Resource:
     """Return the rules for reading the instruments of a venue, which do not name it (2.8).
 
-    The records are also appended to `listed`, because the venue may state some of their fields too.
+    The records are also appended to `listed`, because the venue may have some of their fields too.
     """
     fill = partial(_fill_instruments, snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill)

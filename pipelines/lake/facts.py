@@ -1,4 +1,4 @@
-"""Facts of accepted nights, and the slices of a book that moved at once."""
+"""Facts about accepted nights, and the slices of a book that moved at once."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from warehouse.sql.files import open_files
 
 GONE, FELL, ROSE = "gone", "fell", "rose"
 VENUE, PORTFOLIO, KIND = "venue", "portfolio", "balance kind"
-# Trades do not change all assets by more than this factor at once. An error in the scale does.
+# Trades do not change all assets by more than this factor at once. A scaling error does.
 SCALE = 8
 
 _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 class Slice:
     """A slice in which nearly all assets moved in one direction.
 
-    `change` is gone, fell or rose. The slice held `assets` assets, and `moved` of them moved so.
+    `change` is gone, fell or rose. The slice held `assets` assets, and `moved` of them did so.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Slice:
 def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]:
     """Return the slices that moved between two files of balances, ordered by kind and identity.
 
-    `without` are portfolios to leave out.
+    `without` has the portfolios to leave out.
     """
     with open_files({"before": before, "now": now}) as connection:
         rows = connection.execute(_MOVES, {"without": sorted(without), "scale": SCALE}).fetchall()
@@ -52,7 +52,7 @@ def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
-    """Return the reasons why the date of a landed night is not certain, or an empty list."""
+    """Return the reasons why a landed night's date is uncertain, or an empty list."""
     return [*_by_clock(manifest), *_backwards(manifest, landed), *_by_zone(manifest, landed)]
 
 
@@ -98,7 +98,7 @@ Row = dict[str, Any]
 
 
 def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
-    """Return the rows of the tables of decisions, reasons, lessons and withdrawn files."""
+    """Return the rows for the tables of decisions, reasons, lessons and withdrawn files."""
     return {
         DECISIONS.name: [row for night in nights for row in _decisions(night)],
         REASONS.name: [row for night in nights for row in _reasons(night)],
@@ -125,7 +125,7 @@ def _decisions(night: Snapshot) -> Iterator[Row]:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """Yield the reasons of the last judgement that has reasons."""
+    """Yield the reasons from the last judgement that has reasons."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
@@ -171,8 +171,8 @@ _REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding
 class RepeatedAccounts:
     """The accounts of a venue that are listed more than once with the same amounts.
 
-    `share` is their share of the venue's list, 0 to 1 as text. `totals` are the amounts by asset
-    that count more than once. `first` names one of the accounts.
+    `share` is their share of the venue's list, as text from 0 to 1. `totals` has the amounts that
+    count more than once, by asset. `first` names one of the accounts.
     """
 
     venue_id: str
@@ -200,7 +200,7 @@ def find_repeated_accounts(accounts: Path, balances: Path) -> list[RepeatedAccou
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The part of a book that some portfolios hold: exact totals and numbers of accounts."""
+    """The part of a book that some portfolios hold: exact totals and account counts."""
 
     totals: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, int] = field(default_factory=dict)
@@ -208,10 +208,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios that only one of two books has, and the slices of the portfolios of both.
+    """The portfolios that only one of two books has, and the slices of portfolios in both.
 
-    `missing` are the portfolios that held money in the earlier book, and `new` are the portfolios
-    that it does not have.
+    `missing` has the portfolios that held money in the earlier book, and `new` has the portfolios
+    that are not in it.
     """
 
     missing: Sequence[str] = ()
@@ -225,13 +225,14 @@ class PortfolioChange:
 class Facts:
     """The figures that the guards compare.
 
-    `counts` are rows by table, `totals` are exact totals by asset, and `money` says for each
-    portfolio whether it holds money. `drops` are the moves of each measure since the earlier book,
-    0 to 1 as text. `everywhere` has the defects of every record of a list. `accounts` are the
-    numbers of accounts by asset. `unread` are the venues whose instruments could not be read, or
-    are no longer listed. `slices` are the slices that moved, by the snapshot that they are compared
-    with. `portfolio_changes` are by the same snapshot, if its portfolios differ. `kinds` are the
-    balance kinds. A night is suspect if it was held for its figures and accepted by a person.
+    `counts` has row counts by table, `totals` has exact totals by asset, and `money` shows for each
+    portfolio whether it holds money. `drops` has each measure's move since the earlier book, as
+    text from 0 to 1. `everywhere` has the defects that all records of a list have. `accounts` has
+    the number of accounts by asset. `unread` has the venues whose instruments could not be read, or
+    are no longer listed. `slices` has the slices that moved, by the snapshot that they are compared
+    with. `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds`
+    has the balance kinds. A night is suspect if it was held for its figures and accepted by a
+    person.
     """
 
     counts: Mapping[str, int]
@@ -251,9 +252,9 @@ class Facts:
     def of(
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
-        """Return the facts that a manifest has."""
-        # An older manifest lacks some of them. The large ones are not converted, because the
-        # manifests of years are read.
+        """Return the facts in a manifest."""
+        # An older manifest lacks some facts. Large facts are not converted, because years of
+        # manifests are read.
         known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
         changes = content.get("portfolio_changes", {})
@@ -261,7 +262,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return the facts about the book without a part of it."""
+        """Return the facts about the book, without the given part."""
         subtrahends = {asset: exact(text) for asset, text in share.totals.items()}
         zero = Decimal(0)
         totals = {
@@ -283,7 +284,7 @@ class Facts:
 class RejectGroup:
     """Rejects that carry money, with the same path and the same reason.
 
-    `count` is their number, `share` is their share of the list, and `first` is the path of one.
+    `count` is their number, `share` is their share of the list, and `first` is the first path.
     """
 
     path: str
@@ -297,10 +298,10 @@ class RejectGroup:
 class Findings:
     """Other findings about a night.
 
-    `venues` is the number of venues whose instruments were requested. `date_doubts` are the reasons
-    why its date is not certain. `notices` are findings of the pull that look like paging (4.6), and
-    `signs` are the same with their figures. `window` has the result of a second read. `repeated`
-    are the accounts that count twice.
+    `venues` is the number of venues whose instruments were requested. `date_doubts` has the reasons
+    why its date is uncertain. `notices` has findings from the pull that look like paging (4.6), and
+    `signs` has the same findings with their figures. `window` has the result of a second read.
+    `repeated` has the accounts that count twice.
     """
 
     rejects: Sequence[RejectGroup] = ()

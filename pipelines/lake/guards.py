@@ -34,19 +34,19 @@ MOST = Decimal("0.75")  # a larger loss is always held
 YOUNG_FLOOR = Decimal("0.4")  # so that a loss of half is held from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
-# An asset has fallen if its total lost a larger share. It has risen if the reverse move would be a
-# fall.
+# An asset has fallen if its total lost more than this share. It has risen if the reverse move would
+# be a fall.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # one asset alone is a finding
-FEWEST_GONE, FEWEST_NEW = 2, 5  # a smaller change of a count is not measured
-FEW = 4  # of so few assets, all must move
+FEWEST_GONE, FEWEST_NEW = 2, 5  # a smaller change in a count is not measured
+FEW = 4  # if there are this few assets, all of them must move
 SHOWN_ASSETS = 3
 LONG = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The move of a measure: its share, its wording, and the number of things it is a share of."""
+    """A measure's move: its share, its wording, and the number of things it is a share of."""
 
     measure: str
     share: Decimal
@@ -55,7 +55,7 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the last book, and if it is suspect also the last book that is not."""
+    """Return the last book, and if it is suspect, also the last book that is not."""
     books = list(past[-1:])
     if books and books[0].is_suspect:
         books += [facts for facts in past if not facts.is_suspect][-1:]
@@ -63,17 +63,17 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return the move of each measure since an earlier book, 0 to 1 as text."""
+    """Return each measure's move since an earlier book, as text from 0 to 1."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
 
 
 def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """Return the move of a measure above which a night is held, from the moves of past nights.
+    """Return the largest move of a measure that does not hold a night, based on past nights.
 
     The limit is at most `MOST`, because a night that a person accepted after a collapse must not
-    switch the guard off. It is larger if there are few things, and allows all but one of four.
+    switch the guard off. It is larger if there are few things, so three of four things may move.
     """
     seen = [
         Decimal(facts.drops[measure])
@@ -82,7 +82,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     ]
     # The floor is higher while few nights are known, because their largest move is not yet typical.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # one of few is a large share
+    if things:  # one of a few is a large share
         single = Decimal(1) / things
         floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
@@ -98,7 +98,7 @@ def moves(facts: Facts, before: Facts) -> Iterator[Move]:
 def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
     was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
     words = f"from {was} to {now}"
-    # If a fund opens or closes one asset in all of its accounts, the count moves, which is normal.
+    # A fund may open or close one asset in all of its accounts, which normally moves the count.
     if table == "accounts":
         was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
     fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)
@@ -110,7 +110,7 @@ def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
 def _but_one_asset(
     was: int, now: int, before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[int, int]:
-    """Return both counts without the asset whose number of accounts moved most."""
+    """Return both counts without the asset whose number of accounts changed most."""
     every = sorted(before.keys() | after.keys())
     if not before or len(every) < FEWEST_ASSETS:
         return was, now
@@ -166,10 +166,10 @@ FATES = {
 def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
     """Return the reasons why a night must be held, or an empty tuple.
 
-    `past` are the accepted nights before it, oldest first.
+    `past` has the accepted nights before this one, oldest first.
     """
-    # The night is compared with the last book. If that is suspect, it is also compared with the
-    # last book that is not. The night is held only if all comparisons have reasons.
+    # The night is compared with the last book. If that book is suspect, the night is also compared
+    # with the last book that is not. It is held only if all comparisons give reasons.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])
@@ -234,7 +234,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 
 
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Yield lists that became empty since the earlier books, or are empty on the first night."""
+    """Yield a reason for each list that became empty, or that is empty on the first night."""
     # The API returns empty lists if the key has no access (4.1).
     why = "this is what the API answers to a key that may see nothing (4.1)"
     if not facts.money and not compared:
@@ -304,8 +304,8 @@ def _compare(
 ) -> list[Reason]:
     """Return why a night is suspicious compared with one book, or an empty list.
 
-    A portfolio that only one of the books has moves all measures, and would be reported for each.
-    So the rest of the book is compared without it. This changes only the reasons, never whether the
+    If only one of the books has a portfolio, it moves all measures, and each would report it. So
+    the rest of the book is compared without it. This changes only the reasons, never whether the
     night is held.
     """
     whole = [*missing, *_moves(facts, before, past, _slices_of(facts, before))]
@@ -384,7 +384,7 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Marks of the innermost list in a path, and the tables that have its records.
+# Markers of the innermost list in a path, and the tables with its records.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
@@ -410,14 +410,14 @@ def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """Return the share of the list. Records that were rejected as a whole have no row in it."""
+    """Return the affected share of a list. Records that were rejected as a whole have no row."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
 def everywhere(manifest: Manifest, parts: Parts) -> list[str]:
-    """Return the defects of every record of a list, for example `list_venues createdAt: ...`."""
+    """Return defects that all records of a list have, for example `list_venues createdAt: ...`."""
     # A list with a single record does not prove that the document changed.
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     records_by_defect: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)

@@ -65,9 +65,10 @@ BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 
 @dataclass(frozen=True, slots=True)
 class LakeManifests:
-    """A cache of the landed nights and the lake's manifests, which do not change, for one command.
+    """A cache of the landed nights and the lake's manifests for the duration of one command.
 
-    A command needs them to judge a night and to publish it. It reports its decisions by `note`.
+    Manifests do not change. A command needs them to judge a night and to publish it, and reports
+    its decisions through `note`.
     """
 
     layout: Layout
@@ -91,7 +92,7 @@ class LakeManifests:
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Replace a night by its state after a decision."""
+        """Replace a night with its state after a decision."""
         if self._landed:
             self._landed[decided.snapshot_id] = decided
 
@@ -173,7 +174,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
     # The limits depend on all nights, but comparisons need only the last ones that are not suspect,
-    # so the manifests of years are not read.
+    # so years of manifests are not read.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -200,7 +201,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return the moves of a night since the book that is most similar to it."""
+    """Return a night's moves since the book that is most similar to it."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
@@ -219,9 +220,9 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
 def _portfolio_changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
 ) -> dict[str, Row]:
-    """Return the portfolios that only one of two books has, for each base with other portfolios.
+    """Return the portfolios that only one of two books has, for each base that differs.
 
-    A missing portfolio that was empty has no part in any sum, so it stays in the comparison.
+    A missing portfolio that was empty contributes to no sum, so it stays in the comparison.
     """
     changes: dict[str, Row] = {}
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
@@ -253,14 +254,14 @@ def _share(holdings: Path, portfolios: list[str]) -> Share:
 
 
 def _table_file(layout: Layout, table: str, snapshot_id: str) -> Path | None:
-    """Return the file of a table of an accepted night, or None if it was pruned."""
+    """Return an accepted night's file for a table, or None if it was pruned."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (layout.parquet(table, day, snapshot_id), layout.staged_file(table, snapshot_id))
     return next((path for path in places if path.is_file()), None)
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """Return the portfolios of the book before a new snapshot, and whether each held money."""
+    """Return the portfolios in the book before a new snapshot, and whether each held money."""
     landed = snapshots.landed_snapshots(layout)
     last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
     if last is None or not layout.manifest(last.snapshot_id).is_file():

@@ -32,7 +32,7 @@ class NoSuchLesson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A reason that a night taught to be harmless, and the decision that took it back, if any."""
+    """A reason that a night taught as harmless, and the decision that took it back, if any."""
 
     reason: Reason
     snapshot: Snapshot
@@ -76,7 +76,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
-    """Mark the reasons that were accepted before, and whose share has not grown much since."""
+    """Mark the reasons that were accepted before and whose share has not grown much since."""
     largest_shares = in_force(nights)
     nothing = Decimal(-1)
     return tuple(

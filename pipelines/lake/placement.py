@@ -1,4 +1,4 @@
-"""Judging of staged nights, and placing of their files in the lake.
+"""The judgement of staged nights, and the placement of their files in the lake.
 
 An accepted night becomes the book of its date. The files of books are in
 `lake/<table>/snapshot_date=.../`, one for each date, so that any engine can read the folders. The
@@ -91,17 +91,17 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
 
 
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
-    """Move files so that the lake's folders have exactly the books.
+    """Move files so that the lake's folders contain exactly the books.
 
-    The book of a date is its newest accepted snapshot. `landed` are all nights, if the caller knows
-    them already.
+    The book of a date is its newest accepted snapshot. `landed` has all nights, if the caller
+    already knows them.
     """
     landed = snapshots.landed_snapshots(layout) if landed is None else landed
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # A move is one rename, and each run moves all files that are not in their place. So if a run is
-    # killed, the next run continues.
+    # A move is one rename, and each run moves all misplaced files. So if a run is killed, the next
+    # run continues.
     for snapshot_id in sorted(sealed_ids(layout)):
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
@@ -187,7 +187,7 @@ class _Files(Mapping[str, Path]):
 
 
 class _PlacedDigests(Mapping[Path, str]):
-    """The SHA-256 of the files of nights. A manifest is read when one of its files is requested."""
+    """The SHA-256 of each night's files. A manifest is read when one of its files is requested."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
         self._manifests, self._nights = manifests, nights

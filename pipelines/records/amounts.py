@@ -1,7 +1,7 @@
-"""Amounts: their syntax, their exact values, and columns of them.
+"""Amounts: their syntax, their exact values, and their columns.
 
 An amount is a decimal string (2.10): an optional sign, digits with an optional decimal point, and
-an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits of
+an optional exponent within ±200. `.5`, `1e-8` and `-0` are amounts. `1_000`, ` 1`, `NaN`, digits in
 other scripts, JSON numbers and strings of more than 1,000 characters are not. This module never
 rounds.
 """
@@ -55,7 +55,7 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 def _are_digits(texts: pa.Array) -> bool:
     """Return whether Arrow's cast of these strings is exact, or refuses them.
 
-    True if all consist of digits, and long ones have a decimal point.
+    True if all strings consist of digits, and long strings have a decimal point.
     """
     # Neither 38 digits nor 20 digits before the decimal point with 18 decimals can wrap. Check all
     # characters at once, because matching each string takes as long as the cast.

@@ -95,7 +95,7 @@ _PROOFS = {
 
 
 def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
-    """Raise `UndocumentedRecord` if a record does not fit its strict type."""
+    """Raise `UndocumentedRecord` if a record does not match its strict type."""
     decoder = _PROOFS[name]
     try:
         for raw in raws:
@@ -140,8 +140,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
     The tolerant reader then decides which record to keep.
 
-    If there is a column `parent` with ascending parent numbers, compare each record only with those
-    of the same parent, one by one if there are at most `FEW`.
+    If there is a column `parent` with ascending parent numbers, compare each record only with
+    records of the same parent, one by one if there are at most `FEW`.
     """
     # Parents have few positions and accounts, so compare each column with itself, shifted. A
     # group-by over all records is slower, so use it only if a parent has many.
@@ -156,7 +156,7 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
 
 def _max_records_per_parent(parents: pa.Array | None) -> float:
-    """Return the largest number of records of one parent."""
+    """Return the largest number of records with the same parent."""
     if parents is None:
         return math.inf
     starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))
@@ -178,7 +178,7 @@ def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
 class Element(msgspec.Struct, frozen=True, gc=False):
     """One raw record: the number of its request, its index in the response, and its string ID."""
 
-    # Not a tuple: the garbage collector would walk through 100,000 of them repeatedly.
+    # Not a tuple, because the garbage collector would repeatedly traverse 100,000 of them.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -243,11 +243,12 @@ def distinct_records(
     carries_money: bool,
     shape: RecordShape | None = None,
 ) -> list[Element]:
-    """Return each ID once, in order. Repeated records are recorded in `ops.rejects`.
+    """Return one record for each ID, in order. Repeated records are recorded in `ops.rejects`.
 
-    Of identical records, one is kept. Records are also identical if they differ only in fields that
-    `shape` does not have, because no row contains those. If records differ otherwise, it is unknown
-    which is right: records with money are all dropped, and of others the first by content is kept.
+    One of several identical records is kept. Records also count as identical if they differ only in
+    fields that are not in `shape`, because no row contains those fields. If records differ
+    otherwise, it is unknown which one is right. Records with money are then all dropped. For other
+    records, the first by content is kept.
     """
     # The API promises no order (4.6). Sorting by ID, then by content, gives the same rows for the
     # same book every night, and the same files after a rebuild.
@@ -277,8 +278,8 @@ def _settle(
         for element_ in copies
     )
     first, repeats = texts[0], texts[1:]
-    # Equal content is one record, whatever the order of its keys and lists. Compare the documented
-    # parts, which is slower, only if the content differs.
+    # Equal content counts as one record, regardless of the order of keys and lists. Compare the
+    # documented parts, which is slower, only if the content differs.
     differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:
@@ -314,7 +315,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Return a record without undocumented fields. Balances keep all, because any may be money."""
+    """Return a record without undocumented fields. Balances keep all, as any may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
@@ -342,7 +343,7 @@ def _canonical(raw: msgspec.Raw) -> str:
 
 
 def batches(elements: list[Element]) -> Iterator[list[Element]]:
-    """Yield consecutive elements in batches of about `BATCH_BYTES`, which bounds the memory."""
+    """Yield consecutive elements in batches of about `BATCH_BYTES`, to limit memory use."""
     batch: list[Element] = []
     size = 0
     for element in elements:

@@ -43,7 +43,7 @@ class Number(str):
 class Members(dict[str, Any]):
     """A JSON object.
 
-    `pairs` has all members in their order, including those with a repeated key.
+    `pairs` has all members in order, including members with a repeated key.
     """
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:

@@ -64,7 +64,7 @@ class Field:
 
     @property
     def carries_money(self) -> bool:
-        """Whether the field contains amounts, or may contain them."""
+        """Whether the field contains or may contain amounts."""
         return self.source in HOLDS_MONEY or self.source.partition(".")[0] in MONEY
 
 
@@ -176,7 +176,7 @@ DOCUMENTED = {
 
 
 def every_field(shape: RecordShape) -> Iterator[Field]:
-    """Yield all fields of a schema, including those of nested schemas."""
+    """Yield all fields of a schema and its nested schemas."""
     for field in shape.fields.values():
         yield field
         if field.shape is not None:

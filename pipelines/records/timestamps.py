@@ -1,7 +1,7 @@
 """Timestamps of the API: ISO 8601 (section 2), converted to UTC microseconds.
 
 A timestamp without a time zone is rejected, because any guess could be wrong. Digits after the
-microsecond are cut, not rounded, and such a value is listed in `ops.inexact`.
+microsecond are truncated, not rounded, and such a value is listed in `ops.inexact`.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def parse(text: str) -> tuple[datetime, bool] | None:
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
-    """Convert strings to UTC microseconds. Also return the indexes of invalid and of cut values."""
+    """Convert strings to UTC microseconds. Also return the indexes of invalid and cut values."""
     # For these years, Arrow and `parse` agree on every string that Arrow accepts (29,000 compared).
     # If Arrow refuses one, the strings are checked individually.
     with contextlib.suppress(pa.ArrowInvalid):

@@ -25,7 +25,7 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that replaces a whole part of a balance.
+# The state of an amount that takes the place of a whole balance part.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -68,7 +68,7 @@ class Leaf:
 
     @property
     def defect(self) -> str | None:
-        """The reason why an unreadable amount may be in the value, or None if there is none."""
+        """The reason why the value may contain an unreadable amount, or None if it cannot."""
         value = self.value
         if isinstance(value, Members):
             repeated = "an amount was expected, not an object with a key that stands twice"
@@ -109,7 +109,7 @@ def _may_have_money(value: list[Any]) -> bool:
 
 
 def _is_near_amount(text: str) -> bool:
-    """Return whether a string is an amount or may be meant as one."""
+    """Return whether a string is an amount or may be intended as one."""
     return amounts.parse(text) is not None or _may_be_amount(text)
 
 
@@ -119,7 +119,7 @@ def _quote_if_ambiguous(name: str) -> str:
 
 
 def _may_be_amount(text: str) -> bool:
-    """Return whether a string may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    """Return whether a string may be intended as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
     if _LIKE_NAN.fullmatch(text):
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
@@ -358,7 +358,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
 
     def _amounts_elsewhere(self, value: Any, field: Field, location: AnswerPath) -> list[Row]:
-        """Return rows for amounts that are one level above or below their documented place."""
+        """Return rows for amounts that are one level above or below their documented location."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
             return self._amounts(model.lower(), (field.name,), value, location)
@@ -385,7 +385,7 @@ class TolerantReader:
 
 
 def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:
-    """Return the number of amounts in a balance, including broken ones."""
+    """Count the amounts in a balance, including broken ones."""
     count = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)

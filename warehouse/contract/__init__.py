@@ -1,1 +1,1 @@
-"""The contract of all tables, declared once as data."""
+"""The contract for all tables, declared once as data."""

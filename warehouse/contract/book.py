@@ -148,8 +148,8 @@ ACCOUNTS = Table(
     ),
 )
 
-# The documented parts of a balance (2.5): buckets and their states. Other amounts are money too:
-# they have rows, are in all totals, and count as `other`.
+# The documented parts of a balance (2.5): buckets and their states. Other amounts are money too, so
+# they have rows, are included in all totals, and count as `other`.
 KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
     "trading": ("free", "locked"),
     "margin": ("locked",),

@@ -1,7 +1,7 @@
 """A firm's book over several organisations: all tables with a source column, and its gate.
 
-Each organisation has its own home. Its published warehouse is copied and never recomputed. The
-firm's tables are those of the contract with one more column, and three additional tables.
+Each organisation has its own home. Its published warehouse is copied and never recomputed. The firm
+has the contract's tables, with one more column, and three additional tables.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ SOURCE: Final = Column(
 
 
 def of_firm(table: Table) -> Table:
-    """Return the firm's version of a table, with the source as first column of rows and key."""
+    """Return the firm's version of a table, with the source as the first column and key column."""
     return replace(table, key=(SOURCE.name, *table.key), columns=(SOURCE, *table.columns))
 
 

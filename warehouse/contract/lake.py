@@ -1,4 +1,4 @@
-"""The tables of the lake, and the control totals of holdings."""
+"""The lake's tables, and the control totals of holdings."""
 
 import hashlib
 from collections.abc import Mapping
@@ -80,9 +80,9 @@ HOLDINGS: tuple[Table, ...] = (
 )
 
 
-# The columns of each table in the order in which they were added. The first has the id 1. A new
-# column is added at the end, whatever its position in the table. A removed column stays here, so
-# that its id is not reused. A renamed column replaces its old name.
+# The columns of each table in the order in which they were added. The first has the id 1. Append a
+# new column at the end, whatever its position in the table. Keep a removed column here, so that its
+# id is not reused. If a column is renamed, replace its old name.
 _COLUMN_ORDER = {
     "portfolios": "snapshot_date snapshot_id portfolio_id name position_count integration_count "
     "created_at updated_at",
@@ -126,11 +126,11 @@ def lake_table(table: Table) -> Table:
 
 @cache
 def field_ids(table: str) -> Mapping[str, int]:
-    """Return the id of each column that a table of the lake has or had."""
+    """Return the id of each column that a lake table has or had."""
     return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
-# These files of a snapshot are staged until it is the book of its date.
+# A snapshot's files for these tables are staged until it becomes the book of its date.
 BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
 LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))
 
@@ -145,7 +145,7 @@ snapshot_id and all columns have an id.
 
 
 def lake_contract() -> str:
-    """Return a digest of the columns of the lake and of `RULES`."""
+    """Return a digest of the lake's columns and `RULES`."""
     lines = [f"rules {RULES}"]
     lines += [
         f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable} "

@@ -21,8 +21,8 @@ class Kind(Enum):
 class Column:
     """One column: its name, kind, source and meaning, and whether it may be NULL.
 
-    `source` is the field of the API in section 2 (`Portfolio.name`), or a word for values of
-    nightbook (`snapshot`). The `meaning` of a nullable column explains NULL.
+    `source` is the API field in section 2 (`Portfolio.name`), or a word for values that nightbook
+    adds (`snapshot`). The `meaning` of a nullable column explains NULL.
     """
 
     name: str
@@ -37,8 +37,9 @@ class Table:
     """One table: its name, the meaning of a row, the columns in order, and the key.
 
     `schema` is `main` for the book, which `history` stores for each day, and `ops` for facts about
-    nights. `resource` is the landed resource of the rows. `is_small` tables have a primary key in
-    DuckDB. It would triple the size of large tables, so their keys are checked before publishing.
+    nights. `resource` is the landed resource that the rows come from. `is_small` tables have a
+    primary key in DuckDB. A primary key would triple the size of large tables, so their keys are
+    checked before publishing instead.
     """
 
     name: str
@@ -63,12 +64,12 @@ class Table:
 
 
 def quote_identifier(identifier: str) -> str:
-    """Return a quoted SQL identifier, in which quotes of the name are escaped."""
+    """Quote a name as an SQL identifier, escaping the quotes in it."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Return a quoted SQL string literal, in which quotes of the text are escaped."""
+    """Quote a string as an SQL literal, escaping the quotes in it."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -82,7 +83,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
-    """Join the first names of a list and the number of others.
+    """Join the first names of a list, and append how many others there are.
 
     >>> and_more(["a", "b", "c"], 2)
     'a, b and 1 more'

@@ -1,6 +1,6 @@
 """The contract as DDL: schemas, tables, views, macros and their comments.
 
-This module does not open a database. Names never have a catalog, so that the file can be attached
+This module does not open a database. Names never include a catalog, so the file can be attached
 under any name.
 """
 
@@ -28,7 +28,7 @@ from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores the rows of a declared table."""
+    """Return the quoted schema and name of the table that stores a declared table's rows."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
@@ -37,7 +37,7 @@ def structure() -> Iterator[str]:
     """Yield the statements that create an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    # Helpers of other macros and views have their own schema, so that clients do not suggest them.
+    # Helpers for other macros and views have their own schema, so clients do not suggest them.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield create_table(table)
@@ -53,7 +53,7 @@ def structure() -> Iterator[str]:
 def rows_of_day(source: str, day: date) -> str:
     """Return a query for the rows of one day in a table or view."""
     # The day is a literal, not a parameter or a subquery. DuckDB can then skip row groups when it
-    # plans, so a query of the newest book does not read other nights.
+    # plans, so a query for the newest book does not read other nights.
     return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
 
 
@@ -64,9 +64,9 @@ def _rows_in_history(name: str, day: date) -> str:
 def newest_book(
     newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
 ) -> Iterator[str]:
-    """Yield statements that create the views of schema main for a book and the book before it.
+    """Yield statements that create the views in schema main for a book and the previous book.
 
-    `rows` returns a query for the rows of a day, given the name of a table.
+    `rows` returns a query for a day's rows, given the name of a table.
     """
     for table in BOOK:
         yield _view_of_day(table.name, table.name, newest, rows)
@@ -117,7 +117,7 @@ def surface() -> Iterator[str]:
 
 def schema_version() -> str:
     """Return a digest of everything that shapes the file. If it changes, the file is rebuilt."""
-    # The digest includes comments, because people read them in the file. Comments of a different
+    # The digest includes comments, because people read them in the file. Comments from a different
     # version would contradict the dictionary.
     shape = "\n".join(
         [
@@ -128,7 +128,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # only a file with a window has this view and unions of years
+            control_totals(),  # only a windowed file has this view and unions of years
             union_all(["years"] * 3),
         ]
     )
@@ -137,10 +137,10 @@ def schema_version() -> str:
 
 
 def union_all(queries: Sequence[str]) -> str:
-    """Return a query for the rows of all queries, in a form that DuckDB 1.2 and later can store.
+    """Combine the rows of all queries, in a form that DuckDB 1.2 and later can store.
 
-    DuckDB 2.0 stores a plain union of three or more queries as a union of unions. DuckDB 1.2 to 1.4
-    silently omit rows of such a view, or never return, if they use more than one thread.
+    DuckDB 2.0 stores a plain union of three or more queries as a union of unions. With more than
+    one thread, DuckDB 1.2 to 1.4 silently omit rows from such a view, or never return.
     """
     rows, *others = queries
     for other in others:
@@ -149,12 +149,12 @@ def union_all(queries: Sequence[str]) -> str:
 
 
 def meanings_of(table: Table) -> dict[str, str]:
-    """Return the meaning of each column of a table, by name."""
+    """Return the meanings of a table's columns, by column name."""
     return {column.name: column.meaning for column in table.columns}
 
 
 def create_table(table: Table, name: str | None = None) -> str:
-    """Return the statement that creates a table, under `name` (quoted) if given."""
+    """Return the statement that creates a table, named `name` (quoted) if given."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")

@@ -1,9 +1,9 @@
 """Nights that the database does not store: views over their Parquet files in the lake.
 
 With a window (`Contents.native_nights`), the newest nights are stored in `internal.native_NAME`.
-`history.NAME` is a view of these and of the older nights, which it reads through explicit lists of
-files, one list for each table and year. A missing file is therefore an error and never means fewer
-rows. A query for one date opens only the files of that date, because the folder name has the date.
+`history.NAME` is a view of these and of the older nights, which it reads through explicit file
+lists, one for each table and year. A missing file is therefore an error and never just means fewer
+rows. A query for one date opens only that date's files, because the folder name contains the date.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -48,11 +48,11 @@ from warehouse.database.materialized_views import (
 from warehouse.progress import Say, silent
 from warehouse.storage.home import misleading_sign
 
-# The newest book and the book before it are compared every night, so they are always stored.
+# The newest book and the previous one are compared every night, so they are always stored.
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # the path of its file gives the lake of a night
+_FIRST_TABLE = BOOK_FILES[0].name  # its file path shows the lake that a night is in
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
@@ -76,7 +76,7 @@ class NativeWindow:
         return cls(is_set=True, older={book.snapshot_date: book for book in outside})
 
     def rows(self, name: str, day: date) -> str:
-        """Return a query for the rows of a day in `history.NAME`, stored or in the lake."""
+        """Return a query for a day's rows in `history.NAME`, stored or in the lake."""
         if name not in _TABLES or not self.is_set:
             return rows_of_day(f"history.{quote_identifier(name)}", day)
         table = _TABLES[name]
@@ -86,7 +86,7 @@ class NativeWindow:
 
 
 def native(table: Table) -> str:
-    """Return the table or view of the rows that a database with a window stores."""
+    """Return the table or view with the rows that a windowed database stores."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
@@ -97,7 +97,7 @@ def is_windowed(connection: DuckDBPyConnection) -> bool:
 
 
 def divide(connection: DuckDBPyConnection) -> None:
-    """Replace the empty tables of the book by native tables and views over them."""
+    """Replace the book's empty tables with native tables and views over them."""
     connection.execute(
         f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
     )
@@ -159,8 +159,8 @@ def move_window(
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
     """Make schema history show exactly these books from the lake. Their files were checked."""
-    # Rebuild only the lists of years in which a file changed, and build no paths for other years,
-    # because the work of a publish must not grow with the history.
+    # Rebuild only the lists for years in which a file changed, and build no paths for other years,
+    # because a publish must not slow down as the history grows.
     lake = str(books[max(books)].files[_FIRST_TABLE].parents[2]) if books else ""
     shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())
     wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}
@@ -191,7 +191,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
 
 
 def _require_paths(book: Book, lake: str) -> None:
-    """Check that each file has its usual path, because the path is rebuilt from lake and night."""
+    """Check that each file has its usual path, because views rebuild it from lake and night."""
     for name, file in book.files.items():
         expected = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
         if str(file) != expected:
@@ -199,7 +199,7 @@ def _require_paths(book: Book, lake: str) -> None:
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
-    """Create the view of all nights: the stored nights and those of each year in the lake."""
+    """Create the view of all nights, from the stored nights and each year in the lake."""
     sources = (native(table), *(_view_of_year(table, year) for year in years))
     names = ", ".join(map(quote_identifier, table.names))
     rows = union_all([f"select {names} from {source}" for source in sources])
@@ -217,11 +217,11 @@ def _view_of_year(table: Table, year: int) -> str:
 
 
 def _from_lake(table: Table, files: Sequence[str]) -> str:
-    """Return a query that reads files of the lake, and fails if one of them is missing.
+    """Return a query that reads lake files, and fails if one of them is missing.
 
-    Raises `ValueError` if the path of the lake has characters that DuckDB would interpret.
+    Raises `ValueError` if the lake's path has characters that DuckDB would interpret.
     """
-    # One string of many lines opens in half the time of a list of strings (measured with ten
+    # One multi-line string opens in half the time of a list of strings (measured with ten
     # years). DuckDB takes the date of a file from its folder without opening it. The columns are
     # named, because a home below a folder named `a=b` would add a column.
     for lake in {file.rsplit("/", 3)[0] for file in files}:

@@ -1,4 +1,4 @@
-"""Loading of nights into a working copy of the database."""
+"""Functions that load nights into a working copy of the database."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
@@ -27,20 +27,20 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
-# Memory limits for DuckDB, which spills to disk above them. The next one is used if it still fails.
+# Memory limits, above which DuckDB spills to disk. A build that runs out is repeated with the next.
 MEMORY = ("512MB", "2GB", "8GB")
-# A night with so many rows gets its own row group. Smaller nights share a group, because each group
-# occupies whole blocks.
+# A night with at least this many rows gets its own row group. Smaller nights share a group, because
+# each group occupies whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
-_VECTOR = 2048  # the rows of a group are a multiple of this
-# Nights in one insert. Nights that are inserted together share row groups. Inserted one by one,
-# they would be compressed again with each following night.
+_VECTOR = 2048  # a group's row count is a multiple of this
+# Nights per insert. Nights inserted together share row groups. Inserted one by one, they would be
+# recompressed with every following night.
 TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
 def group_for(rows: int) -> int:
-    """Return the row group size for nights whose longest table has so many rows."""
+    """Return the row group size for nights whose longest table has this many rows."""
     # A checkpoint merges neighbouring groups that fit into fewer groups. With the usual group size,
     # a night of 50,000 rows compresses 150,000 rows and sometimes 400,000 (measured). A night that
     # nearly fills a group gets its own, which later checkpoints leave alone.
@@ -52,8 +52,8 @@ def open_copy(
 ) -> DuckDBPyConnection | None:
     """Open the copy of the last version. Return None if it cannot be opened or has another schema.
 
-    `schema` is the current schema version. `rows` is the row count of the longest table of the new
-    night.
+    `schema` is the current schema version. `rows` is the row count of the new night's longest
+    table.
     """
     with contextlib.suppress(duckdb.Error):
         connection = connect(layout, file, memory, group_for(rows))
@@ -64,13 +64,13 @@ def open_copy(
 
 
 def remove_copy(file: Path) -> None:
-    """Delete the file, and the log that an unclean end left next to it."""
+    """Delete the file, and the log that an unclean shutdown left next to it."""
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
 
 
 def create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-    """Create and open an empty warehouse. An existing file is replaced."""
+    """Create and open an empty warehouse, replacing any existing file."""
     remove_copy(file)
     connection = connect(layout, file, memory)
     run_all(connection, (*structure(), *newest_book(None, None), *surface()))
@@ -108,7 +108,7 @@ def _has_schema(connection: DuckDBPyConnection, schema: str) -> bool:
 def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
     """Open the file to build, with a memory limit, and begin a transaction.
 
-    DuckDB spills into the work folder of the home.
+    DuckDB spills into the home's work folder.
     """
     connection = duckdb.connect(
         config={
@@ -127,7 +127,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
-        # Each commit waits for the disk, so a night is one transaction.
+        # Each commit waits for the disk, so a night is loaded in one transaction.
         connection.execute("begin")
     except BaseException:
         connection.close()
@@ -136,7 +136,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
 
 
 class FileChanged(Exception):
-    """A file of the lake changed after it was written, so nothing was published from it."""
+    """A lake file changed after it was written, so nothing was published from it."""
 
     def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
@@ -148,7 +148,7 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One accepted snapshot: its date, its id, and the Parquet file of each table of the book."""
+    """One accepted snapshot: its date, its id, and a Parquet file for each table of the book."""
 
     snapshot_date: date
     snapshot_id: str
@@ -157,17 +157,17 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """Contents of a warehouse: one book per date, the tables of each night, and all snapshots.
+    """Contents of a warehouse: one book per date, each night's tables, and all snapshots.
 
-    - `nightly`: for each table of `ops.NIGHTLY`, the file of each snapshot, including held ones.
+    - `nightly`: for each table in `ops.NIGHTLY`, each snapshot's file, including held snapshots.
     - `snapshots`: rows of `ops.SNAPSHOTS`.
     - `digests`: the SHA-256 of each file. A file with a different digest is not loaded.
     - `reconciled`: rows of `contract.reconciliation.RECONCILED` by table. If it is None, these
       tables are not changed.
-    - `upgraded_from`: the version that built the lake before it was rebuilt, if it was.
+    - `upgraded_from`: the version that built the lake before it was rebuilt, or None.
     - `decided`: rows of `ops.DECIDED` by table.
-    - `native_nights`: how many of the newest books the database stores. It reads older ones from
-      the lake. If it is None, it stores all books.
+    - `native_nights`: the number of newest books that the database stores. It reads older books
+      from the lake. If this is None, it stores all books.
 
     Raises `ValueError` if books and snapshots do not agree, or for an unknown nightly table.
     """
@@ -202,7 +202,7 @@ def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
 
 
 def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
-    """Return the newest date that has a book, earlier than `before`. Return None without books."""
+    """Return the newest date before `before` that has a book, or None if there is none."""
     query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
     newest: date | None = connection.execute(query, [before]).fetchall()[0][0]
     return newest
@@ -211,7 +211,7 @@ def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date
 def remove_days(
     connection: DuckDBPyConnection, days: Iterable[date], target: Callable[[Table], str] = stored_as
 ) -> None:
-    """Delete the rows of these dates in each table of the book. `target` gives its stored name."""
+    """Delete these dates from each table of the book. `target` returns the table's stored name."""
     for day in days:
         for table in BOOK:
             connection.execute(f"delete from {target(table)} where snapshot_date = ?", [day])
@@ -223,10 +223,10 @@ def add_books(
     say: Say = silent,
     target: Callable[[Table], str | None] = stored_as,
 ) -> None:
-    """Insert books in the order of their dates, `TOGETHER` at a time, with a commit in between.
+    """Insert books in date order, `TOGETHER` at a time, with a commit in between.
 
-    The caller is in a transaction. `target` gives the table to insert into. If it returns None,
-    the files are only checked. Raises `ValueError` if a file does not match the contract.
+    The caller must be in a transaction. `target` returns the table to insert into, or None to only
+    check the files. Raises `ValueError` if a file does not match the contract.
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     loaded = Tally(say, len(ordered), "nights loaded")
@@ -242,7 +242,7 @@ def add_books(
 
 
 def longest(contents: Contents) -> int:
-    """Return the row count of the longest table of the newest book, or 0 if it is unknown."""
+    """Return the row count of the longest table in the newest book, or 0 if it is unknown."""
     newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
     files = newest.files.values() if newest else ()
     with contextlib.suppress(OSError, pa.ArrowException):
@@ -251,14 +251,14 @@ def longest(contents: Contents) -> int:
 
 
 def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[Book]) -> str:
-    """Return a table function over the files that these books have for a table.
+    """Return a table function that reads the files of one table in these books.
 
-    Raises `ValueError` if a file has rows of a different day, or other columns than declared.
+    Raises `ValueError` if a file has rows for a different day, or undeclared columns.
     """
     days = {book.files[table.name]: book.snapshot_date for book in books}
     source = _parquet(connection, table, tuple(days))
-    # Days are replaced as a whole, so a file in the wrong folder or with rows of two days must not
-    # be loaded. One scan finds the days of every file.
+    # Days are replaced as a whole, so a file in the wrong folder or with rows for two days must not
+    # be loaded. One scan finds the days in every file.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
     dated_files = connection.execute(query).fetchall()
@@ -284,7 +284,7 @@ def _insert(connection: DuckDBPyConnection, table: Table, source: str, target: s
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """Return a table function over files. Raises `ValueError` if their columns are not declared."""
+    """Return a table function over files. Raises `ValueError` if their columns are wrong."""
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()
@@ -302,8 +302,8 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
 
 def _have_equal_columns(connection: DuckDBPyConnection, paths: str) -> bool:
     """Return whether all files have the same columns with the same types."""
-    # If DuckDB reads several files, it casts them to the types of the first, and a cast of decimals
-    # may round. The footers are therefore compared first.
+    # If DuckDB reads several files, it casts them to the types of the first, which may round
+    # decimals. So compare the footers first.
     return connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
         "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
@@ -335,12 +335,12 @@ def _nights_in(
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Insert new nights into the tables of `ops.NIGHTLY`, and delete nights that are gone.
 
-    Rows of a snapshot that is already loaded never change.
+    Rows of a loaded snapshot never change.
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night is loaded if its requests are. The control totals of years take long to scan, so they
-    # are searched only for nights without requests. ops.snapshots does not answer this, because it
-    # also has nights that landed but could not be built yet.
+    # A night counts as loaded if its requests are loaded. Scanning years of control totals takes
+    # long, so search them only for nights without requests. ops.snapshots cannot answer this,
+    # because it also has nights that landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)
@@ -361,7 +361,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace the rows of a small table of schema ops."""
+    """Replace the rows of a small table in schema ops."""
     batch = rows_batch(table, list(rows))
     connection.execute(f"delete from {stored_as(table)}")
     connection.register("nightbook_rows", pa.Table.from_batches([batch]))
@@ -371,7 +371,7 @@ def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[st
 
 
 def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write the tables of snapshots, of nights without a book, and of decisions."""
+    """Write the tables for snapshots, nights without a book, and decisions."""
     rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
     fill(connection, SNAPSHOTS, rows)
     fill(connection, GAPS, _gaps(rows))
@@ -380,7 +380,7 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 
 def fill_reconciliation(connection: DuckDBPyConnection, contents: Contents) -> None:
-    """Write the tables of the reconciliation: results, comments and signatures."""
+    """Write the reconciliation tables: results, comments and signatures."""
     for table in RECONCILED if contents.reconciled is not None else ():
         fill(connection, table, (contents.reconciled or {}).get(table.name, ()))
 

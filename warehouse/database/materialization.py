@@ -1,4 +1,4 @@
-"""Tables that are filled from views, and the control totals of the database."""
+"""Tables that are filled from views, and the database's control totals."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
@@ -24,9 +24,9 @@ from warehouse.sql.header import SqlFile
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 
-# This view compares a book with the book before it, so a loaded night changes the next night's.
+# This view compares a book with the previous one, so a loaded night changes the next night's.
 COMPARED = "findings"
-# This view is small and often read for a whole year, so it stores all its texts. In DuckDB before
+# This view is small and often read for a whole year, so it stores all amount texts. Before DuckDB
 # 2.0, computing them takes 180 ms (measured).
 WITH_TEXTS = "holdings_by_asset"
 
@@ -34,7 +34,7 @@ WITH_TEXTS = "holdings_by_asset"
 def remove_rows(
     connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = MATERIALIZED
 ) -> None:
-    """Delete the rows of these dates."""
+    """Delete the rows for these dates."""
     for day in days:
         for name in names:
             connection.execute(
@@ -43,7 +43,7 @@ def remove_rows(
 
 
 def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
-    """Store the holdings of these books. They are copied from the lake, which has the sums."""
+    """Store the holdings of these books by copying them from the lake, which has the sums."""
     views = {view.name: view for view in materialized_views()}
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     for start in range(0, len(ordered), TOGETHER):
@@ -55,7 +55,7 @@ def materialize_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) 
 
 
 def materialize_comparison(connection: DuckDBPyConnection, day: date) -> None:
-    """Store the comparison of a book with the book before it; schema main must show both."""
+    """Store the comparison of a book with the previous one. Schema main must show both."""
     for view in materialized_views():
         if view.name == COMPARED:
             connection.execute(
@@ -91,7 +91,7 @@ _KEY = ("table_name", "measure", "asset_id", "is_custom_asset", "bucket")
 def count_totals(
     connection: DuckDBPyConnection, book: Book, *, is_deduplicated: bool
 ) -> tuple[str, ...]:
-    """Fill in_warehouse of the control totals of the book in schema main.
+    """Fill the column in_warehouse of the control totals for the book in schema main.
 
     Return a message for each total that differs from the lake. Differences between the JSON and
     the lake are not reported here, because the guards check them and a person may have accepted
@@ -122,7 +122,7 @@ def count_totals(
 def forget_totals(
     connection: DuckDBPyConnection, snapshot_ids: Iterable[str], *, is_deduplicated: bool
 ) -> None:
-    """Clear in_warehouse of nights whose rows are removed from the database."""
+    """Clear the column in_warehouse for nights whose rows are removed from the database."""
     name = materialized_as(CONTROL_TOTALS.name) if is_deduplicated else stored_as(CONTROL_TOTALS)
     for snapshot_id in snapshot_ids:
         connection.execute(

@@ -1,4 +1,4 @@
-"""Materialized views: their rows are stored night by night, so a query of a year only reads.
+"""Materialized views: their rows are stored night by night, so a query over a year just reads.
 
 When a night is loaded, its rows are taken from the view in schema `internal`. `history.NAME` shows
 them for all nights, and `main.NAME` for the newest book. In views with many rows, the exact text of
@@ -14,8 +14,8 @@ from warehouse.contract.model import Kind, quote_identifier
 from warehouse.sql.catalog import MATERIALIZED, views
 from warehouse.sql.header import SqlFile
 
-# Compression of columns with many rows. If it is set, DuckDB does not try the others, which would
-# double the time.
+# Compression for columns with many rows. If it is set, DuckDB does not try other methods, which
+# would double the time.
 _COMPRESSIONS = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
@@ -29,7 +29,7 @@ _INTEGERS = ("accounts", "venues", "portfolios", "severity_rank")
 
 
 def compression(column: str) -> str:
-    """Return the compression clause of a column, or an empty string to let DuckDB choose."""
+    """Return the compression clause for a column, or an empty string to let DuckDB choose."""
     return f" using compression {_COMPRESSIONS[column]}" if column in _COMPRESSIONS else ""
 
 
@@ -39,12 +39,12 @@ def materialized_views() -> tuple[SqlFile, ...]:
 
 
 def materialized_as(name: str) -> str:
-    """Return the quoted schema and name of the table that stores the rows of a view."""
+    """Return the quoted schema and name of the table that stores a view's rows."""
     return f"internal.{quote_identifier(f'materialized_{name}')}"
 
 
 def amounts_of(view: SqlFile) -> list[str]:
-    """Return the amount columns of a view: those with a second column for the exact text."""
+    """Return the amount columns of a view, which have a second column for the exact text."""
     return [name for name in view.entries if f"{name}_text" in view.entries]
 
 
@@ -68,13 +68,13 @@ def create_rows_of(view: SqlFile) -> str:
 
 
 def history_of(view: SqlFile) -> str:
-    """Return the statement that creates the view of all nights."""
+    """Return the statement that creates the view over all nights."""
     name = quote_identifier(view.name)
     return f"create or replace view history.{name} as {rows_with_texts(view)}"
 
 
 def rows_with_texts(view: SqlFile) -> str:
-    """Return a query for the stored rows, in which each amount has its text."""
+    """Return a query for the stored rows that adds the text of each amount."""
     texts = ", ".join(
         f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
         for name in amounts_of(view)
@@ -84,7 +84,7 @@ def rows_with_texts(view: SqlFile) -> str:
 
 
 def stored_total(total: str) -> str:
-    """Return the SQL of a stored total: a sign if it equals the total of the lake, or itself."""
+    """Return the SQL for a stored total: a sign if it equals the lake's total, or the total."""
     return f"case when {total} = {_IN_LAKE} then {_SAME} else {total} end"
 
 

@@ -44,7 +44,7 @@ SHOWN_PROBLEMS = 5
 class NotPublished(Exception):
     """A book failed verification, so the published version has not changed.
 
-    `snapshots` has the snapshot ids, and `problems` one message with figures for each problem.
+    `snapshots` has the snapshot ids, and `problems` has one message with figures per problem.
     """
 
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
@@ -63,8 +63,8 @@ def verify(
 ) -> tuple[CheckResult, ...]:
     """Verify the totals and checks of each loaded book, and the checks of the newest book.
 
-    `loaded` is in the order of dates. Return the check results of the newest book. Raises
-    `NotPublished` if a total differs or a check of severity error fails.
+    `loaded` is in date order. Return the check results for the newest book. Raises `NotPublished`
+    if a total differs or a check with severity error fails.
     """
     newest = newest_date(connection)
     problems: list[str] = []
@@ -72,8 +72,8 @@ def verify(
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
-        # Schema main shows each book while it is checked, so that checks and views are the same
-        # queries for the newest night and for a reloaded night.
+        # Schema main shows each book while it is checked, so the same checks and views work for the
+        # newest night and for a reloaded night.
         if book is not loaded[0]:
             load.save(connection)
         show_book(connection, book.snapshot_date, window)
@@ -98,14 +98,14 @@ def verify(
 def compare_again(
     connection: DuckDBPyConnection, days: Iterable[date], window: NativeWindow
 ) -> None:
-    """Recompute the comparisons of books whose previous book changed."""
+    """Recompute the comparisons for books whose previous book changed."""
     for day in days:
         show_book(connection, day, window)
         materialize_comparison(connection, day)
 
 
 def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:
-    """Make the views of schema main show the book of one day and the book before it."""
+    """Make the views in schema main show the book of one day and the previous book."""
     before = newest_date(connection, day) if day else None
     load.run_all(connection, newest_book(day, before, window.rows))
 
@@ -156,23 +156,23 @@ def new_version(layout: Layout, version: str, versions_gb: int) -> Iterator[Path
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    # 3. Rename the folder first and then switch the readers to it. A crash in between leaves a
+    # 3. First rename the folder, then switch readers to it. A crash in between leaves a
     # version that nobody reads, and the next publish removes it.
     draft.rename(versions / version)
     sync_directory(versions)
     swap(layout, version)
-    # 4. Remove older versions last. A reader that has one of them open keeps its file.
+    # 4. Remove older versions last. A reader that has an old file open can still use it.
     prune(versions, version, versions_gb * GB)
 
 
 def build_database(
     layout: Layout, file: Path, build: DatabaseBuild[Result], *, fresh: bool
 ) -> tuple[Result, tuple[str, ...]]:
-    """Build the file, and return the result of `build.run` and the digests of the file's blocks.
+    """Build the file, and return the result of `build.run` and the file's block digests.
 
-    The build starts from a copy of the last version if it can, or from nothing if `fresh`.
+    The build starts from a copy of the last version if possible, or from scratch if `fresh` is set.
     """
-    # Little memory suffices for most nights and leaves room for other programs. DuckDB spills most
+    # Most nights need little memory, which leaves room for other programs. DuckDB can spill most
     # operators to disk but not all, so a build that runs out of memory is repeated with more.
     for memory in load.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
@@ -184,9 +184,9 @@ def build_database(
 def _build_within(
     layout: Layout, file: Path, build: DatabaseBuild[Result], memory: str, *, fresh: bool
 ) -> tuple[Result, tuple[str, ...]]:
-    # A copy saves reading a long history, because only changed days are replaced. The published
-    # digests show whether a block of the last version was damaged since. If one was, the copy is
-    # useless and the file is built from nothing.
+    # Starting from a copy avoids reading a long history, because only changed days are replaced.
+    # The published digests show whether a block of the last version has been damaged since. If so,
+    # the copy is useless and the file is built from scratch.
     published = () if fresh else copy_current(layout, file)
     if published and (connection := build.open_copy(file, memory)) is not None:
         try:
@@ -212,7 +212,7 @@ def record_build(
     schema: str,
     upgraded_from: str | None = None,
 ) -> None:
-    """Write the row of `ops.build`."""
+    """Write the row in `ops.build`."""
     row = {
         "version": version,
         "built_at": built_at,

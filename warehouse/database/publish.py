@@ -74,11 +74,11 @@ def publish(
     say: Say = silent,
     versions_gb: int = VERSIONS_GB,
 ) -> Published:
-    """Publish a new version of the warehouse that has exactly `contents`, in one atomic step.
+    """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
 
     The caller holds `layout.lock`, so there is one writer. Days whose snapshot is the same as in
     the last version are kept, unless `fresh` or the schema changed. The newest versions are kept
-    within `versions_gb` gigabytes. Raises `NotPublished` if a control total differs or a check of
+    within `versions_gb` gigabytes. Raises `NotPublished` if a control total differs or a check with
     severity error fails.
     """
     build = _WarehouseBuild(layout, contents, version, built_at, program_version, say)
@@ -103,7 +103,7 @@ class _WarehouseBuild:
         connection = load.open_copy(self.layout, file, memory, schema_version(), rows)
         is_full = self.contents.native_nights is None
         if connection is not None and is_windowed(connection) is is_full:
-            # The window was set or removed. A build from nothing gives a small file.
+            # The window was set or removed. A build from scratch gives a small file.
             connection.close()
             return None
         return connection
@@ -124,7 +124,7 @@ class _WarehouseBuild:
                 for day, snapshot_id in published.items()
                 if day in wanted and wanted[day].snapshot_id == snapshot_id
             }
-            # A day whose snapshot changed is removed and loaded as a whole.
+            # A day whose snapshot changed is removed and reloaded as a whole.
             removed = tuple(sorted(set(published) - unchanged))
             loaded = tuple(sorted(set(wanted) - unchanged))
             window = NativeWindow.of(contents)

@@ -28,12 +28,12 @@ from warehouse.storage.layout import (
 )
 
 KEPT_VERSIONS = 5
-# The published version and the version before it are kept in spite of the budget, so that readers
-# of the version before still find it.
+# The published version and the previous one are kept regardless of the budget, so that readers of
+# the previous version still find it.
 FEWEST_VERSIONS = 2
 GB = 1000**3
-# Layout of a DuckDB file: three headers, then blocks, which begin with a checksum. A block of
-# metadata is divided into pages, which begin with a pointer to the next page. Sizes are in bytes.
+# Layout of a DuckDB file: three headers, then blocks, which begin with a checksum. A metadata block
+# is divided into pages, which begin with a pointer to the next page. Sizes are in bytes.
 _HEADERS, _CHECKSUM, _PAGES, _POINTER = 3 * 4096, 8, 64, 8
 _NO_PAGE = -1
 VERSIONS_GB = 20
@@ -41,7 +41,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove the remains of interrupted runs and of a version with the same name.
+    """Remove what interrupted runs left behind, and any version with the same name.
 
     Raises `ValueError` for an invalid name, or for the published version, because readers use it.
     """
@@ -65,7 +65,7 @@ def _current_version(layout: Layout) -> str | None:
 
 
 def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
-    """Copy the published file. Return its block digests, or nothing if there are none.
+    """Copy the published file and return its block digests. If it has none, copy nothing.
 
     The copy shares its blocks with the original if the file system supports this.
     """
@@ -135,13 +135,13 @@ def seal(
 
 
 def _block_digests(layout: Layout) -> tuple[str, ...]:
-    """Return the block digests of the published file, or nothing if they are not valid."""
+    """Return the block digests of the published file, or an empty tuple if they are invalid."""
     digests = read_digests(layout.database.parent)
     return digests.blocks if digests else ()
 
 
 def is_as_published(layout: Layout, file: Path) -> bool:
-    """Return whether each block of the published file, or of a copy of it, is unchanged."""
+    """Return whether every block of the published file, or of its copy, is unchanged."""
     digests = _block_digests(layout)
     return bool(digests) and block_digests(file) == digests
 
@@ -149,14 +149,14 @@ def is_as_published(layout: Layout, file: Path) -> bool:
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
     """Return whether the published file was undamaged when a new file was built from a copy of it.
 
-    `expected` has the digests of the published file, and `built` has those of the new file.
+    `expected` has the digests of the published file, and `built` has the new file's digests.
     """
-    # If the new file has the published block, the copy had it too. Only the blocks that the build
-    # changed are read from the published file.
+    # If the new file has the published block, the copy had it too. So read only the blocks that
+    # the build changed from the published file.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
-    # The last block may be short. A file that was cut or grew has another number of blocks.
+    # The last block may be short. A file that was cut or grew has a different number of blocks.
     has_size = size - BLOCK < layout.database.stat().st_size <= size
     return has_size and base_digests == tuple(expected[n] for n in blocks)
 
@@ -164,11 +164,12 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 def opens_in_older_clients(database: Path) -> bool:
     """Return whether DuckDB 1.2 and 1.3 can follow every pointer between pages of metadata.
 
-    A file that was written with metadata reuse may not pass. Raises the errors of `open_database`.
+    A file that was written with metadata reuse may fail this check. Raises the same errors as
+    `open_database`.
     """
-    # The lower 56 bits of a pointer are the block and the others are the page. DuckDB 1.4 ignores
-    # the pointer if it does not need the next page. Older versions always load that page, and fail
-    # if its block no longer has metadata.
+    # The lower 56 bits of a pointer are the block, and the upper bits are the page. DuckDB 1.4
+    # ignores the pointer if it does not need the next page. Older versions always load that page,
+    # and fail if its block no longer has metadata.
     query = (
         "select block_id, free_list, block_size from pragma_metadata_info(), pragma_database_size()"
     )
@@ -218,8 +219,8 @@ def older(layout: Layout) -> list[Path]:
 
 
 def newest_whole(layout: Layout) -> Path | None:
-    """Return the newest undamaged database, beginning with the published one."""
-    # This hashes all blocks, so it is only for a build that starts from nothing.
+    """Return the newest undamaged database, starting with the published one."""
+    # This hashes all blocks, so use it only for a build from scratch.
     versions = sorted(older(layout), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for folder in (layout.database.resolve().parent, *versions):
         digests = read_digests(folder)
@@ -234,10 +235,10 @@ def size_of(version: Path) -> int:
 
 
 def remove(version: Path) -> None:
-    """Delete a version. Readers never see a part of it."""
+    """Delete a version. Readers never see a partly deleted version."""
     if version.is_dir():
-        # Rename it first. If the deletion is interrupted, `clear` removes the dot folder later, and
-        # no version is without its database.
+        # Rename it first. If the deletion is interrupted, `clear` removes the dot folder later, so
+        # every remaining version has its database.
         removed = version.with_name(f".tmp-gone-{version.name}")
         version.rename(removed)
         shutil.rmtree(removed, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Queries of a published warehouse."""
+"""Queries against a published warehouse."""

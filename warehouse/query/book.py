@@ -1,7 +1,7 @@
 """The book that an export reads: its tables, its row counts and its notices.
 
-The tables are copied into temporary tables in a fixed order. All files of an export therefore show
-the same rows, and the rows can be counted before they are written.
+The tables are copied into temporary tables in a fixed order, so all files of an export show the
+same rows, and the rows can be counted before they are written.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -37,7 +37,7 @@ class NotExported(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One table of an export: its title, its view, and the columns of its key."""
+    """One table of an export: its title, its view and its key columns."""
 
     title: str
     view: str
@@ -63,9 +63,9 @@ EXHIBITS = (
 class OpenBook:
     """One book, open for an export.
 
-    - `snapshot` and `build`: its rows of `ops.snapshots` and `ops.build`.
+    - `snapshot` and `build`: its rows in `ops.snapshots` and `ops.build`.
     - `rows`: the row count of each exhibit, by title.
-    - `notices`: messages that readers of the figures must know.
+    - `notices`: messages that readers of the figures need to see.
     - `on_rows`: called with the number of rows after each read for a file.
     """
 
@@ -81,12 +81,12 @@ class OpenBook:
 
     @property
     def snapshot_id(self) -> str:
-        """The id of the snapshot of this book."""
+        """The snapshot id of this book."""
         return str(self.snapshot["snapshot_id"])
 
     @property
     def of_snapshots(self) -> str:
-        """The SQL condition for the rows in `ops` of this book's snapshot, or of all sources'."""
+        """The SQL condition for the `ops` rows of this book's snapshot, or of all its sources."""
         if not self.is_firm:
             return f"snapshot_id = {literal(self.snapshot_id)}"
         day = literal(self.day.isoformat())
@@ -106,7 +106,7 @@ def book(
 ) -> Iterator[OpenBook]:
     """Open the newest book, or the newest one on or before `as_of`, and copy these tables.
 
-    With `texts_alone`, the copies have only the exact text of each amount and not the decimal. This
+    With `texts_alone`, the copies contain only the exact text of each amount, not the decimal. This
     is a quarter faster (measured).
 
     Raises `FileNotFoundError` if nothing is published, and `NotExported` if there is no such book
@@ -168,7 +168,7 @@ def accounts(connection: DuckDBPyConnection, day: date) -> int:
 def in_little_memory(
     connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Result]
 ) -> Result:
-    """Call `work` with a small memory limit for DuckDB, and with more if that is not enough."""
+    """Call `work` with a small memory limit for DuckDB, and raise it if that is not enough."""
     for factor in _MEMORY_STEPS:
         connection.execute(f"set memory_limit = '{int(factor * megabytes)}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
@@ -213,7 +213,7 @@ def _stage(
 ) -> None:
     """Copy an exhibit, with portfolio and venue names, or their ids if they have no name."""
     on_day = f"date {literal(day.isoformat())}"
-    # A view has its names at the end. In an export the name of the portfolio is first.
+    # A view has its name columns at the end. In an export, the portfolio name comes first.
     query = f"select column_name from (describe select * from {exhibit.view})"
     available = {name for (name,) in connection.execute(query).fetchall()}
     names = available & set(NAMES)
@@ -258,7 +258,7 @@ def _notices(
 def _held_nights(
     connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
 ) -> Iterator[str]:
-    """Yield a notice for each held night that is newer than the book, at most three."""
+    """Yield a notice for each held night that is newer than the book, up to three."""
     later = records(
         connection,
         "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "

@@ -1,7 +1,7 @@
 """Queries in a child process (see `warehouse.isolation`).
 
-`warehouse.query.connect` hardens DuckDB, but SQL is code. Only a process that can be killed limits
-its memory and time.
+`warehouse.query.connect` hardens DuckDB, but SQL is code. Its memory and time can only be limited
+in a process that can be killed.
 """
 
 import importlib
@@ -21,8 +21,8 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import Answer, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# The threads are those of DuckDB, and each may use CPU all the time. A query over all nights keeps
-# hundreds of files of the lake open.
+# The threads are DuckDB's, and each may use CPU all the time. A query over all nights keeps
+# hundreds of lake files open.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
 # Arrow changes values of these types: numbers overflow, times lose their zone, bits become bytes.
@@ -32,7 +32,7 @@ _CAST_ADVICE = "No file was written. Cast that column to text: column::varchar."
 
 @dataclass(frozen=True, slots=True)
 class ParquetAnswer:
-    """An answer as a Parquet file. `is_cut` is true if there were more rows than the limit."""
+    """A query result as a Parquet file. `is_cut` is true if there were more rows than the limit."""
 
     content: bytes
     rows: int
@@ -52,7 +52,7 @@ def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits 
 
 
 def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetAnswer:
-    """Run one query like `ask`, and return a Parquet file with the types of the answer.
+    """Run one query like `ask`, and return the result as a Parquet file with its column types.
 
     Raises `NotAQuestion` if Parquet has no type for a value.
     """
@@ -90,7 +90,7 @@ def _raise_error(result: dict[str, Any]) -> None:
 
 
 def _from_json(value: Any) -> Any:
-    """Restore a value of DuckDB from the JSON of `_to_json`."""
+    """Restore a DuckDB value from the JSON that `_to_json` produced."""
     if isinstance(value, list):
         return [_from_json(item) for item in value]
     if not isinstance(value, dict):
@@ -132,7 +132,7 @@ def parquet_answer(request: bytes) -> bytes:
 
 
 def _attempt(work: Callable[..., dict[str, Any]], question: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `work`, or its error in a form that JSON can hold."""
+    """Return the result of `work`, or its error as a dictionary for JSON."""
     try:
         return work(**question)
     except FileNotFoundError as error:
@@ -150,7 +150,7 @@ def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
 
 
 def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) -> dict[str, Any]:
-    """Write an answer as Parquet. Raises `NotAQuestion` if a value would change."""
+    """Write a query result as Parquet. Raises `NotAQuestion` if a value would change."""
     # Imported here, because queries on the command line start faster without Arrow.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
@@ -162,7 +162,7 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
     try:
-        # Integers of 128 bits become decimals of 38 digits, and some do not fit.
+        # 128-bit integers become 38-digit decimals, and some do not fit.
         first_rows.validate(full=True)
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:

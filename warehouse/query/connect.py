@@ -12,7 +12,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 
-_CHUNK = 10_000  # rows that are fetched at once
+_CHUNK = 10_000  # rows fetched at once
 HARDENED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -21,7 +21,7 @@ HARDENED = {
 
 
 class QueryFailed(ValueError):
-    """A query failed, and nothing was changed. The message includes the message of DuckDB."""
+    """A query failed, and nothing was changed. The message includes DuckDB's message."""
 
 
 def connect(
@@ -29,10 +29,10 @@ def connect(
 ) -> DuckDBPyConnection:
     """Open the warehouse with additional DuckDB settings.
 
-    `with_lake` allows reading the files of nights that are in the lake, and no other files. With
-    `is_apart`, the file is attached to a separate DuckDB instance, so that the same program can
-    also open it in other ways. DuckDB shares a file within a process and then refuses different
-    settings.
+    `with_lake` allows reading the files of nights that are in the lake, but no other files. With
+    `is_apart`, the file is attached to a separate DuckDB instance, so the same program can also
+    open it with other settings. Otherwise DuckDB shares the file within the process and refuses
+    different settings.
 
     Raises `FileNotFoundError` if nothing is published, `PermissionError` if the file is not
     readable, and `QueryFailed` if it is damaged.

@@ -44,9 +44,9 @@ def open_book(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> "ReadOnlyBook":
-    """Open the published book of `home`, or of the home in the settings if it is not given.
+    """Open the published book of `home`, or of the configured home if it is not given.
 
-    `home` may also be the DuckDB file, in its home or copied. `clock` returns the current time,
+    `home` may also be the path of the DuckDB file or of a copy. `clock` returns the current time,
     which `attrs["night"]["is_tonights"]` needs. Raises `FileNotFoundError` if nothing is published
     there, and `QueryFailed` if the file cannot be read or is not a book.
     """
@@ -69,7 +69,7 @@ def open_book(
 
 
 def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
-    """Open the version that a path links to. Return its own path, which does not change."""
+    """Open the version that a path links to. Return the version's own path, which never changes."""
     # A publish may replace and remove the version before it is opened.
     for attempt in range(_ATTEMPTS):
         file = database.resolve()
@@ -84,8 +84,8 @@ def _open_version(database: Path) -> tuple[Path, DuckDBPyConnection]:
 class ReadOnlyBook:
     """One version of the book, open for queries. It is also a context manager.
 
-    Frames have the meaning of each column in `attrs["columns"]`, and the facts of their night in
-    `attrs["night"]`.
+    `attrs["columns"]` of each frame has the meanings of its columns, and `attrs["night"]` has the
+    facts about its night.
     """
 
     def __init__(
@@ -158,8 +158,8 @@ class ReadOnlyBook:
     def query(self, sql: str, params: Parameters = ()) -> pd.DataFrame:
         """Run one SQL query and return a pandas frame.
 
-        `params` are the values of `?` or `$name`. Raises `NotAQuestion` with the message of DuckDB,
-        and `NotExact` if amounts may be rounded, or missing because they are too large.
+        `params` has the values for `?` or `$name`. Raises `NotAQuestion` with DuckDB's message, and
+        `NotExact` if amounts may be rounded, or missing because they are too large.
         """
         return self._frame(sql, params, None)
 
@@ -178,7 +178,7 @@ class ReadOnlyBook:
         return to_polars(self.arrow(sql, params))
 
     def holdings(self, as_of: date | str | None = None, by: str = "portfolio") -> pd.DataFrame:
-        """Return the holdings of the newest book, or of a date, by portfolio, `venue` or `asset`.
+        """Return holdings by `portfolio`, `venue` or `asset`, from the newest book or for a date.
 
         Raises `NoBookThatDay` if the date has no book.
         """
@@ -192,13 +192,13 @@ class ReadOnlyBook:
         return self._of_day(views[by], as_of)
 
     def balances(self, as_of: date | str | None = None) -> pd.DataFrame:
-        """Return all amounts that the API stated, by account. Raises like `holdings`."""
+        """Return all amounts that the API reported, by account. Raises like `holdings`."""
         return self._of_day("balances", as_of)
 
     def history(
         self, table: str, since: date | str | None = None, until: date | str | None = None
     ) -> pd.DataFrame:
-        """Return the rows of a table or view of schema `history`, in a range of dates or all."""
+        """Return the rows of a table or view in schema `history`, for a date range or for all."""
         if table not in self._histories:
             raise NotAQuestion(
                 f"There is no history of {table!r}. There is a history of "
@@ -273,9 +273,9 @@ class ReadOnlyBook:
 
     @cached_property
     def _has_gaps(self) -> bool:
-        """Whether an amount, a sum of amounts or a difference of sums may not fit a DECIMAL.
+        """Whether an amount, a sum of amounts or a difference of sums may not fit into a DECIMAL.
 
-        The limit compares sums of absolute amounts and leaves room for a difference.
+        The limit applies to sums of absolute amounts and leaves room for a difference.
         """
         sql = (
             "select count(*) > 0 from (from history.balances select 1 "
@@ -295,10 +295,10 @@ class ReadOnlyBook:
         return has_breaks and bool(scalar(self._connection, sql))
 
     def night(self, day: date | None = None) -> dict[str, Any]:
-        """Return the facts of a night as JSON values, by default of the newest night.
+        """Return the facts about a night as JSON values, by default about the newest night.
 
-        They are those of `night_facts` and three more. `is_newest` is true if it is the newest book
-        of this file, `is_tonights` if it has today's business date, and `is_replaced` if a newer
+        This adds three facts to `night_facts`. `is_newest` is true if it is the newest book in
+        this file, `is_tonights` if it has today's business date, and `is_replaced` if a newer
         version was published since the book was opened. Return {} if there is no book.
         """
         if not self.days:
@@ -323,7 +323,7 @@ class ReadOnlyBook:
 
     @cached_property
     def _amounts(self) -> dict[str, Origin]:
-        """The columns of the book that are amounts or texts of amounts."""
+        """The columns of the book that contain amounts or amount texts."""
         kinds = {row["column_name"]: row["data_type"] for row in self._descriptions}
         texts = {name: Origin.TEXT for name in kinds if name.endswith(TEXT_SUFFIX)}
         numbers = {
@@ -335,7 +335,7 @@ class ReadOnlyBook:
         return texts | numbers
 
     def _comments(self, sql: str) -> dict[str, str]:
-        """Return the meanings of the columns of the tables and views that a query names."""
+        """Return the meaning of each column in the tables and views that a query names."""
         words = {_MACRO.sub("", word) for word in _NAME.findall(sql)}
         comments: dict[str, set[str]] = defaultdict(set)
         for row in self._descriptions:

@@ -1,10 +1,10 @@
-"""The amount type of data frames: a `Decimal` that is added exactly or raises an error.
+"""The amount type for data frames: a `Decimal` that adds exactly or raises an error.
 
 We measured the alternatives with pandas 3.1 and pyarrow 26, on amounts from 1e-30 to 1e40. Sums of
 plain `Decimal` objects lose all digits after the 28th. Arrow's decimal128 overflows in `sum`,
 `mean` and `pivot_table`, for example to -9e19. Its decimal256 cannot hold 1e-30, and `rolling` and
-`median` return floats. A subclass of `Decimal` is exact if pandas adds it, and raises an error if
-pandas converts it to a float.
+`median` return floats. A subclass of `Decimal` stays exact when pandas adds it, and raises an error
+when pandas converts it to a float.
 """
 
 import re
@@ -28,7 +28,7 @@ _EXACT_KINDS = (int, Decimal)
 
 
 def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Return the exact result. Raises `NotExact` for a float; other types may handle it."""
+    """Return the exact result. Raises `NotExact` for a float. Other types may handle it."""
     if isinstance(left, _EXACT_KINDS) and isinstance(right, _EXACT_KINDS):
         return ExactAmount(operation(left, right))
     _refuse_float(left, right)
@@ -47,7 +47,7 @@ def _refuse_float(*operands: Any) -> None:
 
 
 def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
-    """Return the two methods of an operator, with the amount on the left and on the right."""
+    """Return an operator's two methods, with the amount on the left and on the right."""
     return (
         lambda amount, other: _exactly(operation, amount, other),
         lambda amount, other: _exactly(operation, other, amount),
@@ -120,18 +120,18 @@ class ExactAmount(Decimal):
             "then floats(frame['total'])."
         )
 
-    # The method of Decimal would convert to float silently.
+    # Decimal's own method would silently convert to float.
     __complex__ = __float__
 
     def __round__(self, places: SupportsIndex | None = None) -> Any:
-        """Round half to even, for an amount of any size. Return an `int` without `places`."""
+        """Round an amount of any size, half to even. Return an `int` if `places` is None."""
         digits = -(places or 0).__index__() if places is not None else 0
         rounded = self.quantize(Decimal(1).scaleb(digits), context=_ROUNDING)
         return int(rounded) if places is None else ExactAmount(rounded)
 
 
 class AmountText(str):
-    """The text of an amount: a string, except that adding it raises `NotExact`.
+    """The text of an amount: a string that raises `NotExact` if it is added.
 
     Python would concatenate the strings, and the result would look like an amount.
     """
@@ -176,7 +176,7 @@ _ROUNDING.clear_traps()
 
 
 class Quotient(ExactAmount):
-    """A quotient of amounts, which is added exactly and may become a float.
+    """A quotient of amounts, which adds exactly and can be converted to a float.
 
     The next sum would round a plain `Decimal` to 28 digits.
     """

@@ -1,6 +1,6 @@
-"""The state of the sources in a firm's book: missing, held and removed sources, shared portfolios.
+"""The state of the sources in a firm's book: missing, held or removed, and shared portfolios.
 
-This module is light to import, because `nightbook query` shows the state with every answer.
+This module is quick to import, because `nightbook query` shows the state with every result.
 """
 
 # ruff: noqa: S608 - names are ours; values are parameters
@@ -66,8 +66,8 @@ class FirmNight:
 class SharedPortfolio:
     """A portfolio that several sources can see.
 
-    `counted_for` is the source that it counts for. If `is_settled`, firm.toml names this source.
-    `differs` is true if the sources state different amounts.
+    `counted_for` is the source that it counts for. If `is_settled` is true, firm.toml names it.
+    `differs` is true if the sources report different amounts.
     """
 
     portfolio_id: str
@@ -88,14 +88,14 @@ class SharedPortfolio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmState:
-    """The state of the sources in a firm's book. The mappings have the source as their key.
+    """The state of the sources in a firm's book. The mappings are keyed by source.
 
     - `nights`: the newest requested night, with a row for each source.
     - `book`: the date of the newest book.
     - `lacking`: the sources that are not in the newest book.
-    - `problems`: the reason if a source could not be read.
+    - `problems`: the reason why a source could not be read.
     - `waiting`: the id of the newest held snapshot, and the number of held snapshots.
-    - `removed`: the time since when firm.toml does not list the source.
+    - `removed`: the time when the source was removed from firm.toml.
     - `shared`: the portfolios that several sources can see.
     """
 
@@ -126,7 +126,7 @@ class FirmState:
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """The snapshots of each source in a firm's book, and its rows of `ops.sources`."""
+    """The snapshots of each source in a firm's book, and its row in `ops.sources`."""
 
     nights: Mapping[str, Collection[Night]]
     rows: Mapping[str, Mapping[str, Any]]
@@ -144,7 +144,7 @@ class KnownSources:
 
 
 def has_sources(connection: DuckDBPyConnection) -> bool:
-    """Return whether an open warehouse is a firm's book, in which tables have a source column."""
+    """Return whether an open warehouse is a firm's book, whose tables have a source column."""
     query = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
     return bool(scalar(connection, f"{query} and database_name = current_database()", "sources"))
 
@@ -173,8 +173,8 @@ def _nights(connection: DuckDBPyConnection, query: str) -> tuple[FirmNight, ...]
 def shared_portfolios(
     connection: DuckDBPyConnection, day: date | None = None
 ) -> tuple[SharedPortfolio, ...]:
-    """Return the portfolios that several sources can see, in the book of a day or in all."""
-    # A file of an older nightbook does not have this view. The next publish creates it.
+    """Return the portfolios that several sources can see, in the book of a day or in all books."""
+    # A file from an older nightbook does not have this view. The next publish creates it.
     if not scalar(
         connection,
         "select count(*) from duckdb_views() where view_name = 'firm_shared_portfolios' "

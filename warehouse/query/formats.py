@@ -13,17 +13,17 @@ from warehouse.exact import plain
 
 
 def printable(text: str) -> str:
-    """Return one line in which unprintable characters are escaped as in Python."""
+    """Return one line with unprintable characters escaped as in Python."""
     return _escape(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def printable_lines(text: str) -> str:
-    """Return several lines in which unprintable characters are escaped as in Python."""
+    """Return several lines with unprintable characters escaped as in Python."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """Return equivalent JSON in which unprintable characters are escaped as in JSON."""
+    """Return equivalent JSON with unprintable characters escaped as in JSON."""
     lines = text.split("\n")
     return "\n".join(_escape(line, lambda character: json.dumps(character)[1:-1]) for line in lines)
 
@@ -93,7 +93,7 @@ def _json_value(value: object) -> Any:
 
 
 def as_csv(answer: Answer) -> str:
-    """Return the answer as CSV with all digits and a line feed after each row. NULL is empty."""
+    """Format the result as CSV, with all digits and a line feed after each row. NULL is empty."""
     # The writer keeps its own line end, so that it quotes fields with any kind of line break.
     lines: list[str] = []
     writer = csv.writer(_LineSink(lines.append))
@@ -103,12 +103,12 @@ def as_csv(answer: Answer) -> str:
 
 
 def as_json(answer: Answer) -> str:
-    """Return the answer as a JSON array of objects. Decimals are strings."""
+    """Format the result as a JSON array of objects. Decimals are strings."""
     return printable_json(json.dumps(_objects(answer), ensure_ascii=False, indent=1)) + "\n"
 
 
 def as_jsonl(answer: Answer) -> str:
-    """Return the answer as JSON lines, one object for each row."""
+    """Format the result as JSON lines, one object per row."""
     lines = (json.dumps(row, ensure_ascii=False) for row in _objects(answer))
     return "".join(f"{printable_json(line)}\n" for line in lines)
 
@@ -119,7 +119,7 @@ def _objects(answer: Answer) -> list[dict[str, Any]]:
 
 
 def distinct_names(names: tuple[str, ...]) -> list[str]:
-    """Return column names in which repeated names are numbered, because an object needs keys."""
+    """Number repeated column names, because the keys of an object must be distinct."""
     distinct: list[str] = []
     for index, name in enumerate(names):
         unused, number = name, 1
@@ -131,7 +131,7 @@ def distinct_names(names: tuple[str, ...]) -> list[str]:
 
 
 def as_table(answer: Answer) -> str:
-    """Return the answer as a table for a terminal: numbers right-aligned, controls escaped."""
+    """Format the result as a terminal table: numbers right-aligned, controls escaped."""
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]

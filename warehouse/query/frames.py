@@ -2,8 +2,9 @@
 
 If an amount has a column `..._text` next to it, its value is taken from the text, because the
 number is NULL if DECIMAL(38,18) cannot hold it. In pandas, an amount is an `ExactAmount` and its
-text is an `AmountText`, which cannot be added. Polars and Arrow get the texts as categories, which
-they cannot add: their decimals overflow after 38 digits, and their strings would be concatenated.
+text is an `AmountText`, which cannot be added. Polars and Arrow receive amounts as categories of
+text, which they cannot add. Their decimals overflow after 38 digits, and adding strings would
+concatenate them.
 """
 
 import importlib
@@ -31,14 +32,14 @@ from warehouse.query.exact_amount import (
 from warehouse.query.origins import Origin
 
 TEXT_SUFFIX = "_text"
-# Amounts of different assets or nights are never added to each other.
+# Amounts of different assets or nights are never added together.
 SEPARATE_COLUMNS = ("snapshot_date", "asset_id", "is_custom_asset")
-# These columns identify things, so their values are not amounts even if they are digits.
+# These columns contain identifiers, so their values are not amounts even if they are digits.
 _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
 _NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
-_CELL_DIGITS = 15  # a cell of Excel or LibreOffice keeps so many
+_CELL_DIGITS = 15  # an Excel or LibreOffice cell keeps this many
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -53,7 +54,7 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 class TypedAnswer:
     """The answer to a query, with the DuckDB type and the origin of each column.
 
-    `has_gaps` returns whether the book has amounts, or sums of them, that do not fit a DECIMAL.
+    `has_gaps` returns whether the book has amounts or sums that do not fit into a DECIMAL.
     """
 
     table: pa.Table
@@ -63,7 +64,7 @@ class TypedAnswer:
 
 
 class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
-    """A series that can sort its amounts: pandas cannot rank objects, so they are ranked here."""
+    """A series that ranks and sorts its amounts itself, because pandas cannot rank objects."""
 
     @property
     def _constructor(self) -> type["AmountSeries"]:
@@ -82,7 +83,7 @@ class AmountSeries(pd.Series):  # type: ignore[misc]  # pandas has no types
         return self.iloc[_positions(self).nsmallest(n, keep).index]
 
     def to_excel(self, *given: Any, **options: Any) -> None:
-        """Write a sheet, with a warning if a cell cannot hold an amount."""
+        """Write a sheet, and warn if a cell cannot hold an amount."""
         self.to_frame().to_excel(*given, **options)
 
 
@@ -110,7 +111,7 @@ class AmountFrame(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
         return pd.DataFrame({name: _positions(self[name]) for name in names})
 
     def to_excel(self, *given: Any, **options: Any) -> None:
-        """Write a sheet, with a warning if a cell cannot hold an amount."""
+        """Write a sheet, and warn if a cell cannot hold an amount."""
         rounded = {
             str(name): value
             for name, column in self.items()
@@ -135,7 +136,7 @@ class RoundedCellsWarning(UserWarning):
 
 
 def _positions(column: Any) -> Any:
-    """Return a column by position, in which amounts are replaced by their ranks."""
+    """Return a column indexed by position, with amounts replaced by their ranks."""
     if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
         column = amounts(column)
     is_exact = pd.api.types.infer_dtype(column) == "decimal"
@@ -158,7 +159,7 @@ def to_pandas(answer: TypedAnswer) -> AmountFrame:
 
 
 def to_texts(answer: TypedAnswer) -> pa.Table:
-    """Return a table whose amounts are categories of texts. Raises like `to_pandas`."""
+    """Return a table with amounts as categorical text. Raises like `to_pandas`."""
     table = answer.table
     for name, values in _amount_columns(answer):
         texts = [None if value is None else str(value) for value in values]
@@ -181,14 +182,14 @@ def to_polars(table: pa.Table) -> Any:
 
 
 def floats(amounts: "pd.Series[Any]") -> "pd.Series[float]":
-    """Convert amounts to floats of 15 digits, for charts and statistics."""
+    """Convert amounts to 15-digit floats, for charts and statistics."""
     return amounts.map(lambda value: float(str(value)), na_action="ignore").astype(float)
 
 
 def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Convert texts of amounts to exact amounts, which can be added. None stays None.
+    """Convert amount texts to exact amounts, which can be added. None stays None.
 
-    Raises `NotExact` if a text is not an amount, or if a value is a float.
+    Raises `NotExact` if a text does not contain an amount, or if a value is a float.
     """
     exact_amounts = _exact_amounts(_values(texts), str(texts.name))
     return AmountSeries(exact_amounts.to_numpy(), index=texts.index, name=texts.name, dtype=object)
@@ -198,7 +199,7 @@ Values = list[ExactAmount | None] | list[str | None]
 
 
 def _amount_columns(answer: TypedAnswer) -> Iterator[tuple[str, Values]]:
-    """Yield each column of amounts with its exact values, or with texts that cannot be added."""
+    """Yield each amount column with its exact values, or with text that cannot be added."""
     table = answer.table
     if len(set(table.column_names)) < len(table.column_names):
         raise ValueError(
@@ -263,7 +264,7 @@ def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable
 
 
 def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values | None:
-    """Return a text column as exact amounts or texts of amounts, or None if it has no amounts."""
+    """Return a text column as exact amounts or amount texts, or None if it has no amounts."""
     is_known = bool(origin & (Origin.TEXT | Origin.NUMBER))
     if name in _KEY_COLUMNS and not is_known:
         return None
@@ -284,7 +285,7 @@ def _text_values(name: str, column: pa.ChunkedArray, origin: Origin) -> Values |
 
 
 def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decimal | None:
-    """Return the value of the text. Raises `NotExact` if the number next to it differs."""
+    """Parse the text of an amount. Raises `NotExact` if the number next to it differs."""
     try:
         value = None if text is None else exact(text)
     except InvalidOperation as error:
@@ -301,7 +302,7 @@ def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decim
 
 
 def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFrame:
-    """Add up the amounts of a pandas, polars or Arrow frame for each value of the columns `by`.
+    """Add up the amounts in a pandas, polars or Arrow frame for each group of the columns `by`.
 
     Return a frame with the columns `by`, the sums in `of` (by default `total`, or else `amount`)
     and their text in `..._text`. Raises `NotExact` if the amounts are floats or a group has several
@@ -326,14 +327,14 @@ def exact_total(frame: Any, by: Sequence[str] = (), of: str = "") -> pd.DataFram
     else:
         grouped = addends.groupby(list(by), sort=False, dropna=False, observed=True)
         totals = grouped[name].sum().reset_index()
-    # The sum of a group without amounts is the integer 0 in pandas.
+    # In pandas, the sum of a group without amounts is the integer 0.
     totals[name] = totals[name].map(ExactAmount).astype(object)
     totals[f"{name}{TEXT_SUFFIX}"] = [str(total) for total in totals[name]]
     return AmountFrame(totals)
 
 
 def _column(frame: Any, name: str) -> "pd.Series[Any]":
-    """Return a column of a pandas, polars or Arrow frame, by position."""
+    """Return a column of a pandas, polars or Arrow frame, indexed by position."""
     if isinstance(frame, pd.DataFrame):
         return frame[name].reset_index(drop=True)
     column = frame[name]
@@ -355,7 +356,7 @@ def _addends(frame: Any, name: str, names: Sequence[str]) -> "pd.Series[Any]":
 
 
 def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
-    """Return whether a column has only exact amounts, and lacks no amount that has a text."""
+    """Return whether a column has only exact amounts, and includes every amount in `texts`."""
     if texts is not None and (column.isna() & texts.notna()).any():
         return False
     return column.dtype == object and all(
@@ -364,7 +365,7 @@ def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
 
 
 def _values(column: "pd.Series[Any]") -> list[Any]:
-    """Return the values of a column, with None for missing values, which pandas has as floats."""
+    """Return a column's values, with None for missing values, which pandas stores as floats."""
     if not pd.api.types.is_float_dtype(column):  # a NaN in a float column may be a result
         column = column.astype(object).where(column.notna(), None)
     return list(column)

@@ -1,4 +1,4 @@
-"""The origin of the columns of a query, and the lookup keys that lead from a figure to its rows."""
+"""The origins of a query's columns, and the lookup keys that lead from a figure to its rows."""
 
 import functools
 import hashlib
@@ -54,10 +54,10 @@ _PASSING = {"OPERATOR_UNPACK", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"}
 
 
 class Origins:
-    """The origins of the columns of one query, by index if the syntax tree has it, or by name.
+    """The origins of one query's columns, by index if the syntax tree has it, otherwise by name.
 
-    `known` has the amount columns of the book. If the query gives a name twice, the origins of both
-    are combined.
+    `known` has the amount columns of the book. If the query uses a name twice, both origins are
+    combined.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Origins:
             return
         node = tree["statements"][-1]["node"]
         if (node.get("from_table") or {}).get("type") == "SHOW_REF":
-            self._unknown = Origin.NOTHING  # it shows names of columns and no amounts
+            self._unknown = Origin.NOTHING  # it shows column names, not amounts
             return
         items = list(_items(node))
         before = None
@@ -89,7 +89,7 @@ class Origins:
             self._unnamed |= origin
 
     def column(self, index: int, name: str, kind: str) -> Origin:
-        """Return the origin of a column of the answer. `kind` is its type."""
+        """Return the origin of a result column. `kind` is its type."""
         if self._by_index is not None:
             return self._by_index[index]
         # Text of unknown origin is treated like a name.
@@ -162,7 +162,7 @@ class Origins:
 
     def _call(self, node: Node) -> Origin:
         name = node["function_name"]
-        # In `total.abs()`, the tree has the argument as the schema of the function.
+        # For `total.abs()`, the tree stores the argument as the function's schema.
         arguments = [self._names.get(node["schema"].casefold(), Origin.NOTHING)]
         arguments += [self._of(argument) for argument in _arguments(node)]
         origin = _union(arguments)
@@ -172,13 +172,13 @@ class Origins:
             return Origin.NOTHING  # a ratio of two amounts is not an amount
         if name not in _EXACT and Origin.NUMBER in origin:
             origin |= Origin.ROUNDED
-        if name not in _EXACT - _COMPARING:  # texts have another order than amounts
+        if name not in _EXACT - _COMPARING:  # text sorts differently from amounts
             origin &= ~Origin.TEXT
         return origin if name in _STRICT else _skipping(origin)
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return the origin of all columns of a query without a tree, based on its words."""
+    """Return the origin of all columns in a query without a tree, based on its words."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
@@ -194,7 +194,7 @@ def _union(origins: Iterable[Origin]) -> Origin:
 
 
 def _arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call, from the tree of DuckDB 1 or DuckDB 2."""
+    """Return the arguments of a call, from a DuckDB 1 or DuckDB 2 tree."""
     arguments = [argument["expression"] for argument in node.get("arguments") or []]
     default = [node["default_expr"]] if node.get("default_expr") else []
     return [*(arguments or node.get("children") or []), *default]
@@ -250,7 +250,7 @@ _ANY: Node = {"class": "STAR"}
 
 
 def _rows(node: Node) -> list[Iterable[Node]]:
-    """Return the columns that get new names: of VALUES, a CTE, a subquery, or unknown ones."""
+    """Return the columns that get new names: from VALUES, a CTE or a subquery, or unknown ones."""
     if values := node.get("values"):
         return list(values)
     select = (node.get("subquery") or node.get("query") or {}).get("node") or {}
@@ -271,14 +271,14 @@ _PARTS = {
 
 
 def lookup_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Return the SQL expression of a lookup key. `parts` has the name and SQL of each field."""
-    # Each part is preceded by its length, so that different keys give different strings.
+    """Return the SQL expression for a lookup key. `parts` has the name and SQL of each field."""
+    # Precede each part with its length, so that different keys give different strings.
     cells = ", ".join(f"{literal(field)}, strlen({sql}), {sql}" for field, sql in parts)
     return f"'K-' || upper(left(sha256(concat_ws(chr(30), {cells})), {_KEY_LENGTH}))"
 
 
 def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
-    """Return a lookup key, equal to that of `lookup_key`. `parts` has each field and its value."""
+    """Return the same key as the SQL of `lookup_key`. `parts` has each field and its value."""
     cells = [
         cell
         for field, text in parts
@@ -289,6 +289,6 @@ def key_of_names(parts: Iterable[tuple[str, str]]) -> str:
 
 
 def key_of_columns(key: Iterable[str]) -> str:
-    """Return the SQL expression of the lookup key of a published table with these key columns."""
+    """Return the SQL expression for the lookup key of a published table with these key columns."""
     names = set(key)
     return lookup_key(part for column, part in _PARTS.items() if column in names)

@@ -1,4 +1,4 @@
-"""Prevention of the pandas import, which takes as long as a small night and is not needed for one.
+"""A block on importing pandas, which takes as long as a small night and is not needed for one.
 
 pyarrow imports pandas when it first creates an array from Python values, to recognise pandas
 objects. It tries once. If pandas is missing, it tries again only for a data frame.
@@ -23,7 +23,7 @@ class _PandasBlocker:
 def leave_pandas_out() -> None:
     """Make pyarrow search for pandas now and not find it. `to_pandas` still works afterwards.
 
-    Call it in processes that make no data frames. It does nothing if pandas is already imported.
+    Call it in processes that create no data frames. It does nothing if pandas is already imported.
     """
     if "pandas" in sys.modules:
         return

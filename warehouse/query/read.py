@@ -1,4 +1,4 @@
-"""Queries of the published warehouse: read-only, hardened and exact.
+"""Queries against the published warehouse: read-only, hardened and exact.
 
 This module imports only DuckDB.
 """
@@ -15,12 +15,13 @@ from duckdb import DuckDBPyConnection
 from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import Answer
 
-# Python values would differ: intervals have no months, times no nanoseconds, bytes another format.
+# Python would change these values. Its intervals have no months, its times have no nanoseconds, and
+# it prints bytes in a different format.
 _READ_AS_TEXT = re.compile(r"\b(INTERVAL|TIMESTAMP_NS|BLOB)\b")
 
 
 class NotAQuestion(QueryFailed):
-    """The query is not valid: bad SQL, an unknown name, or several statements."""
+    """An invalid query: bad SQL, an unknown name, or several statements."""
 
     exit_code = 2
 
@@ -29,8 +30,8 @@ class NotAQuestion(QueryFailed):
 class Description:
     """A table, view or macro with its comment and columns.
 
-    `columns` has name, type and comment of each column. For a macro, it has the parameters without
-    types.
+    `columns` has the name, type and comment of each column. For a macro, it has the parameters,
+    without types.
     """
 
     schema: str
@@ -52,7 +53,7 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
 
 
 def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:
-    """Repeat the query with casts to text for columns whose values Python would change."""
+    """Rerun the query, casting columns to text if Python would change their values."""
     texts = [
         f"#{n}::varchar" if _READ_AS_TEXT.search(kind) else f"#{n}"
         for n, kind in enumerate(kinds, 1)
@@ -101,13 +102,13 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
 
 
 def query_error(error: duckdb.Error, message: str) -> QueryFailed:
-    """Return `NotAQuestion`, or `QueryFailed` if the machine or DuckDB failed and not the query."""
+    """Return `NotAQuestion`, or `QueryFailed` if the machine or DuckDB failed, not the query."""
     is_system_error = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
     return (QueryFailed if is_system_error else NotAQuestion)(f"DuckDB could not answer: {message}")
 
 
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
-    """Return advice about the command to type instead, or an empty string."""
+    """Suggest the command to type instead, or return an empty string."""
     try:
         [statement] = connection.extract_statements(sql)
     except (duckdb.Error, ValueError):
@@ -123,7 +124,7 @@ def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> st
 
 
 def _require_lake(connection: DuckDBPyConnection) -> None:
-    """Raise `QueryFailed` if a file of the nights in the lake is missing."""
+    """Raise `QueryFailed` if the file of a night in the lake is missing."""
     files = lake_files(connection)
     if missing := [file for file in files if not Path(file).is_file()]:
         raise QueryFailed(
@@ -135,7 +136,7 @@ def _require_lake(connection: DuckDBPyConnection) -> None:
 
 
 def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """Return the type of the statement.
+    """Return the type of the only statement.
 
     Raises `NotAQuestion` if there is not exactly one, because only the last would be shown.
     """

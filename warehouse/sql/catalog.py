@@ -1,8 +1,8 @@
 """The SQL that people read: views, macros and checks, each in one file with a header.
 
-`warehouse.sql.header` describes the header. It becomes comments in the database and pages of the
-dictionary. Macros for a day (`..._as_of`) are generated from the file of the view, so that there is
-no second copy. Views with the same structure share a form.
+`warehouse.sql.header` describes the header. It becomes comments in the database and pages in the
+dictionary. Macros for a day (`..._as_of`) are generated from the view's file, so there is no second
+copy. Views with the same structure share a form.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -20,8 +20,8 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
-# Views whose rows are stored for every night, because people query them over all nights. The
-# findings of a night compare it with the previous book.
+# Views whose rows are stored for every night, because people query them over all nights. A night's
+# findings compare it with the previous book.
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
@@ -34,7 +34,7 @@ _PAIR = ("first_book", "second_book")
 class Macro:
     """A macro of the database: its call, meaning, parameters, example and SQL.
 
-    Macros of schema `internal` are helpers of other macros and views. Analysts do not use them.
+    Macros in schema `internal` are helpers for other macros and views. Analysts do not use them.
     """
 
     name: str
@@ -69,7 +69,7 @@ def views() -> tuple[SqlFile, ...]:
 
 @cache
 def ops_views() -> tuple[SqlFile, ...]:
-    """Return the views of schema ops, which read only tables of that schema."""
+    """Return the views in schema ops, which read only tables in that schema."""
     return _folder("views/ops")
 
 
@@ -103,7 +103,7 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 def _known_balances() -> str:
     """Return the SQL condition for documented buckets and states (2.5)."""
-    # Buckets with the same states share a comparison, because it runs for each amount of a book.
+    # Buckets with the same states share a comparison, because it runs for each amount in a book.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)
@@ -118,8 +118,8 @@ def _known_balances() -> str:
 def macros() -> tuple[Macro, ...]:
     """Return all macros in the order in which they can be created.
 
-    First the files in `macros/internal`, whose numbers give their order of use, then those in
-    `macros`, and last the macros that are generated from tables and views.
+    The files in `macros/internal` come first, in the order of their numbers. Then come the files in
+    `macros`, and finally the macros that are generated from tables and views.
     """
     internal = (_macro(sql_file, "internal") for sql_file in _folder("macros/internal"))
     typed = (_macro(sql_file, "main") for sql_file in _folder("macros"))
@@ -176,7 +176,7 @@ def _between(view: SqlFile) -> Macro:
 def _book_date(day: str, *, or_fail: bool = False) -> str:
     """Return a query for the date of the newest book on or before a day.
 
-    Without a book, the query returns NULL, or raises an error with `or_fail`.
+    If there is no book, the query returns NULL, or raises an error if `or_fail` is set.
     """
     newest = (
         f"select max(snapshot_date) as book_date from ops.snapshots\n"
@@ -195,9 +195,9 @@ def _no_book(day: str) -> str:
 
 
 def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
-    """Return a query for the book date of one of two days, which must be comparable.
+    """Return a query for the book date of one day in a pair, which must be comparable.
 
-    The query raises an error if a day has no book, both have the same, or one is in the future.
+    The query raises an error if a day has no book or is in the future, or if both share a book.
     """
     first, second = days
     problems = [
@@ -222,14 +222,14 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
 
 
 def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> str:
-    """Return the same query over the book of a day. With `or_fail`, a day without one is an error.
+    """Apply a query to the book of a day. With `or_fail`, a day without a book is an error.
 
     `day` and `before` are SQL expressions. `before` is the day of the tables `..._before`.
     """
     # The query itself is unchanged but reads a CTE in place of each table and view, so that
     # `holdings_as_of` cannot differ from `holdings`. The CTE has a different name, because the
-    # expression of the day may read the table, and DuckDB 1.2 would use the CTE there. The views
-    # are in the order in which they read each other.
+    # day's expression may read the table, and DuckDB 1.2 would use the CTE there. Each view comes
+    # after the views that it reads.
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
@@ -250,7 +250,7 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
 
 
 def at_day_of_each(sql: str, sources: str) -> str:
-    """Return the same query over the books of several sources, separately for each source.
+    """Apply a query to the books of several sources, separately for each source.
 
     `sources` is a query for source and snapshot_date.
     """
@@ -304,5 +304,5 @@ def views_of(sql: str) -> dict[str, str]:
 
 
 def checks() -> tuple[SqlFile, ...]:
-    """Return the checks that are files."""
+    """Return the checks that are stored as files."""
     return _folder("checks")

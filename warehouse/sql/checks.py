@@ -1,7 +1,7 @@
 """Checks: queries that return wrong rows, run on the newest book before it is published.
 
-The checks in `checks/` are written by hand. The checks of keys are generated from the contract. An
-`error` stops the publish, and a `warning` is only reported.
+The checks in `checks/` are written by hand. Key checks are generated from the contract. An `error`
+stops the publish, and a `warning` is only reported.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -60,7 +60,7 @@ class CheckResult:
 
 
 def every_check() -> tuple[Check, ...]:
-    """Return all checks: the files in `checks/`, then the checks of keys."""
+    """Return all checks: the files in `checks/`, then the key checks."""
     files = (
         Check(sql_file.name, sql_file.comment, sql_file.entries["severity"], sql_file.sql)
         for sql_file in sql_files()
@@ -79,7 +79,7 @@ def _key_meaning(table: Table) -> str:
 
 def _key_query(table: Table) -> str:
     # Only rows with equal 64-bit hashes are grouped by the key itself. Grouping 1,259,451 amounts
-    # by seven texts takes twice the time and 180 MB (measured).
+    # by seven text columns takes twice the time and 180 MB (measured).
     names = ", ".join(map(quote_identifier, table.key))
     rows, digest = f"from {quote_identifier(table.name)}", f"hash({names})"
     return (
@@ -95,7 +95,7 @@ def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
 
 
 def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
-    # The order makes a rebuild show the same example.
+    # Sort the rows, so that a rebuild shows the same example.
     result = connection.execute(f"select * from ({check.sql}) order by all limit 1")
     names = [column[0] for column in result.description or ()]
     wrong, example = 0, None

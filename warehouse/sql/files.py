@@ -1,4 +1,4 @@
-"""SQL over the Parquet files of a night, with the exact macros of the warehouse."""
+"""SQL over a night's Parquet files, with the warehouse's exact macros."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ _SETTINGS: dict[str, Any] = {
     # With several threads, the last digit of a sum of floating-point numbers depends on timing.
     "threads": "1",
     "python_enable_replacements": "false",
-    # Without it, DuckDB would create a folder in the current directory when memory is short.
+    # Without it, DuckDB would create a folder in the current directory when memory runs low.
     "max_temp_directory_size": "0B",
 }
 
@@ -36,7 +36,7 @@ def _database() -> DuckDBPyConnection:
 
 @contextlib.contextmanager
 def open_files(files: Mapping[str, Path]) -> Iterator[DuckDBPyConnection]:
-    """Open a connection that has one view for each file, and the macros of the schema `internal`.
+    """Open a connection that has one view for each file, and the macros in schema `internal`.
 
     A path must not contain a pattern, see `warehouse.storage.home.misleading_sign`.
     """

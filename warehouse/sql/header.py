@@ -7,9 +7,9 @@ to copy.
 `form: history by venue_id` stands for the columns of `forms/history.sql`. The form is then applied
 to the file's own query, with the key `venue_id`. A form has these placeholders:
 
-- `$query`: the query of the file.
+- `$query`: the file's own query.
 - `$key`: the columns after `by`.
-- `$own`: the other columns of the query.
+- `$own`: the query's other columns.
 - `$packed`, `$compared`: the columns before `form:`, as fields of a struct, and as differences
   between two structs.
 - `$named`, `$latest`: the columns after `form:`, and their values on the last date. Each has a
@@ -31,7 +31,7 @@ _FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
 class SqlFile:
     """One SQL file: its name, meaning, notes, entries, example and SQL.
 
-    `entries` has the meaning of each column or parameter by name.
+    `entries` maps each column or parameter name to its meaning.
     """
 
     name: str
@@ -87,8 +87,8 @@ def _parse(path: Path) -> SqlFile:
 def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
     """Return the file with its form filled in, or the file itself if it has no form.
 
-    The columns of the form replace the entry `form:`, and its notes precede those of the file.
-    Raises `ValueError` if the form is not in the folder `forms`, or the key is not a column.
+    The form's columns replace the entry `form:`, and its notes precede the file's notes. Raises
+    `ValueError` if the form is not in the folder `forms`, or the key is not a column.
     """
     if "form" not in sql_file.entries:
         return sql_file
@@ -122,7 +122,7 @@ def _fill(
     form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
 ) -> str:
     # If a line of a form begins with `$name`, each column gets its own line. Otherwise the columns
-    # stay on one line. The form is therefore a readable query.
+    # stay on one line. This keeps the form readable as a query.
     lists = {
         "key": key,
         "own": [*state, *named],

@@ -1,1 +1,1 @@
-"""Files of a home: their paths, and how they are written safely."""
+"""The files in a home: their paths, and how to write them safely."""

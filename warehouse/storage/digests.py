@@ -26,7 +26,7 @@ from warehouse.storage.layout import (
     write_json,
 )
 
-# Errors of reading a damaged file.
+# Errors that reading a damaged file can raise.
 _DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 
 
@@ -34,7 +34,7 @@ _DAMAGE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
 class Digests:
     """The digests and decisions of a version. Older versions have no blocks or decisions.
 
-    - `file` and `blocks`: the SHA-256 of the database and of each of its blocks.
+    - `file` and `blocks`: the SHA-256 of the database and each of its blocks.
     - `decided`: the time of the last decision on each snapshot, ISO 8601 in UTC, or None.
     - `decisions`: the number of decisions on each snapshot.
     """
@@ -80,7 +80,7 @@ def read_digests(folder: Path) -> Digests | None:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
-    """Read digests and cache them, because the digests of years are many."""
+    """Read digests and cache them, because a database of several years has many of them."""
     text = path.read_bytes()
     content = msgspec.json.decode(text)
     is_ours = text == json_bytes(content)

@@ -1,8 +1,8 @@
-"""Sums of a file of balances by several engines: row counts and the sum of each asset.
+"""Sums of a balances file from several engines: row counts, and the sum for each asset.
 
-By default an engine adds up in the usual way, which shows its behaviour above 1.7e20. With
+By default, an engine adds up in the usual way, which shows its behaviour above 1.7e20. With
 `in_parts`, it adds integer and fractional parts separately, which does not overflow. An engine is
-imported only if it is used. Polars and Spark need not be installed.
+imported only if it is used, so Polars and Spark need not be installed.
 """
 
 # ruff: noqa: S608 - the file is ours, and a literal
@@ -29,9 +29,9 @@ _WIDE = pa.decimal256(76, 18)
 
 @dataclass(frozen=True, slots=True)
 class EngineSum:
-    """The result of an engine for one asset: rows, rows with a number, and their sum.
+    """One engine's result for one asset: rows, rows with a number, and their sum.
 
-    `total` is None if the engine failed to add up the numbers or returned NULL.
+    `total` is None if the engine could not add up the numbers or returned NULL.
     """
 
     asset_id: str
@@ -52,7 +52,7 @@ class _Engine(Protocol):
 
 
 def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
-    """Return the sums of a file of balances by an engine. Raises `EngineNotInstalled`."""
+    """Add up a balances file with one engine. Raises `EngineNotInstalled`."""
     try:
         rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:
@@ -107,7 +107,7 @@ def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     amount = polars.col("amount")
     sums = [amount.sum().alias("whole")]
     if in_parts:
-        # The parts are split from the text, because dividing decimals would lose digits.
+        # Split the parts from the text, because dividing decimals would lose digits.
         text = amount.cast(polars.String)
         sign = (
             polars.when(text.str.starts_with("-"))
@@ -148,7 +148,7 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
             f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
         )
     session = _session()
-    session.conf.set("spark.sql.ansi.enabled", "true")  # texts of decimals have no exponent then
+    session.conf.set("spark.sql.ansi.enabled", "true")  # so that decimals as text have no exponent
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
     grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")

@@ -1,7 +1,7 @@
 """The file `firm.toml`: the organisations of a firm's book and their folders.
 
-Each organisation has its own folder with a `.env`, which has its key, its home and its settings.
-The firm's home has none of these.
+Each organisation has its own folder with a `.env`, which contains its key, its home and its
+settings. The firm's home has none of these.
 """
 
 import importlib
@@ -35,9 +35,9 @@ class FirmWrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One organisation of a firm: its name, the folder of its `.env`, and its home.
+    """One organisation in a firm: its name, the folder with its `.env`, and its home.
 
-    If its `.env` cannot be read, `problem` has the reason, and it is not read or started.
+    If its `.env` cannot be read, `problem` has the reason, and the source is not read or started.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Firm:
 
 
 def is_firm(home: Path) -> bool:
-    """Return whether a home is the home of a firm."""
+    """Return whether a home belongs to a firm."""
     return (home / FIRM).is_file()
 
 
@@ -129,8 +129,8 @@ def _read_number(file: Path, content: Mapping[str, object], name: str, default: 
 
 
 def _source(file: Path, name: str, folder: object) -> Source:
-    # The name is in the first column of all tables, in sheets and on pages. Invisible characters
-    # would make two names look alike.
+    # The name appears in the first column of all tables, in sheets and on pages. Invisible
+    # characters would make two names look alike.
     if (
         not name.strip()
         or name != name.strip()

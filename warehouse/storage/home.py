@@ -12,9 +12,9 @@ DEFAULTS: Final = {HOME: "./data", TIMEZONE: "UTC"}
 
 
 def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `directory/.env`, overridden by those of the process.
+    """Return the variables in `directory/.env`, overridden by the process's own variables.
 
-    Empty variables of the process are ignored. A `$` in a value is kept and not interpolated.
+    Empty process variables are ignored. A `$` in a value is kept and not interpolated.
     Raises `OSError` or `UnicodeDecodeError` if `.env` cannot be read.
     """
     values = dotenv_values(directory / ".env", interpolate=False)
@@ -29,7 +29,7 @@ def home_path(text: str) -> Path:
 
 def misleading_sign(path: Path) -> str:
     """Return the part of a path that DuckDB would misinterpret, or an empty string."""
-    # A pattern matches other files, a line end splits the list of files, and DuckDB takes the date
+    # A pattern matches other files, a line end splits the file list, and DuckDB takes the date
     # from the first of two folders named `snapshot_date=`.
     signs = ("*", "?", "[", "\n", "snapshot_date=")
     return next((sign for sign in signs if sign in str(path)), "")

@@ -1,4 +1,4 @@
-"""The paths under `NIGHTBOOK_HOME`, and writing of files that a crash cannot damage.
+"""The paths under `NIGHTBOOK_HOME`, and file writes that a crash cannot corrupt.
 
 Directories have mode 0750, files 0640 and published database files 0440.
 """
@@ -32,7 +32,7 @@ HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All paths of one home. Their ids and dates are ours and never names from the API.
+    """All paths in one home. The ids and dates in them are ours, never names from the API.
 
     `staged_in` is the folder for staged nights that are flattened outside the lake. Without it,
     they are staged in the lake.
@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def manifests(self) -> Path:
-        """Manifests of the lake: `lake/manifests/<snapshot_id>.json`."""
+        """The lake's manifests: `lake/manifests/<snapshot_id>.json`."""
         return self.lake / "manifests"
 
     @property
@@ -63,7 +63,7 @@ class Layout:
 
     @property
     def database(self) -> Path:
-        """The published database, which people open."""
+        """The published database, which users open."""
         return self.warehouse / "current" / DATABASE
 
     @property
@@ -83,12 +83,12 @@ class Layout:
 
     @property
     def work(self) -> Path:
-        """Temporary files on the same file system, left by an interrupted run."""
+        """Temporary files on the same file system. An interrupted run may leave some behind."""
         return self.home / ".work"
 
     @property
     def briefs(self) -> Path:
-        """Summaries of the manifests of all nights. They are rebuilt if they are lost."""
+        """Summaries of all nights' manifests. They are rebuilt if they are lost."""
         return self.home / ".briefs"
 
     @property
@@ -102,11 +102,11 @@ class Layout:
         return self.home / ".pull"
 
     def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
-        """Return the landed folder of one snapshot."""
+        """Return the landing folder of one snapshot."""
         return self.landing / snapshot_date.isoformat() / snapshot_id
 
     def parquet(self, table: str, snapshot_date: date, snapshot_id: str) -> Path:
-        """Return the Parquet file of one table and snapshot in the lake."""
+        """Return the lake's Parquet file for one table and snapshot."""
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
@@ -114,15 +114,15 @@ class Layout:
         return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
-        """Return the Parquet file of one table and snapshot that is not a book yet."""
+        """Return the Parquet file for one table of a snapshot that is not a book yet."""
         return self.staging(snapshot_id) / f"{table}.parquet"
 
     def part(self, part: str, snapshot_id: str) -> Path:
-        """Return the file of counts and notes about one flattened part of a snapshot."""
+        """Return the file with counts and notes about one flattened part of a snapshot."""
         return self.staged_file(part, snapshot_id).with_suffix(".json")
 
     def manifest(self, snapshot_id: str) -> Path:
-        """Return the lake's manifest of one snapshot."""
+        """Return the lake's manifest for one snapshot."""
         return self.manifests / f"{snapshot_id}.json"
 
 
@@ -147,7 +147,7 @@ def sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """Give mode 0640 to new files and 0750 to new folders, also of DuckDB, SQLite and Dagster."""
+    """Give new files mode 0640 and new folders 0750, also in DuckDB, SQLite and Dagster."""
     before = os.umask(UMASK)
     try:
         yield
@@ -158,9 +158,9 @@ def private_files() -> Iterator[None]:
 @contextlib.contextmanager
 def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
     """Open a file for an atomic write: it appears at `path` complete or not at all."""
-    # The file is written under a temporary name and flushed before the rename, and the folder after
-    # it. A crash leaves either the complete old file or the complete new one. Without the first
-    # fsync, the rename could reach the disk before the bytes.
+    # The file is written under a temporary name and flushed before the rename. The folder is
+    # flushed afterwards. A crash leaves either the complete old file or the complete new one.
+    # Without the first fsync, the rename could reach the disk before the bytes.
     make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.aside")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
@@ -187,13 +187,14 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 
 def json_bytes(content: Any) -> bytes:
     """Return the bytes of a manifest: JSON with sorted keys and one final newline."""
-    # The bytes equal those of `json.dumps`, except for floats with an exponent, which manifests do
-    # not have. `json.dumps` with an indent is slow and took a tenth of a small night.
+    # The bytes are the same as from `json.dumps`, except for floats with an exponent, which
+    # manifests do not contain. `json.dumps` with an indent is slow: it took a tenth of a small
+    # night.
     return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
 def read_json(path: Path) -> Any:
-    """Read a file of `write_json`."""
+    """Read a file written by `write_json`."""
     return json.loads(path.read_bytes())
 
 
@@ -216,7 +217,7 @@ def edition(path: Path | str) -> tuple[int, int, int]:
 
 
 def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str, ...]:
-    """Return the SHA-256 of each `BLOCK` of a file, or of the blocks with these numbers."""
+    """Return the SHA-256 of each `BLOCK` in a file, or only of the blocks with these numbers."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
@@ -233,7 +234,7 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 
 
 def digest_of_blocks(digests: Iterable[str]) -> str:
-    """Return one digest for a file: the SHA-256 of the hexadecimal digests of its blocks.
+    """Return one digest for a file: the SHA-256 of its hexadecimal block digests.
 
     A night changes few blocks of a database, so a reader can verify the others without reading.
     """

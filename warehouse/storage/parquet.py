@@ -1,7 +1,7 @@
-"""The contract as Arrow schemas, and the writing of all Parquet files.
+"""The contract as Arrow schemas, and the code that writes all Parquet files.
 
-The metadata of each field has the meaning of its column. Pages have checksums. Columns of ids use
-dictionaries, and columns of amounts do not.
+The metadata of each field contains the meaning of its column. Pages have checksums. ID columns use
+dictionaries, and amount columns do not.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ TYPES: dict[Kind, pa.DataType] = {
     Kind.DAY: pa.date32(),
     Kind.MOMENT: pa.timestamp("us", tz="UTC"),
 }
-# Rows. DuckDB has the same size. If two threads load groups of a different size, DuckDB merges and
-# compresses them twice, which doubles CPU time and bytes on disk.
+# Rows per group, the same as in DuckDB. If two threads load groups of a different size, DuckDB
+# merges and compresses them twice, which doubles CPU time and bytes on disk.
 ROW_GROUP = 120 * 1024
-# Text columns with few repeated values, for which a dictionary would be built and discarded.
+# Text columns with few repeated values. A dictionary for them would be built and then discarded.
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
@@ -45,7 +45,7 @@ class WrittenFile:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Return the Arrow schema of a table: types, nullability, and meanings as metadata."""
+    """Return the Arrow schema of a table, with types, nullability, and meanings as metadata."""
     fields = [
         pa.field(
             column.name,
@@ -59,7 +59,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def file_schema(table: Table) -> pa.Schema:
-    """Return the schema of a table's files in the lake, with snapshot_id and field ids."""
+    """Return the schema of a table's lake files, with snapshot_id and field ids."""
     schema, ids = arrow_schema(lake_table(table)), field_ids(table.name)
     fields = [
         field.with_metadata(field.metadata | {b"PARQUET:field_id": str(ids[field.name]).encode()})
@@ -69,9 +69,9 @@ def file_schema(table: Table) -> pa.Schema:
 
 
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Return columns as a batch with the schema of the table. Casts never change a value.
+    """Convert columns to a batch with the table's schema. Casts never change a value.
 
-    Raises `ValueError` with the name of the table and column if they do not fit the schema.
+    Raises `ValueError`, naming the table and column, if they do not match the schema.
     """
     schema = arrow_schema(table)
     if set(columns) != set(schema.names):
@@ -149,8 +149,8 @@ class Writer:
         return written
 
     def _discard(self, error: BaseException) -> None:
-        # A full disk can cause three errors: for the rows, for the footer, and when Python closes
-        # the open file. Only the first is raised.
+        # A full disk can cause three errors: in the rows, in the footer, and when Python closes the
+        # open file. Only the first is raised.
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
         self._writer.is_open = False  # otherwise its destructor closes it again
@@ -169,8 +169,8 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
             for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The minimum and maximum of a row group help only for the columns of the sort order. A
-        # table format reads the partition of a file from the statistics of its first columns.
+        # The minimum and maximum of a row group help only for the columns in the sort order. A
+        # table format reads a file's partition from the statistics of its first columns.
         write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,
@@ -180,7 +180,7 @@ def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
 def write(
     table: Table, batches: Iterable[pa.RecordBatch], path: Path, snapshot_id: str
 ) -> WrittenFile:
-    """Write all batches of a table to one file of a snapshot, atomically."""
+    """Write all batches of a table atomically to one snapshot file."""
     writer = Writer(table, path, snapshot_id)
     try:
         for batch in batches:
@@ -189,7 +189,7 @@ def write(
         writer.close(error)
         raise
     written = writer.close()
-    assert written is not None  # noqa: S101 - close returns a file if it gets no error
+    assert written is not None  # noqa: S101 - close returns a file unless it is given an error
     return written
 
 
@@ -201,7 +201,7 @@ def stream_rows(
     *,
     plain: Collection[str] = (),
 ) -> int:
-    """Write the rows of a query with the meaning of each column, and return their number.
+    """Write a query's rows with the meaning of each column, and return the row count.
 
     `plain` has the text columns with few repeated values.
     """
@@ -227,7 +227,7 @@ def stream_rows(
 
 
 def rows_batch(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return a batch from a few dictionaries. Raises `ValueError` for missing or unknown keys."""
+    """Build a batch from a few dictionaries. Raises `ValueError` for missing or unknown keys."""
     names = set(table.names)
     for row in rows:
         if row.keys() != names:

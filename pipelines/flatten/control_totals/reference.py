@@ -1,8 +1,8 @@
 """Careful counts of landed records, one by one. Only records that become rows count.
 
-The module decodes plain JSON, and shares only the limit of depth with the readers. Numbers are
+The module decodes plain JSON, and shares only the depth limit with the readers. Numbers are
 ignored, because no field is a number. Objects with a repeated key are ignored too. In a balance,
-every text that is an amount counts, documented or not.
+every string that is an amount counts, documented or not.
 """
 
 import json
@@ -27,7 +27,7 @@ class Sum(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The number of rows by table, and the exact sum of each asset and bucket."""
+    """The row counts by table, and the exact sum for each asset and bucket."""
 
     rows: dict[str, int]
     sums: dict[Sum, Decimal]
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PortfolioCount:
-    """The number of rows of one portfolio, and the amounts of each asset and bucket."""
+    """The row counts of one portfolio, and its amounts for each asset and bucket."""
 
     identity: str
     integrations: int
@@ -118,7 +118,7 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the texts of each part of a balance at any depth. Each amount among them is a row."""
+    """Yield the strings at any depth in each part of a balance. Each amount among them is a row."""
     balance = account.get("balance")
     for bucket, part in balance.items() if isinstance(balance, dict) else ():
         if texts := list(_texts(part)):
@@ -126,7 +126,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield a text, or the texts in objects. Texts in a list are not amounts (2.5)."""
+    """Yield a string, or the strings in objects. Strings in a list are not amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()
@@ -137,7 +137,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
-    """Return how many venues and venue types were landed. Each venue id counts once."""
+    """Count the landed venues and venue types. Each venue id counts once."""
     types: dict[str, set[str]] = {}
     for raw in raws:
         venue = _record(raw)
@@ -159,5 +159,5 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
 
 
 def identities(raws: Iterable[Raw]) -> int:
-    """Return the number of different ids of valid records."""
+    """Count the distinct ids of valid records."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

@@ -24,14 +24,14 @@ from warehouse.sql.files import open_files
 from warehouse.storage.parquet import WrittenFile, conform, write
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# Texts are collected and summed in batches. Small batches have few texts of each asset, and large
-# ones do not fit the cache. CPU time of 1,259,451 amounts of 400 assets: 1.43 s with batches of
-# 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
+# Texts are collected and summed in batches. Small batches have few texts for each asset, and large
+# ones do not fit into the cache. CPU time for 1,259,451 amounts of 400 assets: 1.43 s with batches
+# of 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
 LEAST_WAITING, MOST_WAITING = 20_000, 200_000
 _OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
 _SHORT = 200
-_TEXTS = 4  # approximate number of texts of an account
+_TEXTS = 4  # approximate number of texts per account
 _SUMS_IN_LAKE = """
 select
     asset_id,
@@ -108,13 +108,13 @@ class _Sums:
         self._waiting = 0
 
     def add(self, key: Sum, texts: list[str]) -> None:
-        """Add those texts that are amounts."""
+        """Add the texts that are amounts."""
         self._texts[key] += texts
         self._wait(len(texts))
 
     def add_accounts(self, position: _PositionAmounts) -> None:
         """Add the amounts of a documented position."""
-        # Accounts of an asset are collected, because each alone has only a few amounts of a kind.
+        # Collect the accounts of an asset, because each one has only a few amounts of a kind.
         self._accounts[position.asset_id, position.is_custom_asset] += position.accounts
         self._wait(len(position.accounts) * _TEXTS)
 
@@ -143,7 +143,7 @@ class _Sums:
 
 
 def _values(texts: list[str]) -> list[Decimal]:
-    """Return the values of those texts that are amounts."""
+    """Return the values of the texts that are amounts."""
     # Nearly all texts consist of plain digits, so all characters are checked together. Decimal then
     # rejects a sign or a decimal point in the wrong place.
     letters = "".join(texts).encode(errors="surrogatepass")
@@ -178,7 +178,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
 
 
 def _decode(raw: Raw) -> _PortfolioAmounts | None:
-    """Decode a documented portfolio. Return None if it is not as documented."""
+    """Decode a portfolio. Return None if it does not match the documentation."""
     try:
         return _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -197,7 +197,7 @@ def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
 
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
-    """Return the amount texts of the balances by kind."""
+    """Return the amount texts in the balances by kind."""
     texts_by_kind: dict[str, list[str]] = {}
     balances = [account.balance for account in accounts]
     for kind, part_of, text_getters in _GETTERS:
@@ -209,7 +209,7 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
 
 
 def of_lake(files: Mapping[str, Path]) -> Totals:
-    """Return the totals of Parquet files, which are given by table."""
+    """Return the totals of Parquet files. `files` has each file by table."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
     if BALANCES.name not in files:
         return Totals(rows, {})
@@ -263,9 +263,9 @@ def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
 def write_holdings(
     files: Mapping[str, Path], path_of: Callable[[str], Path], snapshot_id: str
 ) -> dict[str, WrittenFile]:
-    """Write the tables of holdings to the paths that `path_of` returns, in the order of their keys.
+    """Write the holdings tables, sorted by their keys, to the paths that `path_of` returns.
 
-    `files` are the Parquet files of the night's other tables, by table.
+    `files` has the Parquet files of the night's other tables, by table.
     """
     sql_of = {view.name: view.sql for view in views()}
     written = {}

@@ -1,4 +1,4 @@
-"""The address of the Iceberg catalog, and the errors of its registration."""
+"""The address of the Iceberg catalog, and its registration errors."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ SETTING: Final = "NIGHTBOOK_CATALOG"
 NAMESPACE: Final = "NIGHTBOOK_CATALOG_NAMESPACE"
 DATABASE: Final = "postgresql"
 OF_PYICEBERG: Final = "PYICEBERG_CATALOG__NIGHTBOOK__"
-# The variables of PostgreSQL's own tools that `.env` can have, and the options of a connection.
+# The variables of PostgreSQL's own tools that `.env` can have, and the connection options.
 OF_POSTGRESQL: Final = {
     "PGPASSWORD": "password",
     "PGUSER": "user",
@@ -47,7 +47,7 @@ class CatalogAddress:
 
 
 def is_catalog_option(name: str) -> bool:
-    """Return whether a variable is an option of the catalog."""
+    """Return whether a variable is a catalog option."""
     return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
@@ -131,7 +131,7 @@ class Conflict(NotRegistered):
 
 
 class ForeignTable(NotRegistered):
-    """A table of the catalog has columns that differ from ours."""
+    """A table in the catalog has columns that differ from ours."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""A catalog of Iceberg tables, and one commit of several tables.
+"""A catalog of Iceberg tables, and a single commit for several tables.
 
 The catalog is PostgreSQL (`postgresql://…`, which is a JDBC catalog for Spark, Trino and Flink) or
 a REST catalog (`https://…`). In PostgreSQL, one transaction swaps the pointers of all tables. A
@@ -39,8 +39,8 @@ LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
 REFUSED = 409  # status of a REST catalog if a table has changed
-CANNOT = (404, 405, 406, 501)  # status if it does not support commits of several tables
-# The options of a store in pyiceberg, by environment variable.
+CANNOT = (404, 405, 406, 501)  # status if it does not support multi-table commits
+# pyiceberg's options for a store, by environment variable.
 STORE = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
@@ -55,9 +55,9 @@ STORE = {
 def open_catalog(
     uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
 ) -> Any:
-    """Open the catalog at an address. With PostgreSQL, the metadata of tables is on the shelf.
+    """Open the catalog at an address. With PostgreSQL, table metadata is on the shelf.
 
-    `options` are the variables of PostgreSQL (`PGPASSWORD`) and of pyiceberg
+    `options` has the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
     variables = {**os.environ, **shelf.options}
@@ -73,14 +73,14 @@ def open_catalog(
 
 
 def _property(name: str) -> str:
-    """Return the name of a property of pyiceberg, or "" for other variables."""
+    """Return the name of a pyiceberg property, or "" for other variables."""
     is_its_own = name.startswith(OF_PYICEBERG)
     key = name.removeprefix(OF_PYICEBERG).lower()
     return key.replace("__", ".").replace("_", "-") if is_its_own else ""
 
 
 def _database_url(uri: str, options: Mapping[str, str]) -> str:
-    """Add the variables of PostgreSQL to the address of a database, which has precedence."""
+    """Add PostgreSQL's variables to a database address. The address takes precedence."""
     url = make_url(uri).set(drivername="postgresql+psycopg")
     given = {word: options[name] for name, word in OF_POSTGRESQL.items() if options.get(name)}
     url = url.set(
@@ -96,8 +96,8 @@ def _database_url(uri: str, options: Mapping[str, str]) -> str:
 def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
     """Raise `NoCatalog` with a clear reason if the catalog fails.
 
-    Passwords and keys of the address, the options and the environment are removed from the message
-    of the driver.
+    Passwords and keys from the address, the options and the environment are removed from the
+    driver's message.
     """
     try:
         yield
@@ -112,7 +112,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
 
 
 def _reason(error: Exception, secrets: Collection[str]) -> str:
-    """Return the message of a driver on one line, without secrets and queries of addresses."""
+    """Return a driver's message on one line, without secrets and without queries in addresses."""
     text = " ".join(str(getattr(error, "orig", None) or error).split())
     for secret in sorted(secrets, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
@@ -122,7 +122,7 @@ def _reason(error: Exception, secrets: Collection[str]) -> str:
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
-    """Commit the changes of several tables, all or none. Raises `Conflict` if there is a conflict.
+    """Commit the changes to several tables, all or none. Raises `Conflict` if there is a conflict.
 
     If a REST catalog commits one table at a time, the last table changes later than the others.
     """

@@ -56,10 +56,10 @@ class NightChange:
 def register(
     catalog: Any, namespace: str, store: ObjectStore, say: Say = silent
 ) -> tuple[str, ...]:
-    """Register the shelved nights that the catalog does not have, and return their snapshot ids.
+    """Register the shelved nights that the catalog lacks, and return their snapshot ids.
 
     There is one commit for each date, and the function can be interrupted and repeated. Raises
-    `Conflict` if another writer changed a table. Then nothing of the current date is registered.
+    `Conflict` if another writer changed a table. Then nothing is registered for the current date.
     """
     prepare(catalog, namespace)
     rows = rows_of(catalog, namespace)
@@ -87,7 +87,7 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
     """Return all shelved nights of each date on which a night differs from the gate."""
-    # Only new manifests are read, because there are thousands after some years.
+    # Only new manifests are read, because there are thousands after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
         read_night(store, key)
@@ -107,7 +107,7 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
 def _changes(
     store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
 ) -> list[NightChange]:
-    """Return the changes of the gate for the nights of one date."""
+    """Return the changes to the gate for the nights of one date."""
     last = last_rows(rows)
     book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
     changes = []
@@ -132,7 +132,7 @@ def _changes(
 
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
-    """Return the addresses of the files of a night by table, for tables with rows."""
+    """Return the addresses of a night's files by table, for tables with rows."""
     lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
@@ -153,7 +153,7 @@ def _commit(
     changes: Iterable[NightChange],
     rows: Iterable[NightRow],
 ) -> None:
-    """Commit the changes of one date: the gate, and all tables if there are new files."""
+    """Commit the changes for one date: the gate, and all tables if there are new files."""
     files = {
         change.row.snapshot_id: files_of(store, change.night)
         for change in changes
@@ -171,14 +171,14 @@ def _commit(
 def table_transaction(
     catalog: Any, name: tuple[str, str], files: Mapping[str, Mapping[str, str]]
 ) -> Any:
-    """Return the change of one table: a file and a tag for each of these nights."""
+    """Return the change to one table: a file and a tag for each of these nights."""
     table = catalog.load_table(name)
     transaction = table.transaction()
     for snapshot_id, paths in files.items():
         tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
         if tag in table.metadata.refs:  # the lake was rebuilt, so its files are replaced
             drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
-        # The tag is set even if there is no file, so that the table can be read as of every night.
+        # The tag is set even if there is no file, so that the table can be read as of any night.
         mine = [paths[name[-1]]] if name[-1] in paths else []
         transaction.add_files(mine, about, check_duplicate_files=False)
         set_tags(transaction, [tag])
@@ -188,7 +188,7 @@ def table_transaction(
 def gate_transaction(
     catalog: Any, namespace: str, rows: Iterable[NightRow], tags: Iterable[str]
 ) -> Any:
-    """Return the change of the gate: a new file with all rows, and tags."""
+    """Return the change to the gate: a new file with all rows, and tags."""
     # With one file for each night, readers would read thousands of files after ten years.
     kinds = {column.name: TYPES[column.kind] for column in NIGHTS.columns}
     content = [msgspec.structs.asdict(row) for row in rows]
@@ -201,7 +201,7 @@ def gate_transaction(
 
 def drop_rows(transaction: Any, condition: Any) -> None:
     """Remove whole files from a table. The files themselves are not deleted."""
-    with warnings.catch_warnings():  # many tables have no row of a night
+    with warnings.catch_warnings():  # many tables have no rows for a night
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
         transaction.delete(condition)
 
@@ -218,7 +218,7 @@ def set_tags(transaction: Any, tags: Iterable[str]) -> None:
 def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[str]:
     """Remove the files of these nights from all tables in one commit.
 
-    Return the nights that were registered. The gate then has them as `pruned`. If it raises
+    Return the nights that were registered. The gate then lists them as `pruned`. If this raises
     `Conflict`, no file may be deleted.
     """
     rows = rows_of(catalog, namespace)

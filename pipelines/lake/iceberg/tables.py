@@ -1,4 +1,4 @@
-"""The Iceberg tables: one for each table of the lake, and the gate that readers join.
+"""The Iceberg tables: one for each lake table, and the gate that readers join.
 
 Iceberg registers the files of the lake, but does not own them. With `gc.enabled=false`, engines do
 not delete a file when they expire a snapshot. Without it, Spark deleted files.
@@ -58,7 +58,7 @@ NIGHTS = Table(
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The statistics of the first columns determine the partition of a file. Others have none.
+    # The statistics of the first columns determine a file's partition. Other columns have none.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
@@ -85,14 +85,14 @@ def prepare(catalog: Any, namespace: str) -> None:
 
 
 def ids(table: Table) -> dict[str, int]:
-    """Return the field id of each column of a table."""
+    """Return the field ids of a table's columns."""
     if table is NIGHTS:
         return {name: number for number, name in enumerate(NIGHTS.names, start=1)}
     return {name: number for name, number in field_ids(table.name).items() if name in table.names}
 
 
 def schema(table: Table) -> Schema:
-    """Return the schema of a table, with its columns in the order of their ids."""
+    """Return the schema of a table, with its columns ordered by id."""
     # A catalog numbers the columns of a new table itself, from 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])

@@ -1,8 +1,8 @@
 """The firm's book as DDL: tables with a source column, and views that show the newest night.
 
-The rows of views are copied from the warehouse of each source. A portfolio that several sources can
-see counts once: schema `internal` stores all rows, and each view omits the rows that count for
-another source. The few views that add up portfolios are then recomputed from the same SQL.
+View rows are copied from each source's warehouse. A portfolio that several sources can see counts
+only once. Schema `internal` stores all rows, and each view omits the rows that count for another
+source. The few views that add up portfolios are then recomputed from the same SQL.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -33,22 +33,23 @@ from warehouse.sql.catalog import (
 )
 from warehouse.sql.header import SqlFile
 
-# Views that are copied for the newest book of a source, and views that are copied for every book.
+# Views copied only for a source's newest book, and views copied for every book.
 NEWEST = (
     *((view, "main") for view in views() if view.name not in MATERIALIZED),
     *((view, "ops") for view in ops_views()),
 )
 NIGHTLY_VIEWS = tuple(view for view in views() if view.name in MATERIALIZED)
 _OF_PORTFOLIOS = "portfolio_id"
-# Views of each night that add up portfolios, and views that compare the newest book with the one
-# before. A portfolio may count for different sources in the two.
+# Nightly views that add up portfolios, and views that compare the newest book with the previous
+# one. A portfolio may count for a different source in each of the two books.
 _SUMS = ("holdings_by_asset", "holdings_by_venue")
 _COMPARED = ("changes", "roll_forward", "asset_moves")
-# This view is not filtered: its rows are about all that a source sees and have no amounts to add.
+# This view is not filtered, because its rows are about everything that a source sees and contain no
+# amounts to add.
 _UNFILTERED = "findings"
 _BOOKS = "select snapshot_id, snapshot_date from ops.snapshots where source = $source and is_book"
-# `asset_moves` also reads these two. The control totals of a source include portfolios that count
-# for others.
+# `asset_moves` also reads these two. A source's control totals include portfolios that count for
+# other sources.
 _MOVED = {
     "internal.books": _BOOKS,
     "ops.control_totals": "select snapshot_id, 'sum' as measure, asset_id, is_custom_asset, "
@@ -71,7 +72,7 @@ _NEWEST_BOOK = (
 
 
 def structure() -> Iterator[str]:
-    """Yield the statements that create an empty firm's book, without the tables of views."""
+    """Yield the statements that create an empty firm's book, without the tables for views."""
     yield "create schema history"
     yield "create schema ops"
     yield "create schema internal"
@@ -83,7 +84,7 @@ def structure() -> Iterator[str]:
 
 
 def _optional(table: Table) -> Table:
-    """Return a table of ops in which all columns outside the key are nullable.
+    """Return an ops table in which all columns outside the key are nullable.
 
     If a source cannot be read, an older nightbook may have written its rows without some columns.
     """
@@ -97,20 +98,20 @@ def _optional(table: Table) -> Table:
 
 
 def stored_as(table: Table) -> str:
-    """Return the quoted schema and name of the table that stores all rows of a declared table."""
+    """Return the quoted schema and name of the table that stores all of a declared table's rows."""
     if table.schema == "main" and _OF_PORTFOLIOS in table.names:
         return f"internal.{quote_identifier(table.name)}"
     return ddl.stored_as(table)
 
 
 def rows_of(view: SqlFile) -> str:
-    """Return the quoted schema and name of the table that stores all rows of a view."""
+    """Return the quoted schema and name of the table that stores all of a view's rows."""
     schema = "history" if view.name == _UNFILTERED else "internal"
     return f"{schema}.{quote_identifier(view.name)}"
 
 
 def tables_of_views(pattern: str) -> Iterator[str]:
-    """Yield statements that create the tables of views, with columns as in `pattern`.
+    """Yield statements that create the tables for views, with the columns of `pattern`.
 
     `pattern` is the name of an attached warehouse.
     """
@@ -127,7 +128,8 @@ def surface(
     """Yield the statements that create the macros, and the views that show the book of a date.
 
     `shared` has the sources with a portfolio that counts for another source, on any date.
-    `shared_lately` has those for which this is so in the book of `newest` or in the book before.
+    `shared_lately` has the sources with such a portfolio in the book of `newest` or in the previous
+    book.
     """
     for macro in macros():
         if macro.schema == "internal" or macro.name in _PURE:
@@ -167,7 +169,7 @@ def _entries(view: SqlFile) -> dict[str, str]:
 
 
 def _history(shared: Collection[str]) -> Iterator[str]:
-    """Yield the views of all nights, without the rows that count for another source."""
+    """Yield the views over all nights, without the rows that count for another source."""
     counted = "anti join internal.set_aside using (source, snapshot_date, portfolio_id)"
     for table in map(of_firm, BOOK):
         if (stored := stored_as(table)) != (name := ddl.stored_as(table)):
@@ -188,7 +190,7 @@ def _history(shared: Collection[str]) -> Iterator[str]:
 
 
 def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
-    """Return a query for the rows of `$source` on some dates, for each table of a book by name."""
+    """Map each table of a book to a query for the rows of `$source` on some dates."""
     return {
         f"{table.name}{suffix}": "select * exclude (source) from "
         f"history.{quote_identifier(table.name)} where source = $source and snapshot_date {dates}"
@@ -197,7 +199,7 @@ def _table_queries(dates: str, suffix: str = "") -> dict[str, str]:
 
 
 def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
-    """Return a query for the rows of a view for the newest book of each source."""
+    """Return a query for a view's rows in the newest book of each source."""
     query = f"select * from {rows_of(view)} where source in (select source from internal.tonight)"
     if view.name not in _COMPARED:
         ignored = (
@@ -217,14 +219,14 @@ def _newest_query(view: SqlFile, day: str, shared: Collection[str]) -> str:
 
 
 def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str, str]) -> str:
-    """Return the end of a query that recomputes the rows of the `shared` sources.
+    """Return the tail of a query, which recomputes the rows of the `shared` sources.
 
-    The stored rows of these sources include portfolios that count for others.
+    Their stored rows include portfolios that count for other sources.
     """
     inner = views_of(view.sql)
     used = {name for sql in (*inner.values(), view.sql) for name in tables_in(sql, {*tables})}
     replacements = {name: tables[name] for name in sorted(used)} | inner
-    # Insert the name of the source last, because it may contain any characters, including SQL.
+    # Insert the source name last, because it may contain any characters, including SQL.
     query = f"select $source as source, * from (\n{reading(view.sql, replacements)}\n)"
     return "".join(
         f" union all by name {query.replace('$source', literal(source))}"
@@ -233,7 +235,7 @@ def _recomputed_rows(view: SqlFile, shared: Collection[str], tables: Mapping[str
 
 
 def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yield the view of a date, with its comments."""
+    """Yield the statements that create the view of a date, with its comments."""
     shown = f"main.{quote_identifier(name)}"
     stored = f"history.{quote_identifier(name)}"
     yield f"create or replace view {shown} as select * from {stored} where snapshot_date = {day}"
@@ -241,7 +243,7 @@ def _view_of_day(name: str, day: str, meaning: str, columns: Mapping[str, str]) 
 
 
 def _view_of_day_before(table: Table, day: str) -> Iterator[str]:
-    """Yield the view of the previous book of each source in the newest book."""
+    """Yield the view of each source's previous book, for sources in the newest book."""
     name = f"main.{quote_identifier(f'{table.name}_before')}"
     yield (
         f"create or replace view {name} as select * from {ddl.stored_as(table)} "

@@ -17,7 +17,7 @@ from warehouse.database.load import fill
 from warehouse.query.connect import records
 
 # A portfolio counts for the source whose last known book lists it, even while that source cannot be
-# read. It is then missing together with its source, and no sum over the last books has it twice.
+# read. It is then missing together with its source, and no sum over the last books counts it twice.
 _SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (
@@ -60,7 +60,7 @@ def record_sources(
     results: Mapping[str, LoadResult],
     now: datetime,
 ) -> tuple[str, ...]:
-    """Write the row of each source. Return messages about unreadable, new and removed sources."""
+    """Write a row for each source. Return messages about unreadable, new and removed sources."""
     rows = [_source_row(name, known.get(name), result, now) for name, result in results.items()]
     for name, row in known.items():
         if name not in results:
@@ -97,7 +97,7 @@ def _source_row(
 def record_nights(
     connection: DuckDBPyConnection, day: date | None, notes: Mapping[str, str]
 ) -> date | None:
-    """Write the row of each source and date. Return the date of the newest book, if there is one.
+    """Write a row for each source and date. Return the date of the newest book, if there is one.
 
     `day` is the requested night, and `notes` has the reason for each source without that night.
     """
@@ -122,7 +122,7 @@ def record_nights(
 
 
 def _known_nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return the nights in the previous book of the sources that are still listed."""
+    """Return the previous book's nights for the sources that are still listed."""
     return records(
         connection,
         "select * from ops.nights semi join (from ops.sources where is_listed) using (source)",
@@ -142,7 +142,7 @@ def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources for which this is so in the newest book or in their book before it."""
+    """Return the sources with a portfolio set aside in the newest book or their book before it."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "

@@ -1,7 +1,7 @@
 """Loading of one source's published warehouse into the firm's book.
 
-A source is read within one transaction. It is loaded completely and from one version, or its rows
-do not change.
+A source is read in one transaction. Either it is loaded completely and from one version, or its
+rows do not change.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
@@ -47,7 +47,7 @@ class LoadedSource:
 
 
 def lost_nights(layout: Layout, known: Collection[Night]) -> str:
-    """Return a message about nights of the firm's book that a home does not have, or "".
+    """Return a message about nights in the firm's book that a home lacks, or "".
 
     Raises `OSError` if the home cannot be read.
     """
@@ -78,10 +78,10 @@ def load_source(
     known_schema: str | None,
     snapshots: str = "ops.snapshots",
 ) -> LoadedSource:
-    """Update the rows of a source to its published warehouse.
+    """Update a source's rows from its published warehouse.
 
     `known_schema` is the schema version of its rows in the open book, or None if there are none.
-    `snapshots` is the table of all nights that the firm knows. A home that does not have them is
+    `snapshots` is the table of all nights that the firm knows. A home that lacks some of them is
     not read, because its disk may not be mounted. Raises `SourceUnreadable`.
     """
     try:
@@ -113,7 +113,7 @@ def _require_nights(
     known: Collection[Night],
     snapshots: str,
 ) -> None:
-    """Check that the attached warehouse has the nights that the firm knows, with equal times."""
+    """Check that the attached warehouse has the nights that the firm knows, with the same times."""
     published = _known_nights(connection, f"{_INCOMING}.ops.snapshots")
     if lost := _lost_message(layout, known, set(known) - published):
         raise SourceUnreadable(lost)
@@ -134,7 +134,7 @@ def _require_nights(
 def _attach(
     connection: DuckDBPyConnection, layout: Layout, known: Collection[Night]
 ) -> Iterator[None]:
-    """Attach the published version of a source read-only, for the time of the block."""
+    """Attach a source's published version read-only, for the duration of the block."""
     for attempts_left in reversed(range(_ATTEMPTS)):
         # Resolve the link once, so that all tables are from one version. A publish may remove this
         # version before it is attached, so retry. An attached version remains readable.
@@ -182,7 +182,7 @@ def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -
 def _books(
     connection: DuckDBPyConnection, ops: str, source: str | None
 ) -> set[tuple[date, str, str]]:
-    """Return each date with its snapshot and the snapshot before it, which its findings use."""
+    """Return each date with its snapshot and the previous snapshot, which its findings use."""
     own = "" if source is None else "and source = ?"
     return set(
         connection.execute(
@@ -194,10 +194,11 @@ def _books(
 
 
 def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
-    """Copy all rows of a source from `kept`, an attached older version of the firm's file.
+    """Copy a source's rows from `kept`, an attached older version of the firm's file.
 
-    A column that an older nightbook did not write is NULL. Return False, and copy nothing, if such
-    a column has amounts or is of a book, or if a table or column there is not as it is here.
+    A column that an older nightbook did not write becomes NULL. Return False and copy nothing if
+    such a column contains amounts or belongs to a book table, or if a table is missing from `kept`
+    or has a column with a different name or type there.
     """
     gate = {table.name for table in GATE}
     here, there = (_tables_with_source(connection, catalog) for catalog in ("draft", kept))
@@ -214,7 +215,7 @@ def carry_source(connection: DuckDBPyConnection, name: str, kept: str) -> bool:
 
 
 def _can_carry(table: str, columns: Mapping[str, str], known: Mapping[str, str]) -> bool:
-    """Return whether rows with the `known` columns can be rows with these, by name and type."""
+    """Return whether rows with the `known` columns fit into these columns, by name and type."""
     new = columns.keys() - known.keys()
     has_amounts = any(
         column.endswith("_text") or columns[column].startswith("DECIMAL") for column in new
@@ -257,7 +258,7 @@ def _tables_of_source() -> Iterator[str]:
 def _replace_days(
     connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
 ) -> None:
-    """Replace the rows of these dates by those of the source."""
+    """Replace the rows for these dates with the source's rows."""
     tables = [(stored_as(of_firm(table)), table.name) for table in BOOK]
     tables += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
     for table, table_of_source in tables:

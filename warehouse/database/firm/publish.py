@@ -1,7 +1,7 @@
-"""Publishing of the firm's book: built from the warehouses of its sources, then swapped in.
+"""Publishing of the firm's book, which is built from its sources' warehouses and swapped in.
 
-If a source cannot be read, the others are not affected. The book reports the problem and keeps the
-rows that it had of the source, even if the file is rebuilt.
+If a source cannot be read, the others are not affected. The book reports the problem and keeps its
+existing rows from that source, even if the file is rebuilt.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -54,7 +54,7 @@ class HistoryAtRisk(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBook:
-    """The result of a publish of a firm: the file and the date of the book.
+    """The result of publishing a firm's book: the file and the date of the book.
 
     `state` has the state of each source, and `changes` has messages about new and removed sources.
     """
@@ -66,15 +66,15 @@ class FirmBook:
 
     @property
     def nights(self) -> tuple[FirmNight, ...]:
-        """The newest night that was requested, with a row for each source."""
+        """The newest requested night, with a row for each source."""
         return self.state.nights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBuild:
-    """Inputs of a firm's book: its sources, the date of the night, and the build's version.
+    """Inputs for building a firm's book: its sources, the night's date, and the build's version.
 
-    `notes` has the reason for each source without a night of that date. `reconciled` has the rows
+    `notes` has the reason for each source without a night on that date. `reconciled` has the rows
     of the firm's own reconciliation by table. If it is None, these tables are not changed.
     """
 
@@ -97,7 +97,7 @@ def publish_firm(
 ) -> FirmBook:
     """Publish the firm's book with the published nights of its sources, in one atomic step.
 
-    The caller holds `layout.lock`, so there is one writer. Unchanged nights are kept, unless
+    The caller holds `layout.lock`, so there is only one writer. Unchanged nights are kept, unless
     `fresh` or the schema changed. The newest versions are kept within `versions_gb` gigabytes.
     Raises `HistoryAtRisk` if a rebuild would lose the nights of a source.
     """
@@ -129,7 +129,7 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     connection = load.connect(layout, file, memory)
     load.run_all(connection, ddl.structure())
     connection.execute("commit")
-    # An empty warehouse of one source gives the columns of the views.
+    # An empty single-source warehouse provides the columns of the views.
     connection.execute(f"attach ':memory:' as {_PATTERN}")
     connection.execute(f"use {_PATTERN}")
     pattern = (*ddl_of_source.structure(), *ddl_of_source.newest_book(None, None))
@@ -145,7 +145,7 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
 
 
 def _update(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say) -> FirmBook:
-    """Update an open file with the published nights of the sources, and close it."""
+    """Update an open file with the sources' published nights, and close it."""
     with contextlib.closing(connection):
         is_new = not known_sources(connection)
         connection.execute("commit")
@@ -213,7 +213,7 @@ def _load_sources(
 def _carry_source(
     connection: DuckDBPyConnection, layout: Layout, name: str, reason: str, kept: Path | None
 ) -> None:
-    """Copy the rows of a source from the last version. Raises `HistoryAtRisk` if it cannot."""
+    """Copy a source's rows from the last version. Raises `HistoryAtRisk` if that is impossible."""
     problem = "another nightbook version built the last version of its file, with other columns"
     if kept is None:
         if layout.database.parent.exists():

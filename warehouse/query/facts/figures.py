@@ -1,4 +1,4 @@
-"""The figures of a night, and their exact sums."""
+"""Figures from a night, and their exact sums."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from warehouse.query.connect import records, stream_records
 from warehouse.query.facts.night_facts import AmbiguousName, NamedThing, NotInBook, choose
 from warehouse.query.formats import text
 
-# ruff: noqa: S608 - the names are those of this module; values are parameters
+# ruff: noqa: S608 - names come from this module; values are parameters
 
 
 _PARTS = """
@@ -28,7 +28,7 @@ where snapshot_date = $day and asset_id = $asset and is_custom_asset = $custom
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view with published sums: the SQL of its rows, their key within one asset, and the sums."""
+    """A view with published sums: its SQL for rows, their key within one asset, and the sums."""
 
     name: str
     key: tuple[str, ...]
@@ -71,7 +71,7 @@ class PublishedSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookPosition:
-    """The asset of a portfolio in one book. `rows` has the selected accounts and amounts."""
+    """A portfolio's asset in one book. `rows` has the selected accounts and amounts."""
 
     snapshot: Mapping[str, Any]
     portfolio_id: str
@@ -81,7 +81,7 @@ class BookPosition:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The values of the parameters of queries."""
+        """The parameter values for queries."""
         return {
             "day": self.snapshot["snapshot_date"],
             "asset": self.asset_id,
@@ -112,7 +112,7 @@ def _key_of(row: Mapping[str, Any], view: _View) -> Key:
 def _add_up(
     connection: DuckDBPyConnection, position: BookPosition, keys: Mapping[_View, Mapping[Key, None]]
 ) -> Totals:
-    """Count and add up all amounts of the asset for each of these keys."""
+    """Count and add up all of the asset's amounts for each of these keys."""
     totals: Totals = defaultdict(lambda: (0, Decimal(0)))
     for row in stream_records(connection, _PARTS, position.parameters):
         amount = exact(row["amount_text"])
@@ -227,7 +227,7 @@ class PositionAccount:
 class TracedFigures:
     """A position of one book with its accounts, its sums, and the requests that read it.
 
-    `snapshot` is the row of `ops.snapshots`. `requests` and `rejects` are rows of these tables.
+    `snapshot` is a row of `ops.snapshots`. `requests` and `rejects` are rows of those tables.
     """
 
     snapshot: Mapping[str, Any]
@@ -274,7 +274,7 @@ def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
 
 
 def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[str, Any]:
-    """Return the newest book up to a date. Raises `NightPruned` if that night was pruned."""
+    """Return the newest book on or before a date. Raises `NightPruned` if that night was pruned."""
     nights = records(connection, _NIGHTS, as_of)
     books = [night for night in nights if night["is_book"]]
     if not any(book["snapshot_date"] == as_of for book in books):

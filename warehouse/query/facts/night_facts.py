@@ -1,4 +1,4 @@
-"""Facts of a night, and the choice of a thing in the book by its id or name."""
+"""Facts about a night, and the lookup of things in the book by id or name."""
 
 import difflib
 import shlex
@@ -33,7 +33,7 @@ _FIRM_WAITING = (
 _MISSING = (
     "select source from ops.nights where not is_in_book and snapshot_date = ? order by source"
 )
-# Portfolios with a list whose count in the API is unreadable, or larger than the number of rows.
+# Portfolios with a list whose count in the API is unreadable, or larger than its number of rows.
 _INCOMPLETE = """
 select portfolio_id
 from history.portfolios
@@ -67,9 +67,9 @@ order by all
 
 
 def night_facts(connection: DuckDBPyConnection, day: date) -> dict[str, Any]:
-    """Return the facts of the book of a date as JSON values.
+    """Return the facts about a date's book as JSON values.
 
-    - `rejects`: the number of objects of the API that could not be read.
+    - `rejects`: the number of API objects that could not be read.
     - `incomplete_portfolios`: portfolios with fewer rows than the API counted.
     - `waiting`: newer nights that are held.
     - `missing_sources`, only for a firm: the organisations that are not in the book.

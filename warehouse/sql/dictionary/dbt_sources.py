@@ -1,6 +1,6 @@
 """The book as dbt sources: `nightbook tables --format dbt > models/sources.yml`.
 
-Tables, types and descriptions are from the published file, and the tests are from the contract.
+Tables, types and descriptions come from the published file, and tests from the contract.
 """
 
 import json
@@ -26,7 +26,7 @@ _SOURCES = {
 
 
 def render(descriptions: Sequence[Description]) -> str:
-    """Return the text of `sources.yml` with tables and views. Models call macros by name."""
+    """Render `sources.yml` with tables and views. Models call macros by name."""
     return "\n".join(_lines(descriptions)) + "\n"
 
 

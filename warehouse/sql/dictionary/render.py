@@ -26,7 +26,7 @@ _QUESTION = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of the dictionary: the role of the person, the text, and the query."""
+    """A question in the dictionary: the role of the person who asks, its wording, and its query."""
 
     asker: str
     words: str
@@ -41,7 +41,7 @@ def diagram(
 ) -> Iterator[str]:
     """Yield the lines of an entity-relationship diagram: each table with its key and parents.
 
-    `parents` has the tables that may be parents, which are all tables by default.
+    `parents` has the tables that may be parents. By default, all tables may be.
     """
     candidates = parents or tables
     yield "```mermaid"
@@ -60,16 +60,16 @@ def diagram(
 
 
 def direct_parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    """Return the parents of a table, without the ancestors of other parents."""
+    """Return a table's parents, except those that are ancestors of other parents."""
     parents = _parents(table, tables)
     ancestors = {above.name for parent in parents for above in _parents(parent, tables)}
     return [parent for parent in parents if parent.name not in ancestors]
 
 
 def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
-    # A column has the same name in all tables, so the key of a table within the columns of another
-    # is a reference. Outside its own key, only ids count, because `type` may be that of a venue or
-    # of an instrument.
+    # A column has the same name in all tables, so a table that contains another table's key columns
+    # refers to it. Outside its own key, only ids count, because `type` may describe a venue or an
+    # instrument.
     own = {*table.key, *(name for name in table.names if name.endswith("_id"))}
     return [
         other
@@ -79,7 +79,7 @@ def _parents(table: Table, tables: Sequence[Table]) -> list[Table]:
 
 
 def _label(parent: Table, tables: Sequence[Table]) -> str:
-    """Return the key columns of a parent that are not in the keys of its own parents."""
+    """Return a parent's key columns that are not in the keys of its own parents."""
     above = {name for other in direct_parents(parent, tables) for name in other.key}
     names = [name for name in parent.key if name not in above | {DAY}]
     return ", ".join(names)
@@ -94,18 +94,18 @@ def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
 def _marks(column: Column, table: Table, tables: Sequence[Table]) -> str:
     marks = ["PK"] if column.name in table.key else []
     is_foreign = any(column.name in parent.key for parent in _parents(table, tables))
-    # All keys of the book begin with the day, so marking it as foreign would not help.
+    # All keys of the book begin with the day, so marking it as a foreign key would not help.
     marks += ["FK"] if is_foreign and column.name != DAY else []
     return f" {', '.join(marks)}" if marks else ""
 
 
 def render() -> str:
-    """Return the whole dictionary as Markdown."""
+    """Render the whole dictionary as Markdown."""
     return "\n".join(_lines()).rstrip() + "\n"
 
 
 def examples() -> tuple[tuple[str, str], ...]:
-    """Return all example queries of the dictionary, each with the name of its table or view."""
+    """Return all example queries in the dictionary, each with the name of its table or view."""
     return (
         *((table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)),
         *((f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE),
