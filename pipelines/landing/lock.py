@@ -183,7 +183,7 @@ def hold_lock(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise the errors of `hold_lock` if the home cannot be written. Ignores who holds the lock."""
+    """Raise the errors of `hold_lock` if the home is not writable, even if the lock is taken."""
     os.close(_open(layout, layout.lock, doing))
 
 

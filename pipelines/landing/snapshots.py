@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
-        """The folder. Created on demand, because a `Path` for each night of years is slow."""
+        """The folder. Its `Path` is created on demand, because creating thousands is slow."""
         return Path(self.place)
 
     @property
