@@ -76,7 +76,7 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
 
 
 def _read_secret_file(path: Path, errors: list[str]) -> str:
-    """Read the secret in a file. The messages never contain the path, which may be the secret."""
+    """Read the secret from a file. Never quote the path, because it may be the secret."""
     name = "The file in NIGHTBOOK_API_SECRET_FILE"
     try:
         status = path.expanduser().stat()

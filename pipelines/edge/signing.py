@@ -91,7 +91,7 @@ def _remove(value: str, text: str) -> str:
 
 
 def _encodings(value: str) -> dict[str, None]:
-    """Return a string as it is, in JSON, in a URL and misread as Latin-1, the longest first."""
+    """Return a string as is, in JSON, in a URL and misread as Latin-1, longest form first."""
     forms = (
         value,
         json.dumps(value)[1:-1],

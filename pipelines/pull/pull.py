@@ -98,7 +98,7 @@ class Pull:
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read the typed lists of these venues, and the untyped list if they are incomplete."""
+        """Read these venues' typed lists, and their untyped lists if the typed are incomplete."""
         self._recorder.send(list(self._typed_requests(venues)))
         self._recorder.send(list(self._untyped_requests(venues)))
 
