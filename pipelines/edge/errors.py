@@ -65,7 +65,7 @@ class EdgeError(Exception):
         self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
     def copy_with(self, **changes: Any) -> Self:
-        """Return a copy without traceback, with changed fields. Ignore fields it does not have."""
+        """Return a copy with changed fields and no traceback. Ignore fields it does not have."""
         # Traceback frames contain the request, and the request contains the key.
         names = {item.name for item in fields(self)}
         return replace(self, **{name: value for name, value in changes.items() if name in names})

@@ -69,7 +69,7 @@ class Clock:
         return self._clock()
 
     def corrected_time(self) -> int:
-        """Return the server's time in Unix milliseconds, this machine's time until a correction."""
+        """Return the server's time in Unix milliseconds, or this machine's until corrected."""
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
