@@ -93,7 +93,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Flatten venues and instruments. Venues that returned none keep the last known ones."""
+    """Flatten venues and instruments. Venues that returned none keep their last known list."""
     carry = partial(venues.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 

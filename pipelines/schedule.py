@@ -19,7 +19,7 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Return whether a string is five cron fields of numbers, names, ranges, lists and steps."""
+    """Return whether a string has five cron fields (numbers, names, ranges, lists, steps)."""
     # If a schedule's days do not exist in its months, it is invalid, whatever its weekdays, because
     # Dagster finds no run.
     fields = text.lower().split()

@@ -144,7 +144,7 @@ class EdgeClient:
         self._http.close()
 
     def fetch(self, call: Call) -> ApiResponse:
-        """Return the checked response to a call. The caller closes its body.
+        """Return the checked response to a call. The caller must close its body.
 
         Raises `EdgeError` if the call fails after all its retries.
         """

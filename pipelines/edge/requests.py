@@ -121,7 +121,7 @@ def _include(name: str, *, is_included: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Check the pairs of a query, which may contain any valid string, even an empty one."""
+    """Check the pairs in a query, which may contain any valid string, even an empty string."""
     for text in itertools.chain.from_iterable(query):
         _require_no_surrogate(text)
     return tuple(query)

@@ -27,9 +27,9 @@ class Window:
 
     `state` has four values. `still`: nothing changed during the pull. `moved`: a list changed, but
     was stable when it was reread. `moving`: a list also changed during the reread. `unknown`: the
-    recheck failed. `moved` describes the changes. `missing` maps each portfolio that the previous
-    book had and the list lacks to the API's response when it was requested by ID. If the list had
-    lost portfolios, `second_count` is the number of portfolios in the second read, and
+    recheck failed. `moved` describes the changes. `missing` contains the portfolios that have
+    disappeared since the previous book, each with the API's response to a request by ID. If the
+    list had lost portfolios, `second_count` is the number of portfolios in the second read, and
     `second_after` is the number of seconds between the two reads.
     """
 
@@ -124,7 +124,7 @@ def load_manifest(folder: Path) -> Manifest:
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Convert a manifest's verified content. Raises `Damaged` if it does not belong in `folder`."""
+    """Convert a manifest's verified content. Raises `Damaged` if its fields or folder are wrong."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)

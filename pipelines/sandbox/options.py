@@ -36,7 +36,7 @@ class Choices:
     missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # key or signature is missing
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
     hex_case: Literal["either", "lower", "upper"] = "either"  # the accepted case of signatures
-    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # if it is encoded (5.2)
+    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # for encoded paths (5.2)
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (1)
     gateway_is_signed: bool = False  # whether that prefix is part of the signed path (5.2)
     denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (7)

@@ -239,7 +239,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Return the same JSON with all lists reordered, because clients must not rely on it (4.6)."""
+    """Return the same JSON with all lists reordered. Clients must not rely on the order (4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):

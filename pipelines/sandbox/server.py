@@ -31,7 +31,7 @@ from pipelines.sandbox.specification import RefusalError, SandboxResponse, encod
 from pipelines.sandbox.world.world import Calendar
 
 DEMO_KEY = "demo-key-of-nobody"
-DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, for an invented world
+DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, because the data is invented
 DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
 
 _BACKLOG = 512
@@ -52,7 +52,7 @@ class RunningServer:
 
 
 def unix_ms() -> int:
-    """Return this machine's time in Unix milliseconds, the server's clock except in tests."""
+    """Return this machine's time in Unix milliseconds, which is the server's except in tests."""
     return time.time_ns() // 1_000_000
 
 

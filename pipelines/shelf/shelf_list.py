@@ -21,7 +21,7 @@ JUDGED = (ACCEPTED, HELD, REJECTED)
 
 
 class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `LATEST`: the newest manifest, and the token of the run that wrote it."""
+    """The content of `LATEST`: the newest manifest, and the token of the run that shelved it."""
 
     snapshot_id: str = ""
     generation: int = 0
@@ -45,7 +45,7 @@ def parse_latest(content: bytes) -> LatestPointer:
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
-    """Return the key of the newest generation of each night, by snapshot ID.
+    """Map each snapshot ID to the key of its newest generation.
 
     Raises `Damaged` if the list lacks the manifest that `LATEST` names, because a night missing
     from an incomplete list would look as if it had never existed. Raises `StoreFailed` if one of

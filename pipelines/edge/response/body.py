@@ -89,7 +89,7 @@ def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[byt
 
 
 def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress one or more gzip members. Each must be complete, with checksum and length."""
+    """Decompress one or more gzip members, each complete with checksum and length."""
     member = zlib.decompressobj(_GZIP_WINDOW)
     is_started = False
     defect = ""
@@ -152,7 +152,7 @@ class Body:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes. For a large body, this is a read-only memory map until `close`."""
+        """Return all bytes. A large body is returned as a read-only memory map until `close`."""
         if self._is_closed:
             raise ValueError("the body is closed, so its bytes are no longer available")
         if self._file is None:

@@ -27,7 +27,7 @@ from pipelines.edge.response.body import release_pages
 
 # Limits that keep a hostile body from filling the memory.
 MAX_MEMBERS = 64  # members in an envelope. The document has two.
-MAX_RECORDS = 250_000  # records of a list
+MAX_RECORDS = 250_000  # records in a list
 MAX_RECORD_SIZE = 1 << 27  # bytes in a record, because one step needs all of them in memory
 MAX_MEMBER_SIZE = 1 << 21  # bytes in a member other than `data`, if the body is walked
 _MAX_DECODED_MEMBER = 1 << 20  # bytes in a member other than `data`, because it is decoded

@@ -121,7 +121,7 @@ class Limiter:
 
         `requested` is the wait that the API asked for, in seconds. It only appears in the error.
         Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
-        `ClientClosed` if the client is closed meanwhile.
+        `ClientClosed` if the client is closed in the meantime.
         """
         remaining = self.seconds_until_deadline()
         if remaining is not None and seconds >= remaining:

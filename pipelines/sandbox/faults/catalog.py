@@ -138,7 +138,7 @@ class DueFaults:
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """Return the records of a response with all changes. The world's records are unchanged."""
+        """Return a response's records as changed by the faults, which do not change the world."""
         due = [fault for fault in self.due if fault.name in RECORD_FAULTS]
         if due:
             records = copy.deepcopy(records)

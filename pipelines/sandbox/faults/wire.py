@@ -61,7 +61,7 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as bytes. Its head asks the application to close after the response."""
+    """A request as bytes. Its head asks the application to close after responding."""
 
     path: str
     head: bytes

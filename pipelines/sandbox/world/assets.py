@@ -37,7 +37,7 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Draw a time within the six hours before a day in UTC, in one of three valid formats (2)."""
+    """Draw a time in the six hours before a day begins (UTC), in one of three formats (2)."""
     # It is before the day starts, because a day's world must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
