@@ -29,7 +29,7 @@ def is_schedule(text: str) -> bool:
     if not all(listed):
         return False
     _, _, days, months, _ = listed
-    # February 31 has five correct fields but never occurs.
+    # February 31 has five valid fields but never occurs.
     return min(days) <= max(SHORT.get(month, 31) for month in months)
 
 

@@ -138,7 +138,7 @@ class AccessDenied(ApiResponseError):
 
 
 class InvalidRequest(ApiResponseError):
-    """The API does not accept a parameter or the method, so the request itself is wrong (7)."""
+    """The API rejected a parameter or the method, so the request itself is wrong (7)."""
 
     advice = "Nothing was read. Correct the request, because sending it again cannot help."
 
@@ -150,7 +150,7 @@ class ResourceNotFound(ApiResponseError):
 
 
 class ServerError(ApiResponseError):
-    """The service failed or is overloaded, and there are no more retries."""
+    """The service failed or is overloaded, and no retries are left."""
 
     advice = "Nothing was read. The service is failing or overloaded. Wait, then run again."
 
@@ -230,7 +230,7 @@ class DeadlineExceeded(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class CircuitBreakerOpen(EdgeError):
-    """So many requests failed in a row that no more are sent."""
+    """No more requests are sent, because too many failed in a row."""
 
     request_line: str
     failures: int

@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 _MAX_ID_LENGTH = 256
 # Characters that are not percent-encoded in a path. The percent sign itself is one of them, because
-# a path may be encoded already.
+# a path may already be encoded.
 _SAFE = "/%:@!$&'()*+,;=~-._"
 _OPERATIONS = {
     ("portfolios",): "list_portfolios",

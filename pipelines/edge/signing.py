@@ -15,7 +15,7 @@ from pipelines.edge.errors import InvalidCredential
 _HIDDEN = "•••"
 # A complete signature, or the beginning of one at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-# If a string contains this many leading characters of a key or secret, it is not by chance.
+# If a string contains this many leading characters of a key or secret, it is not chance.
 _MIN_PREFIX = 16
 # Shorter values occur by coincidence, so they are not removed. No real key is so short.
 _MIN_LENGTH = 6

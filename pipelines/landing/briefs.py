@@ -128,12 +128,12 @@ class Briefs:
         return day.ids
 
     def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
-        """Return whether the snapshot has a manifest, and store the version of that file."""
+        """Return whether the snapshot has a manifest, and remember that file's version."""
         self._landed[snapshot_id] = edition(manifest)
         return any(self._landed[snapshot_id])
 
     def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
-        """Return a snapshot with its decisions, which are read only if their file has changed."""
+        """Return a snapshot with its decisions, rereading them only if their file has changed."""
         file = edition(f"{folder}/{DECISION}")
         decided = self._cache.decided.get(snapshot_id)
         if decided is None or decided.file != file:

@@ -176,8 +176,8 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)
-        # The digest covers JSON with sorted keys and no spaces. For usual manifests, msgspec writes
-        # the same bytes as `json.dumps`. If the bytes differ, the slow parser decides.
+        # The digest covers JSON with sorted keys and no spaces. For typical manifests, msgspec
+        # writes the same bytes as `json.dumps`. If the bytes differ, the slow parser decides.
         canonical = msgspec.json.encode(content, order="sorted")
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -185,7 +185,7 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
 
 
 def digest(content: Any) -> str:
-    """Return the SHA-256 of a JSON value, independent of the formatting of its file."""
+    """Compute a JSON value's SHA-256, independent of its file's formatting."""
     # Reject NaN and infinity, because `json.dumps` would write them as invalid JSON.
     text = json.dumps(
         content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False

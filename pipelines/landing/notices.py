@@ -1,6 +1,6 @@
 """Notices about a night's responses, one for each sign that they are incomplete.
 
-A notice's `text` starts with its place and contains no values, so it is the same every night. So a
+A notice's `text` starts with its place and contains no values. It is the same every night, so a
 lesson that a person taught for it also applies to later nights. The number of responses and an
 example are stored separately.
 """

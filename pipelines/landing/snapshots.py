@@ -82,7 +82,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     by: str
     at: str
     reasons: tuple[str, ...]
-    causes: tuple[Reason, ...] = ()  # reasons of the guards, as data
+    causes: tuple[Reason, ...] = ()  # the guards' reasons, as data
     teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
     takes_back: tuple[str, ...] = ()  # keys of withdrawn lessons
     # Files that were built from the night before its acceptance was withdrawn.
@@ -129,7 +129,7 @@ class Snapshot:
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
-        """Return the decisions made by `moment`, including all decisions of the guards."""
+        """Return the decisions made by `moment`, plus all decisions by the guards."""
         return [
             decision
             for decision in self.decisions

@@ -61,7 +61,7 @@ class Proof:
 def prove(
     layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
 ) -> Iterator[Proof]:
-    """Yield the proof for the newest book, for the book of a date, or for all books in order.
+    """Yield the proof for the newest book (as of a date), or for all books in order.
 
     Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """

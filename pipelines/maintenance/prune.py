@@ -381,7 +381,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
 def _pruned_generation(
     shelver: Shelver, snapshot: Snapshot, before: NightManifest
 ) -> NightManifest:
-    """Return the pruned generation of a night, or `before` if it is already pruned."""
+    """Build a night's pruned generation, or return `before` if it is already pruned."""
     if before.state == PRUNED:
         return before
     require_same_answers(snapshot, before)

@@ -111,7 +111,7 @@ def _rebuild_night(
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """Return the version and the contract before the last upgrade, or None if there was none."""
+    """Return version and contract before the last upgrade, or None without an upgrade."""
     with contextlib.suppress(Damaged, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"

@@ -346,7 +346,7 @@ def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
 def _damage(
     store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
 ) -> Iterator[Damage]:
-    """Yield an object that is missing or contains a changed file."""
+    """Yield the damage if an object is missing or contains a changed file."""
     size = max(file.offset + file.size for file in files)
     stored = store.head(key)
     if stored is None:

@@ -103,7 +103,7 @@ class Pull:
         self._recorder.send(list(self._untyped_requests(venues)))
 
     def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield the requests for the list of each instrument type."""
+        """Yield a request for each venue and instrument type."""
         for venue_id in venues:
             for kind in TYPES:
                 request = self._recorder.instruments(venue_id, kind)

@@ -39,7 +39,7 @@ from warehouse.progress import Tally
 
 # Seconds between reading a list that has lost portfolios and the second read that confirms it.
 CONFIRM_AFTER = 10.0
-# The largest number of portfolios to request by ID.
+# The maximum number of portfolios to request by ID.
 MOST_ASKED = 10
 SHOWN = 3
 
@@ -105,7 +105,7 @@ def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]
 
 
 def final_state(error: EdgeError | None) -> str:
-    """Return the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
+    """Classify the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
     if error is None:
         return THERE
     if isinstance(error, AccessDenied):
@@ -312,7 +312,7 @@ class Recorder:
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
-    """Return a timestamp (ISO 8601) moved by `by`, or None."""
+    """Shift a timestamp (ISO 8601) by `by`. Return None for None."""
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 

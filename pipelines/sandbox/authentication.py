@@ -44,12 +44,12 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """Join method, path, body and timestamp without separators, ready to be signed (5.2)."""
+    """Join method, path, body and timestamp without separators, ready for signing (5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute HMAC with SHA-384. Returns 96 lower-case hex characters (5.2)."""
+    """Compute the HMAC-SHA-384 as 96 lower-case hex characters (5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 

@@ -62,7 +62,7 @@ class Choices:
     # Errors, section 4.6, 7:
     missing_status: int = 400  # for an unknown ID in a path (the document has 200, 400 and 401)
     missing_code: str = "RESOURCE_NOT_FOUND"
-    inaccessible_is_missing: bool = False  # report portfolios of other callers as not found
+    inaccessible_is_missing: bool = False  # report other callers' portfolios as not found
     unknown_path_status: int = 404
     method_status: int = 405
     server_error_status: int = 500

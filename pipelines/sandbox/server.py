@@ -264,6 +264,6 @@ def _response(response: SandboxResponse, service: Service) -> Response:
     if since is not None:
         headers |= {"Deprecation": since, "Sunset": since}
     headers |= dict(response.headers)
-    # A fault removes a header by setting it to the empty string.
+    # A fault removes a header by setting it to an empty string.
     sent = {name: value for name, value in headers.items() if value}
     return Response(response.body, response.status, sent)

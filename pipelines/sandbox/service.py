@@ -117,7 +117,7 @@ def _check_rate(service: Service) -> None:
     if limit is None:
         return
     now = service.clock()
-    # Only the requests of the last 1,000 ms count.
+    # Only requests in the last 1,000 ms count.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:

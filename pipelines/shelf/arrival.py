@@ -315,7 +315,7 @@ class Arrival:
                     _verify_and_write(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
-        """Return the size of an object in bytes."""
+        """Return an object's size in bytes."""
         return max(file.offset + file.size for file in self.night.files if file.key == key)
 
 
@@ -398,7 +398,7 @@ def fetch(
 
 
 def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
-    """Return whether this home has the newest generation of a night, by its record."""
+    """Return whether this home's record has the night's newest generation."""
     snapshot_id, generation = object_store.generation_of(key)
     night = record.nights.get(snapshot_id)
     return (

@@ -212,7 +212,7 @@ def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str
 
 
 def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-    """Yield role, name and SHA-256 of each file in a lake manifest of any contract."""
+    """Yield role, name and SHA-256 for each file in a lake manifest of any contract."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]
     for name, written in sealed["nightly"].items():

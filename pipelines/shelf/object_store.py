@@ -115,7 +115,7 @@ def _address_problems(url: str) -> Iterator[str]:
 
 
 def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
-    """Yield the endpoints that use neither https nor http on this machine."""
+    """Yield an error for each endpoint that is neither https nor http on this machine."""
     for name in ENDPOINTS:
         try:
             parts = urlsplit(options.get(name, "https://none"))

@@ -109,7 +109,7 @@ class ShelfRecord(msgspec.Struct, frozen=True):
 
 
 def read_record(layout: Layout, url: str) -> ShelfRecord:
-    """Return the record of a shelf.
+    """Read this home's record of a shelf.
 
     If the address has changed, keep only the nights whose bodies are not in this home.
     """

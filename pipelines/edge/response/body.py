@@ -167,7 +167,7 @@ class Body:
         release_pages(self._map)
 
     def close(self) -> None:
-        """Free the memory and the file, except for parts that an envelope still refers to."""
+        """Free the memory and the file, except for parts that an envelope still uses."""
         self._is_closed = True
         self._memory = bytearray()
         if self._map is not None:

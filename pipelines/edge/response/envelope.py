@@ -111,7 +111,7 @@ def read_envelope(
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return the undecoded records of a list, or the single record. May raise RecursionError."""
+    """Return a list's undecoded records, or the single record. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     if envelope.records is not None:
@@ -126,7 +126,7 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | None:
-    """Return the entries of an error body (7), or None if it is not an error body."""
+    """Return an error body's entries (7), or None if it is not an error body."""
     try:
         members = _read_members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])

@@ -233,7 +233,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _has_records(value: Any) -> bool:
-    """Return whether a member next to `data` is a list of objects that are not links."""
+    """Return whether a value next to `data` looks like a list of records (objects, not links)."""
     return isinstance(value, list) and any(
         isinstance(element, dict) and "href" not in element for element in value
     )

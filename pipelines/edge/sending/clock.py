@@ -31,7 +31,7 @@ _SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The difference between the server's clock and this machine's clock, in milliseconds.
+    """The difference between the server's and this machine's clock, in milliseconds.
 
     `ahead` is positive if the server's clock is ahead, and may be off by `uncertainty` in either
     direction.
@@ -133,7 +133,7 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     if not resets or not re.fullmatch(r"[0-9]{1,10}", resets[0]):
         return None
     reset = float(resets[0])
-    # Some services send seconds from now, others send a Unix time.
+    # Some services send a number of seconds, others a Unix time.
     wait = reset if reset <= _SECONDS_PER_DAY else reset - now.timestamp()
     return wait if 0 <= wait <= _SECONDS_PER_DAY else None
 

@@ -39,7 +39,7 @@ SLOWDOWN = 0.7
 # Each success raises the rate by 5 %, or by 0.5 % within 10 % of the rate that was throttled. With
 # a limit of 4 requests per second, this throttles about 1 request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
-# Requests per second. A server that throttles forever still gets two requests each minute.
+# Requests per second. Even a server that always throttles gets two requests per minute.
 MIN_RATE = 1 / 30
 # Requests per second. Above this rate, requests are not paced.
 UNLIMITED_RATE = 500.0
@@ -69,10 +69,10 @@ class Limiter:
 
     # Until the API has accepted the key, only one request is in progress at a time, so a wrong key
     # is sent once. While requests fail in a row, failed requests and requests in progress together
-    # never exceed `BREAKER_THRESHOLD`. So a service that is down receives `BREAKER_THRESHOLD +
-    # MAX_PROBES` requests, and with a deadline one more per minute. A probe requests a resource
-    # that works on other nights, not one that just failed, so a dead venue does not cost us the
-    # other venues.
+    # never exceed `BREAKER_THRESHOLD`. So the number of requests to a service that is down is
+    # `BREAKER_THRESHOLD + MAX_PROBES`, and with a deadline one more per minute. A probe requests a
+    # resource that works on other nights, not one that just failed, so a dead venue does not cost
+    # us the other venues.
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # other threads may have yielded to this path
+                self._changed.notify_all()  # wake threads that have yielded to this path
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():

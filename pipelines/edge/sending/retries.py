@@ -27,7 +27,7 @@ from pipelines.edge.sending.limiter import Limiter
 MAX_ATTEMPTS = 5
 # A second attempt shows whether a malformed response was truncated on the way or is always wrong.
 MAX_MALFORMED = 2
-# An optional call may be throttled this often while other calls succeed.
+# How often an optional call may be throttled while other calls succeed.
 MAX_THROTTLES = 30
 # Seconds. Without a deadline, a call fails if the server asks for a longer wait.
 MAX_REQUESTED_WAIT = 60.0
@@ -271,7 +271,7 @@ class RetryingSender:
         return wait
 
     def _require_retry(self, state: _CallState, failed: FailedAttempt) -> None:
-        """Raise the error of the call if it must not be retried."""
+        """Raise the call's error if it must not be retried."""
         final = failed.error.copy_with(attempts=state.attempts)
         if not is_transient(failed.error):
             raise final
@@ -290,7 +290,7 @@ class RetryingSender:
     def _throttle(self, state: _CallState, failed: FailedAttempt) -> float:
         """Slow down the whole client and return 0, because the limiter makes all calls wait.
 
-        Raises the error of the call if the wait is too long, or if the call was throttled too often
+        Raises the call's error if the wait is too long, or if the call was throttled too often
         while other calls succeeded.
         """
         requested = failed.requested_wait

@@ -97,7 +97,7 @@ def of_application(faults: Iterable[Fault]) -> Rehearsal:
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults for which the front must corrupt bytes."""
+    """Return the faults that the front simulates on the wire."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
@@ -121,7 +121,7 @@ class DueFaults:
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the day of the served world."""
+        """Return the served world's day, which a fault may change."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:

@@ -35,7 +35,7 @@ class PortfolioPlan:
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
-    accounts: int = 1  # maximum for each position
+    accounts: int = 1  # maximum per position
     venues: Sequence[str] = ()  # venues that may hold its money, each with one integration
     passing: bool = False  # a new portfolio every three nights, absent on the third
 

@@ -65,7 +65,7 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor
+# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor,
 # in units of the last decimal.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
@@ -101,7 +101,7 @@ def venue(house: VenuePlan, mark: str, day: date) -> Record:
 
 
 def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
-    """Return all instruments that are listed at a venue on a day."""
+    """Return all instruments listed at a venue on a day."""
     venue_id = house.id + mark
     listed = [
         _instrument(house, venue_id, ("spot", base, term, ""), None, day)
