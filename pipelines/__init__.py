@@ -1,3 +1,3 @@
-"""HOW data moves: the API, landing, flattening, snapshots; the sandbox. No Dagster."""
+"""HOW data moves: the API, landing, flattening, snapshots and the sandbox. No Dagster."""
 
-import warehouse.contract  # noqa: F401 - its room tells numpy what to leave, before it is loaded
+import warehouse.contract  # noqa: F401 - `warehouse` sets defaults before NumPy is imported

@@ -1,8 +1,8 @@
-"""The steps of a landed night as plain functions: stage and judge.
+"""The steps for a landed night as plain functions: stage and judge.
 
 Dagster calls them one by one, and `nightbook rebuild` calls them for every landed snapshot. Each
-step can be killed at any time and called again. `pipelines.pull.pull` lands a night, and only that
-module loads the client of the API.
+step can be killed at any time and then repeated. `pipelines.pull.pull` lands a night, and only that
+module loads the API client.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ from warehouse.contract.book import BOOK
 from warehouse.progress import Say, silent
 from warehouse.storage.layout import Layout, digest_of
 
-# The snapshot of a current run is one of the newest. Only their manifests are read.
+# The current run's snapshot is one of the newest, so only their manifests are read.
 NEWEST = 8
 
 
 class NeverLanded(Exception):
-    """A date that was not pulled on that day. The API has no history."""
+    """The date was not pulled on that day, and the API has no history."""
 
     exit_code = 2
 
@@ -49,12 +49,12 @@ class NeverLanded(Exception):
 
 
 def business_date(settings: Settings, now: datetime) -> date:
-    """Return the business date of a snapshot that is taken now, in `NIGHTBOOK_TIMEZONE`."""
+    """Return the business date for a snapshot taken now, in `NIGHTBOOK_TIMEZONE`."""
     return now.astimezone(settings.timezone).date()
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest landed snapshot of a date that was not rejected or pruned."""
+    """Return a date's newest landed snapshot that was not rejected or pruned."""
     candidates = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
@@ -64,12 +64,12 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest landed snapshot that was taken while this machine's clock had a date."""
-    # If the clock was wrong, the snapshot is stored under the date of the server's clock.
+    """Return the newest snapshot that was taken when this machine's clock showed a date."""
+    # If the clock was wrong, the snapshot is stored under the date by the server's clock.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
-        with contextlib.suppress(Damaged):  # damage of another night must not prevent this one
+        with contextlib.suppress(Damaged):  # damage to another night must not block this one
             manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
@@ -77,7 +77,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
-    """Return the landed snapshot of a date. Raises `NeverLanded`."""
+    """Return the landed snapshot for a date. Raises `NeverLanded`."""
     layout = Layout(settings.home)
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
@@ -88,19 +88,19 @@ def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
 
 
 def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Flatten the portfolios of a landed snapshot into staged Parquet."""
+    """Flatten a landed snapshot's portfolios into staged Parquet files."""
     return flatten.flatten_portfolios(layout, manifest, say)
 
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Flatten venues and instruments. Venues that returned none keep the last known ones."""
+    """Flatten venues and instruments. Venues that returned none keep their last known list."""
     carry = partial(venues.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
 def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
-    """Seal a staged snapshot, accept or hold it, and update the folders of the lake."""
-    # If an earlier run judged the snapshot, only move its files to their places. Dagster retries
+    """Seal a staged snapshot, accept or hold it, and update the lake's folders."""
+    # If an earlier run has judged the snapshot, only move its files into place. Dagster retries
     # this step, and a retry must not flatten again. If some tables were not staged, because only
     # others were requested, stage them now.
     layout = manifests.layout
@@ -115,7 +115,7 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Return whether files of a judged snapshot left staging, and it was not staged again."""
+    """Return whether a judged snapshot's files have left staging and it was not staged again."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -133,7 +133,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
 
 
 def _tables(part: str | None = None) -> Iterator[str]:
-    """Yield the names of the tables of a part, or of both parts."""
+    """Yield the table names for a part, or for both parts."""
     for table in BOOK:
         if part is None or (table.resource == "portfolios") == (part == "portfolios"):
             yield table.name
@@ -155,7 +155,7 @@ def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
 
 
 def left_over(manifests: LakeManifests) -> list[Path]:
-    """Return the folders of landed snapshots that were not sealed and judged yet."""
+    """Return the folders of landed snapshots that are not sealed and judged yet."""
     sealed = lake_manifest.sealed_ids(manifests.layout)
     return [
         snapshot.folder

@@ -1,13 +1,13 @@
-"""Cron schedules: check the five fields, and find the dates and times on which they run.
+"""Cron schedules: check the five fields, and find the dates and times at which they run.
 
-Some commands must answer faster than Dagster can be imported, so this module does not use it.
+This module does not use Dagster, because some commands must respond faster than it can be imported.
 """
 
 from datetime import date, time
 
 RANGE = 2
 DIGITS = 4
-SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the longest possible length of the shorter months
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the largest number of days in the shorter months
 # The five cron fields: lowest and highest number, and names that can replace numbers.
 CRON = (
     (0, 59, ""),
@@ -19,8 +19,8 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Return whether a string is five cron fields of numbers, names, ranges, lists and steps."""
-    # If its days do not exist in its months, a schedule is invalid, whatever its weekdays, because
+    """Return whether a string has five cron fields (numbers, names, ranges, lists, steps)."""
+    # If a schedule's days do not exist in its months, it is invalid, whatever its weekdays, because
     # Dagster finds no run.
     fields = text.lower().split()
     if len(fields) != len(CRON):
@@ -29,7 +29,7 @@ def is_schedule(text: str) -> bool:
     if not all(listed):
         return False
     _, _, days, months, _ = listed
-    # February 31 has five correct fields but never occurs.
+    # February 31 has five valid fields but never occurs.
     return min(days) <= max(SHORT.get(month, 31) for month in months)
 
 
@@ -41,7 +41,7 @@ def is_due(schedule: str, day: date) -> bool:
     )
     is_day = day.day in days
     is_weekday = bool({day.isoweekday(), day.isoweekday() % 7} & weekdays)
-    # Cron's rule: if both days and weekdays are restricted, a date needs to match only one.
+    # Cron's rule is that if both days and weekdays are restricted, a date needs to match only one.
     either = not fields[2].startswith("*") and not fields[4].startswith("*")
     return day.month in months and (is_day or is_weekday if either else is_day and is_weekday)
 
@@ -56,13 +56,13 @@ def last_tick(schedule: str) -> time:
 
 
 def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]:
-    """Return the numbers of a field, or an empty set if a part is invalid."""
+    """Return the numbers in a field, or an empty set if any part is invalid."""
     parts = [_part(part, lowest, highest, names) for part in field.split(",")]
     return set().union(*parts) if all(parts) else set()
 
 
 def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
-    """Return the numbers of a part: `*`, a number or a range, with an optional step."""
+    """Return the numbers in a part: `*`, a number or a range, with an optional step."""
     range_, has_step, step = part.partition("/")
     step_size = (_parse_number(step) or 0) if has_step else 1
     if not 1 <= step_size <= highest:

@@ -1,6 +1,6 @@
-"""The settings from the environment. All errors are reported at once, without any secret.
+"""Settings from the environment. All errors are reported together, without any secrets.
 
-A file `.env` in the working directory is read too. The environment takes precedence.
+The file `.env` in the working directory is also read, but the environment takes precedence.
 """
 
 import difflib
@@ -38,7 +38,8 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# How similar (difflib's ratio) a name without our prefix must be to count as a misspelled setting.
+# How similar (difflib's ratio) a name must be, without our prefix, to count as a misspelled
+# setting.
 MIN_SIMILARITY = 0.85
 # Variables that Kubernetes adds to every pod for a service named nightbook-something.
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
@@ -47,7 +48,7 @@ _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
 class InvalidSettings(Exception):
-    """Some settings are missing or invalid. The message names each setting and the problem."""
+    """Some settings are missing or invalid. The message names each setting and its problem."""
 
     exit_code = 2
 
@@ -63,16 +64,16 @@ class InvalidSettings(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The operator's choices. `access` is None if a command does not need the API.
+    """The operator's choices. `access` is None if the command does not need the API.
 
-    `deadline` is in seconds for a whole pull. `timezone` decides the business date. The warehouse
-    has its own copy of the rows of the newest `native_nights` nights (None: of all nights), and its
-    older versions use at most `versions_gb`. `shelf` is the object store of `NIGHTBOOK_LAKE`, or
-    None if it is not configured. `catalog` is the catalog in which the shelf's files are registered
-    as Iceberg tables. The report shows `pinned_assets` first.
+    `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The
+    warehouse has its own copy of the rows for the newest `native_nights` nights (None: for all
+    nights), and its older versions use at most `versions_gb`. `shelf` is the object store of
+    `NIGHTBOOK_LAKE`, or None if it is not configured. The shelf's files are registered as Iceberg
+    tables in `catalog`. The report shows `pinned_assets` first.
 
-    The addresses of alerts, heartbeat and catalog may contain secrets, so they appear neither in a
-    repr nor in an error message.
+    The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
+    repr or an error message.
     """
 
     home: Path
@@ -91,10 +92,9 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of the process, completed by those in `directory/.env`.
+    """Return the process's variables, completed from `directory/.env`.
 
-    An empty variable of the process counts as unset. Raises `InvalidSettings` if `.env` is
-    unreadable.
+    An empty process variable counts as unset. Raises `InvalidSettings` if `.env` is unreadable.
     """
     try:
         merged = merged_environment(directory, os.environ if process is None else process)
@@ -108,12 +108,12 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
 
 
 def _is_foreign(name: str) -> bool:
-    """Return whether a variable belongs to the tools of a store or a catalog."""
+    """Return whether a variable belongs to the tools for a store or a catalog."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
 def _is_setting(name: str) -> bool:
-    """Return whether a name is a setting or close to one: `NIGHTBOK_HOME`, `nightbook_home`."""
+    """Return whether a name is a setting or resembles one: `NIGHTBOK_HOME`, `nightbook_home`."""
     upper = name.upper()
     if name.startswith("NIGHTBOOK_") or not ("NIGHT" in upper or "BOOK" in upper):
         return name.startswith("NIGHTBOOK_")
@@ -121,7 +121,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error for each unknown name, because ignoring it would hide a typing error."""
+    """Yield an error for each unknown name, because ignoring it would hide typing errors."""
     for name in sorted(variables.keys() - set(NAMES)):
         if _is_foreign(name):
             continue
@@ -130,7 +130,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
-    """Return the settings from variables. With `api`, the settings for the API are required.
+    """Read the settings from variables. With `api`, the API settings are required.
 
     An empty variable counts as unset. Raises `InvalidSettings` with all errors at once.
     """
@@ -158,7 +158,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
 
 
 def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
-    """Return the home's path, and add an error if Dagster, SQLite or DuckDB could not use it."""
+    """Read the home's path, and add an error if Dagster, SQLite or DuckDB could not use it."""
     text = variables["NIGHTBOOK_HOME"]
     try:
         home = home_path(text)
@@ -174,7 +174,7 @@ def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
 
 
 def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
-    """Return the time zone, and add an error if its name is unknown."""
+    """Read the time zone, and add an error if its name is unknown."""
     name = variables["NIGHTBOOK_TIMEZONE"]
     try:
         return ZoneInfo(name)
@@ -187,7 +187,7 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
 
 
 def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
-    """Return the cron schedule in a normal form, and add an error if it is invalid."""
+    """Read and normalize the cron schedule, and add an error if it is invalid."""
     schedule = variables["NIGHTBOOK_SCHEDULE"]
     if not is_schedule(schedule):
         complaints.append(
@@ -198,7 +198,7 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
 
 
 def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
-    """Return a whole number, and add an error if it is not between 1 and `most`."""
+    """Read a whole number, and add an error if it is not between 1 and `most`."""
     text = variables[name].strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS
     if is_number and 1 <= int(text) <= most:
@@ -208,7 +208,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 
 
 def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
-    """Return the number of native nights, or None for all, and add an error if it is unusable."""
+    """Read the number of native nights, or None for all, and add an error if it is invalid."""
     name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
     if variables[name].strip().lower() == "all":
         return None
@@ -226,7 +226,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
 
 
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
-    """Split the addresses at each new `scheme://`. A comma inside an address does not end it."""
+    """Split the addresses at each new `scheme://`, so that addresses may contain commas."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
     addresses = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
     for number, address in enumerate(addresses, 1):
@@ -239,13 +239,13 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
 
 
 def _pinned_assets(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the assets that the report shows first."""
+    """Read the names of the assets that the report shows first."""
     names = variables.get("NIGHTBOOK_PINNED_ASSETS", "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:
-    """Return the heartbeat URL or None, and add an error if it is invalid."""
+    """Read the heartbeat URL, or None, and add an error if it is invalid."""
     url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Settings of the API: its origin, the key and the secret. Does not import httpx."""
+"""The API settings: origin, key and secret. This module does not import httpx."""
 
 import ipaddress
 import stat
@@ -21,14 +21,14 @@ NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. 
 INVISIBLE = "contains a line break or an invisible character. Copy it again, and nothing else."
 MAX_SECRET_SIZE = 64 * 1024  # bytes
 
-# Control and format characters, surrogates, line and paragraph separators. Nobody sees them, so if
-# they are pasted with a secret, they become part of it unnoticed (5.2.6).
+# Control and format characters, surrogates, line and paragraph separators. They are invisible, so
+# if they are pasted along with a secret, they become part of it unnoticed (5.2.6).
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of the API and the credentials. The `repr` shows neither key nor secret."""
+    """The API's address and the credentials. The `repr` shows neither key nor secret."""
 
     url: str
     key: str = field(repr=False)
@@ -36,7 +36,7 @@ class Access:
 
 
 def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
-    """Read the settings of the API. Add a message to `errors` for each missing or invalid one."""
+    """Read the API settings. Add a message to `errors` for each missing or invalid setting."""
     url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
     key = variables.get("NIGHTBOOK_API_KEY", "").strip()
     if not url:
@@ -76,7 +76,7 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
 
 
 def _read_secret_file(path: Path, errors: list[str]) -> str:
-    """Read the secret in a file. The messages never contain the path, which may be the secret."""
+    """Read the secret from a file. Never quote the path, because it may be the secret."""
     name = "The file in NIGHTBOOK_API_SECRET_FILE"
     try:
         status = path.expanduser().stat()
@@ -98,13 +98,13 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
 
 
 def find_origin_problem(url: str) -> str | None:
-    """Return why a request with the key must not be sent to this address, None if it may be.
+    """Return why the key must not be sent to this address, or None if it may be sent.
 
-    The result starts with a verb and ends with a full stop. It does not contain the address, which
+    The result starts with a verb and ends with a full stop. It does not quote the address, which
     may include a password.
     """
     url = url.strip().rstrip("/")
-    # Search the string and not its parts, because an empty query or fragment leaves no part.
+    # Search the string, not its parsed parts, because an empty query or fragment leaves no part.
     if set(url.partition("://")[2]) & set("@/?#"):
         return MORE_THAN_ORIGIN
     try:
@@ -131,5 +131,5 @@ def has_invisible(text: str) -> bool:
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Return whether an HTTP header can carry a string unchanged: ASCII, no spaces or controls."""
+    """Return whether a string can be sent unchanged in a header: ASCII, no spaces or controls."""
     return text.isascii() and text.isprintable() and " " not in text

@@ -1,11 +1,11 @@
-"""A typed client of the API. Calls return checked responses or raise `EdgeError`.
+"""A typed API client. Calls return checked responses or raise `EdgeError`.
 
     with EdgeClient("https://api.example.com", Credentials(key, secret)) as edge:
         for portfolio in edge.portfolios(integrations=True):
             print(portfolio.name, len(portfolio.positions))
 
 `fetch` and `fetch_all` return the exact bytes. Threads may share a client. `sending.exchange` makes
-one attempt, and `sending.retries` decides whether another one follows.
+a single attempt, and `sending.retries` decides whether to try again.
 """
 
 import queue
@@ -41,8 +41,8 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
-# While some calls wait for their next attempt, as many others may start in their place, up to this
-# number. That is enough to find out whether one venue fails or the whole service.
+# For each call that waits for its next attempt, another call may start, up to this number. That is
+# enough to find out whether one venue or the whole service is failing.
 MAX_REPLACEMENTS = BREAKER_THRESHOLD
 _Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
@@ -51,10 +51,10 @@ _Model = TypeVar("_Model")
 
 @dataclass(frozen=True, slots=True)
 class ServiceCheck:
-    """The result of a single request that tests the service.
+    """The result of testing the service with a single request.
 
-    `skew_ms` is how far the server's clock is ahead of this machine's, in milliseconds. It is None
-    if the response has no usable date. `error` is None after a success.
+    `skew_ms` is how far the server's clock is ahead of this machine's clock, in milliseconds. It is
+    None if the response has no usable date. `error` is None after a success.
     """
 
     reached: bool
@@ -64,17 +64,17 @@ class ServiceCheck:
 
 
 def now_ms() -> int:
-    """Return this machine's time in Unix milliseconds."""
+    """Return this machine's clock time in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class EdgeClient:
-    """A client for the five operations of the API (4). Thread-safe.
+    """A client for the API's five operations (4). Thread-safe.
 
-    `origin` is scheme, host and port. `concurrency` is the number of requests at the same time.
-    `deadline` is the number of seconds from now for everything that this client does. `clock`
-    returns Unix milliseconds. `on_event` gets retries, slowdowns, clock corrections and outages.
-    `on_bytes` gets the size of each piece of a body. Both are called from any thread. Raises
+    `origin` is scheme, host and port. `concurrency` is the maximum number of simultaneous requests.
+    `deadline` limits everything that this client does, in seconds from now. `clock` returns Unix
+    milliseconds. `on_event` receives retries, slowdowns, clock corrections and outages. `on_bytes`
+    receives the size of each piece of a body. Both may be called from any thread. Raises
     `InvalidOrigin` if the origin is invalid or would leak the key.
     """
 
@@ -135,16 +135,16 @@ class EdgeClient:
         self.close()
 
     def seconds_until_deadline(self) -> float | None:
-        """Return the seconds until the deadline, None without a deadline."""
+        """Return the seconds until the deadline, or None if there is none."""
         return self._limiter.seconds_until_deadline()
 
     def close(self) -> None:
-        """Stop sending, wake all waiting calls and interrupt the requests under way."""
+        """Stop sending, wake all waiting calls and interrupt requests in progress."""
         self._limiter.closed.set()
         self._http.close()
 
     def fetch(self, call: Call) -> ApiResponse:
-        """Return the checked response to a call. The caller closes its body.
+        """Return the checked response to a call. The caller must close its body.
 
         Raises `EdgeError` if the call fails after all its retries.
         """
@@ -153,16 +153,16 @@ class EdgeClient:
     def fetch_all(
         self, calls: Iterable[Call], mode: RetryMode = RetryMode.OPTIONAL
     ) -> Iterator[tuple[Call, ApiResponse | EdgeError]]:
-        """Yield every call with its response or its error, in the order in which they finish.
+        """Yield every call with its response or error, in the order in which they finish.
 
-        After a refused key, nothing more is sent, and the remaining calls get the same error. If
-        the caller stops reading early, the client is closed. At most `concurrency` calls run or
-        wait to be read, but while a call waits for its next attempt, another call starts. So a
-        failing call does not delay the others.
+        If the key is refused, nothing more is sent, and the remaining calls get the same error. If
+        the caller stops reading early, the client is closed. At most `concurrency` calls are
+        running or waiting to be read, but while a call waits for its next attempt, another call may
+        start. So a failing call does not delay the others.
         """
         remaining = iter(calls)
         finished: queue.SimpleQueue[_Finished | None] = queue.SimpleQueue()
-        started = 0  # calls that are not yielded yet
+        started = 0  # calls that have not been yielded yet
         waiting = _WaitingCalls(lambda: finished.put(None))
 
         def run(call: Call) -> None:
@@ -174,11 +174,11 @@ class EdgeClient:
                 while (started - waiting.replaceable) < self._concurrency and (
                     call := next(remaining, None)
                 ) is not None:
-                    started += 1  # before `submit`, because Ctrl-C can come at any time
+                    started += 1  # before `submit`, because Ctrl-C can arrive at any time
                     pool.submit(run, call)
                 if not started:
                     return
-                if (item := finished.get()) is None:  # a call started to wait
+                if (item := finished.get()) is None:  # a call has started waiting
                     continue
                 call, result = item
                 started -= 1
@@ -187,7 +187,7 @@ class EdgeClient:
                 yield call, result
         finally:
             if started:
-                self.close()  # otherwise the pool waits up to half a minute for a hanging service
+                self.close()  # otherwise the pool waits up to half a minute if the service hangs
             pool.shutdown(wait=True, cancel_futures=True)
             _close_bodies(finished)
 
@@ -196,7 +196,7 @@ class EdgeClient:
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:
-        """Return the portfolio with an ID (4.2)."""
+        """Return the portfolio with the given ID (4.2)."""
         call = requests.get_portfolio(portfolio_id, integrations=integrations)
         return self._record(call, portfolio_id, Portfolio)
 
@@ -205,18 +205,18 @@ class EdgeClient:
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
-        """Return the venue with an ID (4.4)."""
+        """Return the venue with the given ID (4.4)."""
         call = requests.get_venue(venue_id, instruments=instruments)
         return self._record(call, venue_id, Venue)
 
     def instruments(self, venue_id: str, kind: str | None = None) -> list[Instrument]:
-        """Return the instruments of a venue (4.5). `kind` is `spot`, `future`, or None for both."""
+        """Return a venue's instruments (4.5). `kind` is `spot`, `future`, or None for both."""
         return self._records(requests.list_instruments(venue_id, kind), Instrument)
 
     def check(self) -> ServiceCheck:
         """Send one signed `GET /venues` without retries, and return the result.
 
-        Raises `ClientClosed` if the client is closed. Every other error is in the result.
+        Raises `ClientClosed` if the client is closed. Every other error is returned in the result.
         """
         call = requests.list_venues()
         request_line = f"GET {call.path}"
@@ -263,18 +263,18 @@ class EdgeClient:
 
 
 class _WaitingCalls:
-    """Counts the calls that wait for their next attempt. Calls `on_more` when the count rises."""
+    """Counts the calls waiting for their next attempt. Calls `on_more` when the count rises."""
 
     def __init__(self, on_more: Callable[[], None]) -> None:
         self._on_more, self._lock, self._count = on_more, threading.Lock(), 0
 
     @property
     def replaceable(self) -> int:
-        """The number of calls that may start in place of waiting calls."""
+        """How many other calls may start while calls are waiting."""
         return min(self._count, MAX_REPLACEMENTS)
 
     def count(self, is_waiting: bool) -> None:  # noqa: FBT001 - the callback of `RetryingSender.fetch`
-        """Count a call that starts or ends to wait."""
+        """Update the count when a call starts or stops waiting."""
         with self._lock:
             self._count += 1 if is_waiting else -1
         if is_waiting:
@@ -282,7 +282,7 @@ class _WaitingCalls:
 
 
 def _close_bodies(finished: "queue.SimpleQueue[_Finished | None]") -> None:
-    """Close the bodies of responses that nobody has read."""
+    """Close the bodies of unread responses."""
     while not finished.empty():
         item = finished.get()
         if item is not None and isinstance(item[1], ApiResponse):

@@ -1,4 +1,4 @@
-"""Errors of the API client, grouped by the action that they require.
+"""Errors of the API client, grouped by the action they require.
 
     EdgeError
     ├── ConnectionFailed          wait, or fix the network, the address or the certificate
@@ -32,14 +32,14 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """One entry of an error body: the API's code and its message (7)."""
+    """One entry in an error body: the API's error code and message (7)."""
 
     code: str
     message: str
 
 
 def quote_text(text: str, length: int = 200) -> str:
-    """Quote a string from outside on one line, cut to a length, with control characters escaped."""
+    """Quote an external string on one line, truncated, with control characters escaped."""
     shown = text if len(text) <= length else text[:length] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return f"'{escaped}'"
@@ -55,7 +55,7 @@ def _describe_last(failure: str) -> str:
 
 @dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Base class of all errors of a call that did not return a usable response.
+    """Base class for errors of calls that did not return a usable response.
 
     `request_line` is, for example, `GET /edge/v1beta/venues`. `attempts` counts the requests that
     were sent for the call.
@@ -65,8 +65,8 @@ class EdgeError(Exception):
         self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
     def copy_with(self, **changes: Any) -> Self:
-        """Return a copy without traceback, with changed fields. Ignore fields it does not have."""
-        # The frames of a traceback contain the request, and the request contains the key.
+        """Return a copy with changed fields and no traceback. Ignore fields it does not have."""
+        # Traceback frames contain the request, and the request contains the key.
         names = {item.name for item in fields(self)}
         return replace(self, **{name: value for name, value in changes.items() if name in names})
 
@@ -138,32 +138,32 @@ class AccessDenied(ApiResponseError):
 
 
 class InvalidRequest(ApiResponseError):
-    """The API does not accept a parameter or the method, so the request itself is wrong (7)."""
+    """The API rejected a parameter or the method, so the request itself is wrong (7)."""
 
     advice = "Nothing was read. Correct the request, because sending it again cannot help."
 
 
 class ResourceNotFound(ApiResponseError):
-    """The path does not name an existing resource (7: RESOURCE_NOT_FOUND with any status)."""
+    """The path names a resource that does not exist (7: RESOURCE_NOT_FOUND with any status)."""
 
     advice = "Nothing was read. The resource was deleted or never existed. Check its ID."
 
 
 class ServerError(ApiResponseError):
-    """The service failed or is overloaded, and there are no more retries."""
+    """The service failed or is overloaded, and no retries are left."""
 
     advice = "Nothing was read. The service is failing or overloaded. Wait, then run again."
 
 
 class UndocumentedError(ApiResponseError):
-    """An error response that is not in the API document."""
+    """An error response that the API document does not describe."""
 
     advice = "Nothing was read. The API document has no such response. Ask the owner of the API."
 
 
 @dataclass(eq=False, repr=False)
 class MalformedResponse(EdgeError):
-    """A response that is not strict JSON in the documented envelope, or not of the right kind."""
+    """A response that is not strict JSON in the documented envelope, or has the wrong type."""
 
     defect: str
     request_line: str = "the body"
@@ -194,7 +194,7 @@ class ResponseTooLarge(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class UnexpectedRedirect(EdgeError):
-    """The response is a redirect, which would send the key to a different address."""
+    """The response is a redirect, and following it would send the key to a different address."""
 
     request_line: str
     status: int
@@ -210,9 +210,9 @@ class UnexpectedRedirect(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class DeadlineExceeded(EdgeError):
-    """No time is left for this call, because the deadline comes before its next attempt.
+    """No time is left for this call, because the deadline is before its next attempt.
 
-    `cause` is the reason in a sentence without its full stop, for example an outage and its start.
+    `cause` is the reason as a sentence without a full stop, for example an outage and its start.
     """
 
     request_line: str
@@ -230,7 +230,7 @@ class DeadlineExceeded(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class CircuitBreakerOpen(EdgeError):
-    """So many requests failed in a row that no more are sent."""
+    """No more requests are sent, because too many failed in a row."""
 
     request_line: str
     failures: int
@@ -270,7 +270,7 @@ class SpoolFailed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class InvalidId(EdgeError, ValueError):
-    """An ID that no request can carry unchanged. Nothing was sent."""
+    """An ID that cannot be sent unchanged in a request. Nothing was sent."""
 
     exit_code = 2
 
@@ -301,7 +301,7 @@ class InvalidCredential(EdgeError, ValueError):
 
 @dataclass(eq=False, repr=False)
 class InvalidOrigin(EdgeError, ValueError):
-    """An address of the service that is invalid, or that could leak the key."""
+    """A service address that is invalid or could leak the key."""
 
     reason: str
 
@@ -310,9 +310,9 @@ class InvalidOrigin(EdgeError, ValueError):
 
 
 def describe_problem(error: EdgeError | None) -> str:
-    """Describe the state of the API after a failure, as a sentence without its full stop.
+    """Describe the API's state after a failure, as a sentence without a full stop.
 
-    Return an empty string if the failure shows no problem of the API.
+    Return an empty string if the failure does not indicate a problem with the API.
     """
     match error:
         case ConnectionFailed() if "connection refused" in error.reason.lower():

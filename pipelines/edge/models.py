@@ -1,9 +1,8 @@
-"""The resources of the API (2), field by field, and their documented values.
+"""The API's resources (2) with all their fields, and the documented values.
 
 Required fields have no default. An optional field is `UNSET` if it is absent and None if it is
-null, because for integrations, absent and empty mean different things. Enum values are strings,
-because values that are not documented yet are kept unchanged. Field names are camelCase only in
-JSON.
+null, because for integrations, absent and empty mean different things. Enum values are strings, so
+that undocumented values are kept unchanged. Field names are camelCase only in JSON.
 """
 
 from typing import TypeVar
@@ -51,7 +50,7 @@ class Custody(Struct, frozen=True, rename="camel"):
 
 
 class Balance(Struct, frozen=True, rename="camel"):
-    """The money in an account, by bucket (2.5). Each bucket may be absent."""
+    """An account's money by bucket (2.5). Any bucket may be absent."""
 
     trading: Trading | UnsetType | None = UNSET
     margin: Margin | UnsetType | None = UNSET
@@ -60,7 +59,7 @@ class Balance(Struct, frozen=True, rename="camel"):
 
 
 class Account(Struct, frozen=True, rename="camel"):
-    """One account of a position at a venue (2.4)."""
+    """One of a position's accounts, at a venue (2.4)."""
 
     venue_id: str
     name: str
@@ -68,7 +67,7 @@ class Account(Struct, frozen=True, rename="camel"):
 
 
 class Position(Struct, frozen=True, rename="camel"):
-    """One asset of a portfolio, split over accounts (2.3)."""
+    """One of a portfolio's assets, split across accounts (2.3)."""
 
     asset_id: str
     is_custom_asset: bool
@@ -109,7 +108,7 @@ class Venue(Struct, frozen=True, rename="camel"):
 
 
 class TradingConstraints(Struct, frozen=True, rename="camel"):
-    """Limits of an instrument, as decimal strings (2.8). Limits that do not apply may be absent."""
+    """An instrument's limits, as decimal strings (2.8). Limits that do not apply may be absent."""
 
     min_base_qty: OptionalText = UNSET
     max_base_qty: OptionalText = UNSET
@@ -121,7 +120,7 @@ class TradingConstraints(Struct, frozen=True, rename="camel"):
 
 
 class Instrument(Struct, frozen=True, rename="camel"):
-    """A tradable instrument of a venue (2.8)."""
+    """An instrument that can be traded at a venue (2.8)."""
 
     id: str
     resource: str
@@ -156,7 +155,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
-    """Decode a record, or a list of records, into models.
+    """Decode a record or a list of records into a model type.
 
     Raises `MalformedResponse` with the JSON path of the invalid value.
     """

@@ -1,4 +1,4 @@
-"""The five operations of the API (4) as values: the requests, exactly as they are sent."""
+"""The API's five operations (4) as values: the requests exactly as they are sent."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 _MAX_ID_LENGTH = 256
 # Characters that are not percent-encoded in a path. The percent sign itself is one of them, because
-# a path may be encoded already.
+# a path may already be encoded.
 _SAFE = "/%:@!$&'()*+,;=~-._"
 _OPERATIONS = {
     ("portfolios",): "list_portfolios",
@@ -26,7 +26,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 
 
 def is_same_id(requested: str, received: str) -> bool:
-    """Return whether two IDs are equal. The case of a UUID does not matter (2.1)."""
+    """Return whether two IDs are equal, ignoring case if they are UUIDs (2.1)."""
     if requested == received:
         return True
     return requested.lower() == received.lower() and bool(_UUID.fullmatch(requested))
@@ -46,7 +46,7 @@ class Call:
 
     @property
     def target(self) -> str:
-        """The path with the encoded query, as in the request line."""
+        """The path with the encoded query, as it appears in the request line."""
         if not self.query:
             return self.path
         pairs = (f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in self.query)
@@ -86,10 +86,10 @@ def list_instruments(venue_id: str, kind: str | None = None) -> Call:
 
 
 def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
-    """Return the call for a path that a person typed, with or without the prefix.
+    """Build the call for a path that a person typed, with or without the prefix.
 
-    IDs in the path may be percent-encoded. The operation is `other` if the path belongs to none of
-    the five. Raises `InvalidId` if the path cannot be sent unchanged.
+    IDs in the path may be percent-encoded. The operation is `other` if the path does not match any
+    of the five. Raises `InvalidId` if the path cannot be sent unchanged.
     """
     full_path = path if path.startswith(f"{PREFIX}/") else f"{PREFIX}/{path.lstrip('/')}"
     if "?" in full_path or "#" in full_path:
@@ -121,7 +121,7 @@ def _include(name: str, *, is_included: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _check_query(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a query, which may contain any valid string, even an empty one."""
+    """Check the pairs in a query, which may contain any valid string, even an empty string."""
     for text in itertools.chain.from_iterable(query):
         _require_no_surrogate(text)
     return tuple(query)

@@ -1,4 +1,4 @@
-"""Signatures of requests. Only this module handles the key and the secret."""
+"""Request signatures. Only this module handles the key and the secret."""
 
 import hashlib
 import hmac
@@ -13,9 +13,9 @@ from pipelines.edge.access import has_invisible, is_visible_ascii
 from pipelines.edge.errors import InvalidCredential
 
 _HIDDEN = "•••"
-# A complete signature, or the first part of one at the end of a string that was cut.
+# A complete signature, or the beginning of one at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-# If a string contains this many first characters of a key or secret, that is not a coincidence.
+# If a string contains this many leading characters of a key or secret, it is not chance.
 _MIN_PREFIX = 16
 # Shorter values occur by coincidence, so they are not removed. No real key is so short.
 _MIN_LENGTH = 6
@@ -27,14 +27,15 @@ def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
 
 
 def signature(secret: str, payload: bytes) -> str:
-    """Return the HMAC-SHA-384 of a payload, keyed with the secret, in lower-case hex (5.2)."""
+    """Compute a payload's HMAC-SHA-384 with the secret, in lower-case hex (5.2)."""
     return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
 
 
 class Credentials:
-    """An API key and its secret (5). They cannot be shown or pickled, and compare by identity.
+    """An API key and its secret (5). They cannot be printed or pickled, and compare by identity.
 
-    Raises `InvalidCredential` if the key or the secret has characters that cannot be sent or seen.
+    Raises `InvalidCredential` if key or secret is empty, or contains characters that cannot be sent
+    or seen.
     """
 
     __slots__ = ("_key", "_secret")
@@ -60,7 +61,7 @@ class Credentials:
         )
 
     def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
-        """Return the three headers of a request without a body (5.1). Never log or store them."""
+        """Return the three headers for a request without a body (5.1). Never log or store them."""
         return {
             "SVC-API-KEY": self._key,
             "SVC-API-TIMESTAMP": str(timestamp),
@@ -68,9 +69,10 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Replace key, secret and signatures in a string, in case a server sent them back.
+        """Hide key, secret and signatures in a string, in case a server sent them back.
 
-        This includes the first part of a value that was cut, as long names in an envelope are.
+        This includes the beginning of a truncated value, because long names in an envelope are
+        truncated.
         """
         for value in (*_encodings(self._secret), *_encodings(self._key)):
             if len(value) >= _MIN_LENGTH:
@@ -80,8 +82,8 @@ class Credentials:
 
 def _remove(value: str, text: str) -> str:
     text = text.replace(value, _HIDDEN)
-    # A name that was cut contains only the beginning of the secret, so also remove a prefix of the
-    # secret, as far as it goes.
+    # A truncated name contains only the beginning of the secret, so also remove the longest
+    # matching prefix.
     while (start := text.find(value[:_MIN_PREFIX])) >= 0:
         length = len(list(takewhile(bool, map(eq, value, text[start:]))))
         text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"
@@ -89,7 +91,7 @@ def _remove(value: str, text: str) -> str:
 
 
 def _encodings(value: str) -> dict[str, None]:
-    """Return a string as it is, in JSON, in a URL and misread as Latin-1, the longest first."""
+    """Return a string as is, in JSON, in a URL and misread as Latin-1, longest form first."""
     forms = (
         value,
         json.dumps(value)[1:-1],

@@ -1,8 +1,8 @@
-"""Cached data from each night's manifests and decisions, so that publishing need not read years.
+"""Cached data from each night's manifests and decisions, so publishing need not reread years.
 
 These files do not change once they are written. An entry is created from verified files, and is
-valid while their inode, size and time are the same. The cache file has a checksum, and is rebuilt
-if the checksum does not match. It contains only data from those files.
+valid as long as their inode, size and time are unchanged. The cache file contains only data from
+those files. It has a checksum, and is rebuilt if the checksum does not match.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from warehouse.storage.layout import Layout, edition, written_aside
 
-# Columns of a snapshot that the lake's manifest counts, with the name of each count.
+# Snapshot columns with counts from the lake manifest, and the name of each count there.
 IN_LAKE = {
     "portfolio_count": "portfolios",
     "account_count": "accounts",
@@ -33,13 +33,14 @@ IN_LAKE = {
 }
 Row = dict[str, Any]
 _DAY = len("YYYY-MM-DD")
-# Nanoseconds: file times on FAT, the least exact file system, are multiples of this.
+# In nanoseconds. FAT has the coarsest file times, which are multiples of this.
 _TICK = 2_000_000_000
 
 
-# No cycles and no garbage collection: with years of nights, collection took as long as reading.
+# No garbage collection, because with years of nights it took as long as reading. There are no
+# cycles.
 class Brief(msgspec.Struct, frozen=True, gc=False):
-    """Cached data of one night: contract, drops, its row, and the versions of both manifest files.
+    """A night's cached data: contract, drops, its row, and the versions of both manifest files.
 
     `contract` is None if the night is not in the lake.
     """
@@ -58,14 +59,14 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
 
 
 class _DateFolder(msgspec.Struct, frozen=True, gc=False):
-    """The snapshot IDs of one date, and the version of the date's folder."""
+    """A date's snapshot IDs, and the version of the date folder."""
 
     folder: tuple[int, ...]
     ids: tuple[str, ...]
 
 
 class _Cache(msgspec.Struct):
-    """The cache of a home: briefs and decisions by snapshot ID, folders by date."""
+    """A home's cache: briefs and decisions by snapshot ID, and date folders by date."""
 
     briefs: dict[str, Brief] = {}
     decided: dict[str, Decided] = {}
@@ -73,7 +74,7 @@ class _Cache(msgspec.Struct):
 
 
 class Briefs:
-    """The briefs of a home, for one command. A brief is rebuilt if one of its files has changed."""
+    """A home's briefs for one command. A brief is rebuilt if one of its files has changed."""
 
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
@@ -83,7 +84,7 @@ class Briefs:
         self._is_changed = False
 
     def of(self, snapshot: Snapshot) -> Brief:
-        """Return the brief of a landed night. Raises `Damaged` if a manifest was changed."""
+        """Return a landed night's brief. Raises `Damaged` if a manifest was changed."""
         name = snapshot.snapshot_id
         brief = self._cache.briefs.get(name)
         if brief is None or name not in self._seen:
@@ -92,7 +93,7 @@ class Briefs:
             if brief is None or brief.files != files:
                 brief = self._cache.briefs[name] = self._build(snapshot.folder, files)
                 self._is_changed = True
-            # Check the files once per command. Check a night that is not sealed yet each time,
+            # Check the files once per command. If the night is not sealed yet, check every time,
             # because it may be sealed later.
             if brief.contract is not None:
                 self._seen.add(name)
@@ -111,12 +112,12 @@ class Briefs:
         ]
 
     def _ids(self, folder: str, newest: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the snapshots of a date.
+        """Return the IDs of a date's snapshots.
 
-        Adding or deleting one changes the time of the date's folder.
+        Adding or deleting a snapshot changes the date folder's time.
         """
-        # Two changes within one tick of the clock give the same time. So cache the list only if the
-        # folder is older than the newest date's folder, because any later change gets a later time.
+        # Two changes within one clock tick get the same time. So cache the list only if the folder
+        # is older than the newest date's folder, because then any later change gets a later time.
         now = edition(folder)
         day = self._cache.days.get(folder[-_DAY:])
         if day is None or day.folder != now:
@@ -127,12 +128,12 @@ class Briefs:
         return day.ids
 
     def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
-        """Return whether the snapshot has a manifest, and store the version of that file."""
+        """Return whether the snapshot has a manifest, and remember that file's version."""
         self._landed[snapshot_id] = edition(manifest)
         return any(self._landed[snapshot_id])
 
     def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
-        """Return a snapshot with its decisions, which are read only if their file has changed."""
+        """Return a snapshot with its decisions, rereading them only if their file has changed."""
         file = edition(f"{folder}/{DECISION}")
         decided = self._cache.decided.get(snapshot_id)
         if decided is None or decided.file != file:
@@ -142,7 +143,7 @@ class Briefs:
         return Snapshot(snapshot_id, day, folder, decided.decisions)
 
     def _build(self, folder: Path, files: tuple[int, ...]) -> Brief:
-        """Build the brief of a night from its manifests."""
+        """Build a night's brief from its manifests."""
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None
         return Brief(
             files=files,
@@ -152,7 +153,7 @@ class Briefs:
         )
 
     def keep(self) -> None:
-        """Save the briefs for the next command if any has changed."""
+        """Save the cache for the next command if anything in it has changed."""
         if self._is_changed:
             content = msgspec.json.encode(self._cache)
             with written_aside(self._layout.briefs) as file:

@@ -1,4 +1,4 @@
-"""The lock of the landing zone, the home's owner, and cleanup of files left by killed runs."""
+"""The landing zone's locks, the home's owner, and cleanup after killed runs."""
 
 import contextlib
 import fcntl
@@ -37,14 +37,14 @@ class WrongOwner(Exception):
 
 
 def require_owner(layout: Layout, doing: str) -> None:
-    """Raise `WrongOwner` if our new files would have a different owner than the existing files."""
+    """Raise `WrongOwner` if files that we create would not belong to the home's owner."""
     owner = _owner(layout)
     if owner not in (None, os.geteuid()) and owner != _owner_of_new(layout.home):
         raise WrongOwner(layout, int(owner or 0), doing)
 
 
 def name_of(user: int) -> str:
-    """Return the name of a user, or the user number if the user has no name, as in a container."""
+    """Return a user's name, or the user number if there is no name, for example in a container."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -57,7 +57,7 @@ def machine_name() -> str:
 
 
 def _owner(layout: Layout) -> int | None:
-    """Return the user ID that owns the home.
+    """Return the user ID of the home's owner.
 
     Return None if nothing was written yet, or if root created the home for another user.
     """
@@ -66,12 +66,12 @@ def _owner(layout: Layout) -> int | None:
         if os.path.lexists(path):
             return path.lstat().st_uid
     owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # A volume may belong to root and be writable for its group.
+    # A volume may belong to root and be writable by its group.
     return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
 
 
 def _owner_of_new(folder: Path) -> int | None:
-    """Return the owner of a new file in `folder`.
+    """Return the user ID that would own a new file in `folder`.
 
     Some network disks assign all files to one user.
     """
@@ -85,7 +85,7 @@ def _owner_of_new(folder: Path) -> int | None:
 class WriterBusy(Exception):
     """Another run is writing in this home.
 
-    `done` says what this run had written before it gave up.
+    `done` describes what this run wrote before it gave up.
     """
 
     def __init__(self, layout: Layout, holder: str, done: str = NOTHING) -> None:
@@ -101,7 +101,7 @@ class PullRunning(WriterBusy):
 
 
 class HomeReadOnly(Exception):
-    """A home that cannot be written."""
+    """The home cannot be written to."""
 
     exit_code = 2
 
@@ -115,7 +115,7 @@ class HomeReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LockTimeout:
-    """How many seconds to wait for a lock, how to sleep, and where to report the wait."""
+    """How long to wait for a lock in seconds, how to sleep, and where to report the wait."""
 
     seconds: float = 0.0
     pause: Callable[[float], None] = lambda _: None
@@ -127,7 +127,7 @@ NO_WAIT = LockTimeout()
 
 @dataclass(frozen=True, slots=True)
 class HomeLock:
-    """A lock that this process holds. The lock file describes the operation for other users."""
+    """A lock held by this process. The lock file tells other users what the process is doing."""
 
     descriptor: int
     since: datetime
@@ -144,12 +144,12 @@ class HomeLock:
 def hold_writer_lock(
     layout: Layout, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> AbstractContextManager[HomeLock]:
-    """Hold the writer lock of a home during the `with` block. Raises the errors of `hold_lock`."""
+    """Hold a home's writer lock during the `with` block. Raises the same errors as `hold_lock`."""
     return hold_lock(layout, layout.lock, doing, now, timeout)
 
 
 def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContextManager[HomeLock]:
-    """Hold the pull lock of a home during the `with` block. Raises the errors of `hold_lock`."""
+    """Hold a home's pull lock during the `with` block. Raises the same errors as `hold_lock`."""
     return hold_lock(layout, layout.pull_lock, doing, now)
 
 
@@ -157,11 +157,11 @@ def hold_pull_lock(layout: Layout, doing: str, now: datetime) -> AbstractContext
 def hold_lock(
     layout: Layout, lock: Path, doing: str, now: datetime, timeout: LockTimeout = NO_WAIT
 ) -> Iterator[HomeLock]:
-    """Hold one lock of a home during the `with` block.
+    """Hold one of a home's locks during the `with` block.
 
     Raises `WriterBusy` if the lock is still taken after `timeout` (`PullRunning` for the pull
     lock), `WrongOwner` if the home belongs to a different user, and `HomeReadOnly` if it cannot be
-    written.
+    written to.
     """
     descriptor = _open(layout, lock, doing)
     try:
@@ -174,7 +174,7 @@ def hold_lock(
         held = HomeLock(descriptor, now)
         held.note(doing)
         yield held
-        # Closing the descriptor releases the lock, even if the process dies. The note only informs
+        # Closing the descriptor releases the lock, even if the process dies. The note is only for
         # people.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
@@ -183,16 +183,16 @@ def hold_lock(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise the errors of `hold_lock` if the home cannot be written. Ignores who holds the lock."""
+    """Raise the errors of `hold_lock` if the home is not writable, even if the lock is taken."""
     os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
 def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
-    """Keep writers out of a home that is only read.
+    """Keep writers out of a home while it is being read.
 
-    This also works for users who may read the home but not write it, and on a disk that has become
-    read-only: such a home cannot have a writer. Raises `WriterBusy` if a writer is active.
+    This also works for users who may only read the home, and on a disk that has become read-only,
+    because nobody can write there. Raises `WriterBusy` if a writer is active.
     """
     try:
         require_writable(layout, doing)
@@ -212,7 +212,7 @@ def without_writers(layout: Layout, doing: str, now: datetime) -> Iterator[None]
 def acquire_if_free(lock: Path) -> Iterator[bool]:
     """Yield whether a lock is free.
 
-    If it is, nobody else can acquire it during the `with` block.
+    If the lock is free, nobody else can acquire it during the `with` block.
     """
     try:
         descriptor = os.open(lock, os.O_RDWR)
@@ -269,8 +269,8 @@ def _holder(descriptor: int) -> str:
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Delete the unfinished files and scratch files of dead runs, and return their paths."""
-    # The caller is the writer. Leave the files of a running pull alone.
+    """Delete unfinished files and scratch files left by dead runs, and return their paths."""
+    # The caller is the writer. Do not touch the files of a running pull.
     with acquire_if_free(layout.pull_lock) as no_pull_runs:
         leftovers = sweep_pulls(layout) if no_pull_runs else []
     unfinished = (
@@ -280,9 +280,9 @@ def sweep(layout: Layout) -> list[Path]:
 
 
 def _unfinished_files(folder: str) -> Iterator[Path]:
-    """Yield the files below a folder that were not written completely."""
-    # List names only. Ten years are 50,000 folders, and `rglob` creates a path for each, which
-    # takes twice as long (1.2 CPU s).
+    """Yield the incompletely written files below a folder."""
+    # List names only. Ten years have 50,000 folders, and `rglob` takes twice as long (1.2 CPU s)
+    # because it creates a path for each.
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -292,7 +292,7 @@ def _unfinished_files(folder: str) -> Iterator[Path]:
 
 
 def sweep_pulls(layout: Layout) -> list[Path]:
-    """Delete the files of dead pulls. The caller must hold the pull lock."""
+    """Delete files left by dead pulls. The caller must hold the pull lock."""
     return _remove(list(layout.landing.glob("*/.*.pulling")))
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a landed snapshot, its requests, and the result of rechecking the lists."""
+"""A landed snapshot's manifest: its requests, and the result of rechecking the lists."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -13,10 +13,11 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, Damaged
 from pipelines.landing.notices import AnswerNotice
 
-# States of the recheck at the end of a pull, then results for a portfolio that left the list.
+# First the states of the recheck at the end of a pull, then the results for a portfolio that has
+# left the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
-# Purposes of a request.
+# The purposes of requests.
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
@@ -24,12 +25,12 @@ BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming
 class Window:
     """The result of rechecking the lists at the end of a pull.
 
-    `state` is one of four. `still`: nothing changed during the pull. `moved`: a list changed, and
-    was stable after it was reread. `moving`: it changed during the reread too. `unknown`: the
-    recheck failed. `moved` describes the changes. `missing` maps portfolios of the previous book
-    that are gone to the API's response to a request by ID. If the list had lost portfolios,
-    `second_count` is the number of portfolios in the second read, and `second_after` is the number
-    of seconds between the two reads.
+    `state` has four values. `still`: nothing changed during the pull. `moved`: a list changed, but
+    was stable when it was reread. `moving`: a list also changed during the reread. `unknown`: the
+    recheck failed. `moved` describes the changes. `missing` contains the portfolios that have
+    disappeared since the previous book, each with the API's response to a request by ID. If the
+    list had lost portfolios, `second_count` is the number of portfolios in the second read, and
+    `second_after` is the number of seconds between the two reads.
     """
 
     state: str = UNKNOWN
@@ -41,10 +42,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One request of a snapshot and its result: a row of `ops.requests`. Times are in UTC.
+    """One of a snapshot's requests and its result: a row of `ops.requests`. Times are in UTC.
 
-    `purpose` is `book` for responses that the tables are built from. `replaced`: reread because the
-    book changed. `closing`: only compared, and not stored. `confirming`: asked for a portfolio that
+    `purpose` is `book` for responses from which the tables are built. `replaced`: reread because
+    the book changed. `closing`: only compared, not stored. `confirming`: sent for a portfolio that
     had left the list.
     """
 
@@ -66,13 +67,13 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The manifest of a landed snapshot. Times are ISO 8601 in UTC. `origin` is the API's address.
+    """A landed snapshot's manifest. Times are ISO 8601 in UTC. `origin` is the API's address.
 
     `notices` are the texts of `signs`, which suggest that responses are incomplete (older manifests
-    have only `notices`). `stored` has the SHA-256 of each compressed file, because some bits of a
-    compressed file can change without changing the content. `started_at` is the start by the
-    corrected clock. `machine_started_at` is the start by this machine's clock, or None in older
-    manifests. `follows` is the newest earlier night that is a book or may become one.
+    have only `notices`). `stored` maps each compressed file to its SHA-256, because some bits of a
+    compressed file can change without changing the content. `started_at` is the start time by the
+    corrected clock. `machine_started_at` is the start time by this machine's clock, or None in
+    older manifests. `follows` is the newest earlier night that is or may become a book.
     """
 
     snapshot_id: str
@@ -93,9 +94,9 @@ class Manifest:
 
     @property
     def machine_date(self) -> date:
-        """The business date by this machine's clock.
+        """The business date according to this machine's clock.
 
-        Differs from `snapshot_date` if the clock is wrong.
+        It differs from `snapshot_date` if the clock is wrong.
         """
         if self.machine_started_at is None:
             return self.snapshot_date
@@ -104,26 +105,26 @@ class Manifest:
 
     @property
     def is_date_doubtful(self) -> bool:
-        """Whether the clocks of the server and this machine give different business dates."""
+        """Whether the server's and this machine's clocks give different business dates."""
         return self.machine_date != self.snapshot_date
 
     @property
     def book(self) -> list[RequestRecord]:
-        """The requests that the tables are built from."""
+        """The requests from which the tables are built."""
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def answers_of(self, operation: str) -> list[RequestRecord]:
-        """Return the requests of an operation that have a response."""
+        """Return the book's requests for an operation that have a response."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a landed snapshot. Raises `Damaged` if it was changed."""
+    """Read a landed snapshot's manifest. Raises `Damaged` if it was changed."""
     return convert_manifest(night_folders.read(folder / MANIFEST), folder)
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Convert the verified content of a manifest, which belongs in `folder`. Raises `Damaged`."""
+    """Convert a manifest's verified content. Raises `Damaged` if its fields or folder are wrong."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)
@@ -140,6 +141,6 @@ def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
 
 
 def _check_fields(content: Iterable[str], model: type[Manifest | RequestRecord]) -> None:
-    """Raise `TypeError` if a manifest has fields that this version would silently drop."""
+    """Raise `TypeError` if there are fields that this version would silently drop."""
     if unknown_fields := set(content) - {field_.name for field_ in fields(model)}:
         raise TypeError(f"{model.__name__} has {', '.join(sorted(unknown_fields))}")

@@ -1,4 +1,4 @@
-"""The folders of nights, and the JSON files with a checksum in them."""
+"""Night folders, and the JSON files with checksums inside them."""
 
 import contextlib
 import hashlib
@@ -16,7 +16,7 @@ import msgspec
 from warehouse.storage.layout import Layout, write_json
 
 ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-ID_FORM = "%Y%m%dT%H%M%SZ"  # the start in UTC, so later IDs sort after earlier IDs
+ID_FORM = "%Y%m%dT%H%M%SZ"  # the start time in UTC, so IDs sort by time
 MANIFEST = "manifest.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SEAL = "sha256"
@@ -27,7 +27,7 @@ LANDED = (
 
 
 def dates(layout: Layout) -> list[date]:
-    """Return the dates that have a folder, oldest first."""
+    """Return the dates that have a landing folder, oldest first."""
     times = (_time_of(name, _DATE) for name in _names(layout.landing))
     return sorted(time.date() for time in times if time)
 
@@ -40,7 +40,7 @@ def nights(layout: Layout) -> Iterator[Path]:
 
 
 def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
-    """Yield each snapshot ID with the name of its date folder. Both are strings, to save time."""
+    """Yield each snapshot ID with its date folder's name. Both are strings, to save time."""
     landing = layout.landing
     for name in map(date.isoformat, dates(layout)):
         for snapshot_id in ids_in(f"{landing}/{name}"):
@@ -48,30 +48,30 @@ def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
 
 
 def ids_in(folder: str) -> list[str]:
-    """Return the snapshot IDs in the folder of a date, including unfinished snapshots."""
+    """Return the snapshot IDs in a date folder, including unfinished snapshots."""
     return [name for name in _names(folder) if _time_of(name, ID)]
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     """Return an unused ID for a snapshot of `day` that starts at `started_at`.
 
-    The ID shows that time in UTC, or a later time if IDs of the date are newer.
+    The ID shows that time in UTC, or a later time if the date already has newer IDs.
     """
-    # The newest ID of a date is its book, so a new ID must follow all IDs of the date, even if the
-    # clock was set back between two runs. The date remains the start date, whatever day the ID
+    # A date's newest ID is its book, so a new ID must follow all of the date's IDs, even if the
+    # clock was set back between two runs. The date is still the start date, whatever day the ID
     # shows.
     times = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
     time = max([started_at, *(other + timedelta(seconds=1) for other in times if other)])
-    # IDs are unique in the whole home, because they also name files in the lake.
+    # IDs are unique across the home, because they also name files in the lake.
     while any(layout.landing.glob(f"*/{time.strftime(ID_FORM)}")):
         time += timedelta(seconds=1)
     return time.strftime(ID_FORM)
 
 
 def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
-    """Return the folder of a landed snapshot by its ID, or None if this quick search fails."""
-    # A business date is the date of the start in some time zone, so it is at most one day away from
-    # the day of the ID. This avoids listing the folders of years.
+    """Return a landed snapshot's folder, or None if this quick search does not find it."""
+    # The business date is the start date in some time zone, so it is at most one day away from the
+    # date in the ID. This avoids listing years of folders.
     if (started := _time_of(snapshot_id, ID)) is not None:
         for days in (0, -1, 1):
             folder = layout.snapshot((started + timedelta(days=days)).date(), snapshot_id)
@@ -81,20 +81,20 @@ def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
 
 
 def snapshot_time(snapshot_id: str) -> datetime:
-    """Return the start time of a pull (UTC) from the snapshot ID."""
+    """Parse a pull's start time (UTC) from the snapshot ID."""
     return datetime.fromisoformat(snapshot_id)
 
 
 @lru_cache(maxsize=1 << 18)
 def file_in(folder: Path, name: str) -> Path:
-    """Return a cached path. Creating paths took most of the time with years of nights."""
+    """Return a cached path, because with years of nights, creating paths took most of the time."""
     return folder / name
 
 
 def _names(folder: Path | str) -> list[str]:
     """Return the names in a folder.
 
-    Does not call stat on each, because years of nights are listed.
+    Does not call stat on each name, to stay fast with years of nights.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208 - names only, because a path for each name is slow
@@ -104,14 +104,14 @@ def _names(folder: Path | str) -> list[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
-    """Return the time in a folder's name, or None if the name is not a valid time."""
+    """Parse the time in a folder's name. Return None if the name is not a valid time."""
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(name) if form.fullmatch(name) else None
     return None
 
 
 def folders(layout: Layout) -> Iterator[Path]:
-    """Yield the folders of all landed snapshots, oldest first."""
+    """Yield all landed snapshots' folders, oldest first."""
     landing = layout.landing
     for name, day in sorted(_ids(layout)):
         if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path is slow
@@ -130,7 +130,7 @@ class Damaged(Exception):
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON object with its own SHA-256, atomically.
+    """Write a JSON object and its SHA-256 atomically.
 
     Raises `ValueError` for numbers that JSON cannot represent.
     """
@@ -155,7 +155,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Parse the content of a file at `path`. Raises `Damaged` if its SHA-256 does not match."""
+    """Parse the content of the file at `path`. Raises `Damaged` if its SHA-256 does not match."""
     try:
         if (verified := _fast_read(text)) is not None:
             return verified
@@ -171,13 +171,13 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
-    """Parse with msgspec. Return None if that does not verify the content."""
-    # Each publish reads the manifests of all nights, so this dominates with a long history.
+    """Parse with msgspec. Return None if the content cannot be verified this way."""
+    # Each publish reads every night's manifests, so this dominates with a long history.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)
-        # The digest covers JSON with sorted keys and no spaces. For usual manifests, msgspec writes
-        # the same bytes as `json.dumps`. If the bytes differ, the slow parser decides.
+        # The digest covers JSON with sorted keys and no spaces. For typical manifests, msgspec
+        # writes the same bytes as `json.dumps`. If the bytes differ, the slow parser decides.
         canonical = msgspec.json.encode(content, order="sorted")
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -185,8 +185,8 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
 
 
 def digest(content: Any) -> str:
-    """Return the SHA-256 of a JSON value, independent of the formatting of its file."""
-    # Refuse values without a JSON form: `json.dumps` would write them as invalid JSON.
+    """Compute a JSON value's SHA-256, independent of its file's formatting."""
+    # Reject NaN and infinity, because `json.dumps` would write them as invalid JSON.
     text = json.dumps(
         content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
     )

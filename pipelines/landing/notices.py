@@ -1,8 +1,8 @@
-"""Signs in a night's responses that they are incomplete, one notice for each sign.
+"""Notices about a night's responses, one for each sign that they are incomplete.
 
-The `text` of a notice starts with its place and contains no values, so it is the same every night.
-A lesson that a person taught for it therefore applies to later nights. The number of responses and
-an example are stored separately.
+A notice's `text` starts with its place and contains no values. It is the same every night, so a
+lesson that a person taught for it also applies to later nights. The number of responses and an
+example are stored separately.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 @dataclass(frozen=True, slots=True)
 class AnswerNotice:
-    """One sign in the responses of one operation: its place, its message, a count and an example.
+    """One sign in an operation's responses: its place, its message, a count and an example.
 
     `text` identifies the notice in `Manifest.notices` and in decisions.
     """
@@ -34,9 +34,9 @@ class AnswerNotice:
 
 
 class NoticeCounter:
-    """Counts the signs in a night's responses.
+    """A counter of the signs in a night's responses.
 
-    Keeps the smallest example, so order does not matter.
+    It keeps the smallest example, so the order of responses does not matter.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class NoticeCounter:
         self._examples: dict[tuple[str, str, str], str] = {}
 
     def note(self, operation: str, hints: Iterable[TruncationHint]) -> None:
-        """Count the hints of one response."""
+        """Count the hints found in one response."""
         for hint in hints:
             key = (hint.location, hint.code, operation)
             self._counts[key] += 1
@@ -59,10 +59,10 @@ class NoticeCounter:
 
 
 def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Reason]:
-    """Return the reasons to hold a night with these notices, one for each sign.
+    """Yield the reasons to hold a night with these notices, one for each sign.
 
-    `signs` has the number of responses for each notice. A text without a sign comes from an older
-    manifest, and is used as it is.
+    `signs` contains the number of responses for each notice. A text without a sign comes from an
+    older manifest, and is used unchanged.
     """
     unexplained = set(texts)
     notices_by_sign: dict[tuple[str, str], list[AnswerNotice]] = {}
@@ -81,6 +81,6 @@ def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Rea
 
 
 def _sentence(count: int, sign: str) -> str:
-    """Describe a sign and the number of responses that show it."""
+    """Describe a sign, and how many responses show it."""
     look = "a response looks" if count == 1 else f"{count} responses look"
     return f"{look} like one page of several, or incomplete, which is not documented (4.6): {sign}"

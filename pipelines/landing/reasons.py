@@ -1,7 +1,7 @@
-"""The reasons why a night is held, as data. Each reason has a key, which lessons refer to.
+"""The reasons for holding a night, as data. Lessons refer to a reason by its key.
 
-A key contains the kind of the reason and its location (a path without indexes) but no numbers of
-the night. The same problem therefore has the same key every night.
+A key contains the reason's kind and location (a path without indexes), but none of the night's
+numbers. So the same problem has the same key every night.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ MORE = Decimal("0.1")
 class Reason:
     """One reason to hold a night.
 
-    `share` is the affected fraction, from 0 to 1 as a decimal string. A lesson applies only to
+    `share` is the affected fraction, from 0 to 1 as a decimal string. A lesson applies only up to
     about the share at which it was taught. If `is_teachable`, a person's acceptance also applies to
-    later nights. All other reasons (a control total that differs, a missing slice, a doubtful date)
+    later nights. All other reasons (a differing control total, a missing slice, a doubtful date)
     must be reviewed each night. If `is_known`, a lesson already covers the reason.
     """
 
@@ -34,22 +34,22 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """The message of the reason, with a prefix if a lesson covers it."""
+        """The reason's message, with a prefix if a lesson covers it."""
         return f"known to be harmless: {self.words}" if self.is_known else self.words
 
 
 def shape_of(text: str) -> str:
-    """Replace the parts of `text` that change from night to night: indexes, IDs and numbers."""
+    """Replace the parts of `text` that vary from night to night: indexes, IDs and numbers."""
     return _NUMBER.sub("#", _ID.sub("{id}", _INDEX.sub("[]", text)))
 
 
 def lesson_id(key: str) -> str:
-    """Return the short ID of a lesson, which a person types to withdraw it."""
+    """Return a lesson's short ID, which a person types to withdraw the lesson."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def max_share(share: str) -> Decimal:
     """Return the largest share that a lesson taught at `share` covers."""
-    # A lesson from 3 of 100 accounts must not accept a night in which all accounts are affected.
+    # A lesson taught for 3 of 100 accounts must not accept a night that affects all accounts.
     seen = Decimal(share)
     return min(Decimal(1), max(seen * MARGIN, seen + MORE))

@@ -1,10 +1,10 @@
 """Snapshots and their states: `pulling → complete → accepted | held → accepted | rejected`.
 
-`decision.json`, next to the landed bodies, has all decisions with their authors and reasons.
-Everything after landing can therefore be rebuilt from the landing zone. A night may be pruned after
-some years, but its manifest and its decisions remain.
+`decision.json`, next to the landed bodies, contains all decisions with their authors and reasons.
+So everything after landing can be rebuilt from the landing zone. A night may be pruned after some
+years, but its manifest and decisions remain.
 
-Several machines may decide on one night. Decisions never change, so two lists are merged into their
+Several machines may decide on one night. Decisions never change, so merging two lists gives their
 union, ordered by time. The newest decision applies.
 """
 
@@ -46,7 +46,7 @@ class NoSuchSnapshot(Exception):
 
 
 class DecisionNotAllowed(Exception):
-    """The state of the snapshot does not allow this decision."""
+    """The snapshot's state does not allow this decision."""
 
     exit_code = 2
 
@@ -59,7 +59,7 @@ class DecisionNotAllowed(Exception):
 
 
 class ReasonRequired(Exception):
-    """A reason is required to change a decision that people may have relied on."""
+    """Changing a decision that people may have relied on requires a reason."""
 
     exit_code = 2
 
@@ -72,27 +72,27 @@ class ReasonRequired(Exception):
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One decision: the new state, its author, the time (UTC) and the reasons.
+    """A decision: the new state, its author, the time (UTC) and the reasons.
 
-    Empty fields are not stored. Older versions wrote only reasons without `causes`, and no machine.
-    `original` is the token of a lost decision that this decision replaces.
+    Empty fields are not stored. Older versions wrote neither `causes` nor a machine. `original` is
+    the token of a lost decision that this one replaces.
     """
 
     state: str
     by: str
     at: str
     reasons: tuple[str, ...]
-    causes: tuple[Reason, ...] = ()  # reasons of the guards, as data
+    causes: tuple[Reason, ...] = ()  # the guards' reasons, as data
     teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
     takes_back: tuple[str, ...] = ()  # keys of withdrawn lessons
-    # Files built from the night before its acceptance was withdrawn.
+    # Files that were built from the night before its acceptance was withdrawn.
     withdrawn: tuple[str, ...] = ()
     machine: str = ""
     original: str = ""
 
     @property
     def token(self) -> str:
-        """The fingerprint of this decision, which is equal on all machines."""
+        """This decision's fingerprint, which is the same on all machines."""
         encoded = msgspec.json.encode(self)
         return self.original or hashlib.sha256(encoded).hexdigest()[:TOKEN_DIGITS]
 
@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
-        """The folder. Created on demand, because a `Path` for each night of years is slow."""
+        """The folder. Its `Path` is created on demand, because creating thousands is slow."""
         return Path(self.place)
 
     @property
@@ -123,13 +123,13 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state at the time of a later pull, so that a rebuild sees the same state."""
-        # The guards judge a night before the next pull. A person may decide at any time.
+        """Return the state at the time of a later pull, so a rebuild sees what that pull saw."""
+        # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
-        """Return the decisions made by `moment`, including all decisions of the guards."""
+        """Return the decisions made by `moment`, plus all decisions by the guards."""
         return [
             decision
             for decision in self.decisions
@@ -137,9 +137,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether its numbers were in doubt, so a lesson alone could not release it."""
-        # Such a night may have been accepted although it was wrong. It therefore sets no limits,
-        # and the next night is also compared with the night before it.
+        """Return whether its numbers were so doubtful that a lesson alone could not release it."""
+        # Such a night may have been accepted although it was wrong. So it sets no limits, and the
+        # next night is also compared with the night before this one.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -148,7 +148,7 @@ class Snapshot:
 
     @property
     def held_for(self) -> tuple[Reason, ...]:
-        """The reasons why the guards last held it, as data."""
+        """The guards' reasons for last holding it, as data."""
         held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
 
@@ -173,12 +173,12 @@ def read(folder: Path) -> Snapshot:
 
 @lru_cache(maxsize=1 << 16)
 def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
-    """Read a decision file. Cached, because a command looks at years of nights several times."""
+    """Read a decision file. Cached, because one command reads years of nights several times."""
     return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
-    """Return the snapshot with this ID. Raises `NoSuchSnapshot`."""
+    """Find a snapshot by its ID. Raises `NoSuchSnapshot`."""
     if (folder := night_folders.folder_of(layout, snapshot_id)) is not None:
         return read(folder)
     folders = list(night_folders.folders(layout))
@@ -189,7 +189,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 
 def newest(layout: Layout) -> str | None:
-    """Return the newest snapshot that is a book or may become one. The next snapshot follows it."""
+    """Return the newest snapshot that is or may become a book. The next snapshot follows it."""
     for folder in reversed(list(night_folders.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
@@ -197,7 +197,7 @@ def newest(layout: Layout) -> str | None:
 
 
 def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
-    """Return the book of each date, which is its newest accepted snapshot."""
+    """Return each date's book, which is its newest accepted snapshot."""
     chosen: dict[date, Snapshot] = {}
     for snapshot in sorted(snapshots, key=lambda snapshot_: snapshot_.snapshot_id):
         if snapshot.state == ACCEPTED:
@@ -208,8 +208,8 @@ def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
 def accepted_before(
     snapshots: Iterable[Snapshot], snapshot_id: str, moment: datetime
 ) -> Iterator[Snapshot]:
-    """Yield the snapshots before `snapshot_id` that were accepted at `moment`, newest first."""
-    # Yield one by one, because most callers need only the last of years of nights.
+    """Yield the snapshots before `snapshot_id` that were accepted as of `moment`, newest first."""
+    # Yield one by one, because most callers need only the most recent of thousands of nights.
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED:
             yield snapshot
@@ -228,8 +228,8 @@ def decide(
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
     """Add a decision. Earlier decisions remain on record."""
-    # Clocks of two machines differ. A new decision gets a later time than those before it, so that
-    # the order by time is the order in which people decided.
+    # Clocks on different machines disagree. Give each new decision a later time than all before it,
+    # so that sorting by time gives the order in which people decided.
     times = (datetime.fromisoformat(decision.at) + _TICK for decision in snapshot.decisions)
     decision = Decision(
         state=state,
@@ -247,17 +247,17 @@ def decide(
 
 def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
     """Replace the decisions on a snapshot with a list that contains all of them."""
-    # A pruned night cannot be rebuilt, so its pruning stays last, even after later decisions.
+    # A pruned night cannot be rebuilt, so its pruning stays last even if decisions follow it.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
     night_folders.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
     return replace(snapshot, decisions=ordered)
 
 
 def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Merge the decisions of two machines on one night into one list.
+    """Merge two machines' decisions on one night into one list.
 
-    A list that contains the other is returned unchanged. Otherwise the result is the union, ordered
-    by time and then by token, so every machine gets the same list.
+    If one list contains the other, it is returned unchanged. Otherwise the result is the union,
+    sorted by time and then by token, so every machine gets the same list.
     """
     ours, theirs = ({decision.token for decision in decisions} for decisions in (local, remote))
     if theirs <= ours:
@@ -267,7 +267,8 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
     union = {decision.token: decision for decision in (*local, *remote)}
     for decision in list(union.values()):
         if decision.machine and not decision.original:
-            # Older versions of nightbook drop the machine from existing decisions if they add one.
+            # When older versions of nightbook add a decision, they drop the machine from existing
+            # ones.
             union.pop(msgspec.structs.replace(decision, machine="").token, None)
     times: dict[str, datetime] = {}
     for token, at in (*_times(local), *_times(remote)):
@@ -281,15 +282,15 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
 
 
 def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
-    """Yield the token and time of each decision. No decision is earlier than the one before it."""
-    # Older versions stored the clock's time even if the clock had been set back.
+    """Yield each decision's token and time, adjusted so that times always increase."""
+    # Older versions stored the clock time even after the clock had been set back.
     moments = (datetime.fromisoformat(decision.at) for decision in decisions)
     ordered = accumulate(moments, lambda before, at: max(at, before + _TICK))
     return zip((decision.token for decision in decisions), ordered, strict=True)
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
-    """Return whether there is anything to decide. False if the snapshot already has this state.
+    """Return whether there is anything to decide, which is False if the state is already `state`.
 
     Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """

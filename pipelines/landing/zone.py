@@ -1,8 +1,8 @@
 """The landing zone: the exact bytes of each response body, compressed with zstd, and a manifest.
 
 A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. During the pull, its name starts
-with a dot. It is renamed after the manifest is on disk, so a snapshot is either complete or absent.
-It never contains the key, the secret or a signature.
+with a dot. The folder is renamed after the manifest is on disk, so a snapshot is either complete or
+absent. It never contains the key, the secret or a signature.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory, wri
 
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
-FRAME = 4 * CHUNK  # compressed separately: zstd reads consecutive frames as one stream
+FRAME = 4 * CHUNK  # compressed separately, because zstd reads consecutive frames as one stream
 
 
 class PendingSnapshot:
-    """A snapshot that is being landed. Nobody sees it before `finish`."""
+    """A snapshot that is being landed. It is invisible until `finish`."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
         self._layout, self._zone = layout, timezone
@@ -45,7 +45,7 @@ class PendingSnapshot:
         make_directory(self._aside)
 
     def _date(self, moment: datetime) -> None:
-        """Set the start, the date, the ID and the folder of the snapshot."""
+        """Set the snapshot's start, date, ID and folder."""
         self.started_at = moment.astimezone(UTC).replace(microsecond=0)
         self.snapshot_date = moment.astimezone(self._zone).date()
         self.snapshot_id = night_folders.free_id(self._layout, self.started_at, self.snapshot_date)
@@ -57,13 +57,13 @@ class PendingSnapshot:
         self._date(self._started_at + self.skew)
 
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
-        """Store a body, and return the file name in the snapshot's folder."""
+        """Store a body, and return its file name in the snapshot folder."""
         file_name = f"{name}.json.zst"
         digest = hashlib.sha256()
         codec = pa.Codec("zstd", compression_level=1)
         with written_aside(self._aside / file_name) as file, memoryview(body) as view:
-            # Compress frame by frame, so only one frame is in memory. An empty body has one frame
-            # too.
+            # Compress frame by frame, so only one frame is in memory. An empty body also has one
+            # frame.
             for start in range(0, max(len(view), 1), FRAME):
                 frame = codec.compress(view[start : start + FRAME])
                 digest.update(frame)
@@ -102,16 +102,16 @@ class PendingSnapshot:
         )
         night_folders.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
         make_directory(self.folder.parent)
-        # This rename lands the night. Nobody sees the folder before it.
+        # This rename lands the night. The folder is invisible until then.
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
-        self.abandon()  # delete the date folder of this machine's clock if the date was corrected
+        self.abandon()  # if the date was corrected, delete the original date folder
         return manifest
 
     def abandon(self) -> None:
         """Discard the night, which leaves a gap. Does nothing if `finish` has already run."""
         shutil.rmtree(self._aside, ignore_errors=True)
-        with contextlib.suppress(OSError):  # other snapshots of the date exist
+        with contextlib.suppress(OSError):  # the date has other snapshots
             self._aside.parent.rmdir()
 
 
@@ -123,15 +123,15 @@ def body(
 ) -> bytes | mmap.mmap:
     """Read a landed body and check its SHA-256. A large body is returned as a memory map.
 
-    Calls `on_bytes` with the number of bytes of each read. Raises `Damaged` if the body was
+    Calls `on_bytes` with the number of bytes in each read. Raises `Damaged` if the body was
     changed.
     """
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
     expected, size = str(answer.sha256), answer.byte_count
     if size is not None and size > IN_MEMORY:
         return _memory_map(layout, path, expected, on_bytes)
-    # Small bodies need no scratch file, so users with read access can read them. Reading a body in
-    # one call takes half the time of a stream.
+    # Small bodies need no scratch file, so read access is enough. Reading a body in one call takes
+    # half as long as streaming it.
     if size is None:
         text = b"".join(_chunks(path, expected))
     else:
@@ -145,7 +145,7 @@ def body(
 def _memory_map(
     layout: Layout, path: Path, expected: str, on_bytes: Callable[[int], object]
 ) -> mmap.mmap:
-    """Decompress a body to a deleted scratch file, check it, and map it into memory."""
+    """Decompress a body to an unnamed scratch file, check it, and map it into memory."""
     digest = hashlib.sha256()
     make_directory(layout.work)
     with tempfile.TemporaryFile(dir=layout.work) as file:
@@ -165,7 +165,7 @@ def _check(path: Path, digest: str, expected: str) -> None:
 
 
 def _chunks(path: Path, expected: str) -> Iterator[bytes]:
-    """Yield the decompressed content of a file in chunks."""
+    """Yield a file's decompressed content in chunks."""
     with (
         _reading(path, expected),
         path.open("rb") as file,
@@ -177,7 +177,7 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Turn read errors into `Damaged`, except missing permission."""
+    """Convert read errors to `Damaged`, except for missing permission."""
     try:
         yield
     except PermissionError:

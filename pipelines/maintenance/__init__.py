@@ -1,1 +1,1 @@
-"""Verification, pruning and rebuilding of a home."""
+"""Verifying, pruning and rebuilding a home."""

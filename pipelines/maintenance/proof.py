@@ -1,4 +1,4 @@
-"""The proof of an engine: its sums of each night's balances, compared with the control totals."""
+"""Proof of a query engine: compare its sums of each night's balances with the control totals."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class NoBookToProve(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One asset with different sums. `engine` is None if the engine has no sum for it."""
+    """An asset whose sums differ. `engine` is None if the engine returned no sum for it."""
 
     asset_id: str
     is_custom_asset: bool
@@ -40,9 +40,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """One engine's totals for a night, compared with ours.
+    """An engine's totals for a night, compared with ours.
 
-    `texts` counts the amounts that are too large for a number. We add those up ourselves.
+    `texts` counts the amounts that are stored only as strings, which we add up ourselves.
     """
 
     snapshot: Snapshot
@@ -54,14 +54,14 @@ class Proof:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the number of rows and all sums equal the control totals."""
+        """Whether the row count and all sums equal the control totals."""
         return not self.differences and self.rows == self.stated_rows
 
 
 def prove(
     layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
 ) -> Iterator[Proof]:
-    """Yield the proof for the newest book, for the book of a date, or for all books in order.
+    """Yield the proof for the newest book (as of a date), or for all books in order.
 
     Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
@@ -75,7 +75,7 @@ def prove(
 
 
 def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -> Proof:
-    """Compare an engine's sums of one snapshot with its control totals."""
+    """Compare an engine's sums for one snapshot with the snapshot's control totals."""
     file, totals = (
         layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
         for table in (BALANCES, CONTROL_TOTALS)
@@ -89,7 +89,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        # An engine has no sum if there are no numbers to add up.
+        # An engine returns no sum if there are no numbers to add up.
         (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
         for group in groups
     }
@@ -111,7 +111,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
 
 
 def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
-    """Return the exact sum of each asset and the number of rows, from the control totals."""
+    """Read each asset's exact sum and the number of rows from the control totals."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     rows = 0
     for line in pq.read_table(path, partitioning=None).to_pylist():
@@ -124,7 +124,7 @@ def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
 
 
 def _texts(path: Path) -> tuple[dict[Asset, Decimal], int]:
-    """Add up the amounts stored only as strings, which engines ignore. Also return their number."""
+    """Add up and count the amounts stored only as strings, which engines ignore."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     names = ["asset_id", "is_custom_asset", "amount", "amount_text"]
     rows = pq.read_table(path, columns=names, partitioning=None)

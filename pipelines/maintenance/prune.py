@@ -1,4 +1,4 @@
-"""Deletion of the oldest nights, here and on the shelf, within limits that a person sets."""
+"""Deleting the oldest nights, here and on the shelf, according to limits that a person sets."""
 
 import contextlib
 import errno
@@ -24,13 +24,13 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
 BY = "prune"
-MOST_DAYS = 36500  # a hundred years, to refuse typing errors and dates out of range
+MOST_DAYS = 36500  # a hundred years, to reject typing errors and out-of-range dates
 MOST_BYTES = 10**18
 FOLDERS = ("landing/", "lake/")
 
 
 class InvalidLimit(ValueError):
-    """No valid limit for pruning was given."""
+    """Pruning was started without a valid limit."""
 
     exit_code = 2
 
@@ -43,7 +43,7 @@ class InvalidLimit(ValueError):
 
 
 class KeptNightDamaged(Exception):
-    """A night that must be kept is damaged, so nothing may be deleted."""
+    """A night that would be kept is damaged, so nothing may be deleted."""
 
     exit_code = 1
 
@@ -58,7 +58,7 @@ class KeptNightDamaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MissingDates:
-    """The dates without a night: those in `without_night`, and all up to `last` except `kept`."""
+    """The dates that have no night: `without_night`, and all dates up to `last` except `kept`."""
 
     without_night: frozenset[date] = frozenset()
     kept: frozenset[date] = frozenset()
@@ -70,9 +70,9 @@ class MissingDates:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The deleted snapshots and files with their size. With `dry_run`, those that would be deleted.
+    """The deleted snapshots and files, or those that `dry_run` would delete, with their total size.
 
-    `left` is the size in bytes of the bodies and tables of the remaining nights.
+    `left` is the size of the remaining nights' bodies and tables, in bytes.
     """
 
     snapshots: tuple[str, ...]
@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All nights, those that stay, those that must never be deleted, and the month ends."""
+    """All nights not yet pruned: which stay, which must never be deleted, which end a month."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -101,14 +101,14 @@ def prune(
     at: datetime,
     most_bytes: int | None = None,
 ) -> PruneResult:
-    """Delete old nights by age, by size or both.
+    """Delete old nights by age, by size, or by both.
 
     The caller is the writer, and publishes afterwards. Days are counted back from the newest book,
-    not from today, so a home that no longer runs loses nothing. Newer nights stay, and with
-    `keep_month_ends` the last book of each month. If bodies and tables are then larger than
-    `most_bytes`, more nights are deleted, the oldest first and month ends last. Some nights stay
-    whatever the limits: the newest book, each night that waits for a decision, and each night whose
-    instruments were carried over into a kept night.
+    not from today, so a home that no longer runs loses nothing. More recent nights stay, and with
+    `keep_month_ends` also the last book of each month. If bodies and tables still exceed
+    `most_bytes`, more nights are deleted, starting with the oldest and leaving month ends for last.
+    Some nights stay regardless of the limits: the newest book, each night that waits for a
+    decision, and each night whose instruments were carried over into a kept night.
 
     Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
@@ -146,7 +146,7 @@ def prune(
 def _gone_days(
     gone: list[Snapshot], staying: list[Snapshot], keep_days: int | None
 ) -> MissingDates:
-    """Return the dates that have no night after pruning."""
+    """Return the dates that will have no night after pruning."""
     kept = frozenset(snapshot.snapshot_date for snapshot in staying)
     books, last = snapshots.books(staying), date.min
     if keep_days is not None and books:
@@ -157,8 +157,8 @@ def _gone_days(
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
     """Record the decision to prune a night before any of its files is deleted.
 
-    After a crash in between, no file therefore counts as missing. A full disk has no room for the
-    decision. In that case only, first delete files that can be rebuilt.
+    So if the run crashes in between, no file counts as missing. A full disk has no room for the
+    decision. Only in that case, delete the files that can be rebuilt first.
     """
     decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(reason,))
     try:
@@ -171,7 +171,7 @@ def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: s
 
 
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
-    """Raise `InvalidLimit` if there is no limit, or one is out of range."""
+    """Raise `InvalidLimit` if no limit is given or a limit is out of range."""
     if keep_days is None and most_bytes is None:
         raise InvalidLimit("Neither --keep nor --max-gb is given")
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
@@ -183,7 +183,7 @@ def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
 def _plan(
     layout: Layout, nights: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
-    """Return which nights stay by age, and which may be deleted to save space."""
+    """Decide which nights stay because of their age, and which may be deleted to save space."""
     books = snapshots.books(nights)
     all_ids = {snapshot.snapshot_id for snapshot in nights}
     if not books:
@@ -208,14 +208,14 @@ def _plan(
 
 
 def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """Return the nights to delete until the size fits, or until no more may be deleted."""
+    """Return the nights to delete so that the rest fits, or all nights that may be deleted."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Search for the next night each time, because a night whose instruments were carried over can
-    # only be deleted after the night that uses them.
+    # Search again for each deletion, because a night whose instruments were carried over can only
+    # be deleted after the night that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
@@ -229,12 +229,12 @@ def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: i
 
 
 def _size(files: Iterable[Path]) -> int:
-    """Return the total size of files in bytes."""
+    """Add up the sizes of files, in bytes."""
     return sum(path.stat().st_size for path in files)
 
 
 def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a person may still accept this night as a book."""
+    """Return whether this night may still be accepted as a book."""
     is_open = snapshot.state in (HELD, COMPLETE)
     return is_open and not any(
         snapshot_.state == ACCEPTED
@@ -245,8 +245,8 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
-    """Map each kept night to the night that its instruments were carried over from."""
-    # Sources are kept too, so find the sources of sources as well.
+    """Map each kept night to the night from which its instruments were carried over."""
+    # Sources are also kept, so find their sources as well.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
@@ -260,7 +260,7 @@ def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[
 
 
 def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night contains instruments of an earlier night, whatever its responses."""
+    """Return whether a night contains instruments from an earlier night, whatever its responses."""
     if not layout.manifest(snapshot.snapshot_id).is_file():
         return False
     return bool(lake_manifest.read_manifest(layout, snapshot.snapshot_id).get("carried"))
@@ -275,7 +275,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield the files of a night that pruning deletes."""
+    """Yield a night's files that pruning deletes."""
     own = {night_folders.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
@@ -283,9 +283,9 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """Yield the files that can be rebuilt.
+    """Yield a night's files that can be rebuilt.
 
-    The lake's manifest, which lists the others, is first.
+    The lake manifest comes first, because it lists the others.
     """
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
@@ -295,7 +295,7 @@ def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
-    """Delete files, and folders that become empty."""
+    """Delete files, and the folders that become empty."""
     for path in files:
         path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
@@ -322,10 +322,10 @@ def prune_shelf(
     *,
     dry_run: bool,
 ) -> ShelfPruneResult:
-    """Delete the shelf's objects of nights that are pruned here. With `dry_run`, only list them.
+    """Delete pruned nights' objects from the shelf. With `dry_run`, only list them.
 
     `forget` first removes the nights from everything else that refers to their objects. `would_go`
-    are nights that a dry run has not pruned. Raises `StoreFailed`.
+    contains the nights that a dry run would prune in this home. Raises `StoreFailed`.
     """
     pruned = [
         snapshot
@@ -347,7 +347,7 @@ def prune_shelf(
 
 
 def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, list[StoredObject]]:
-    """Return the large objects of some nights, including those that a killed run left."""
+    """Return the nights' large objects, including any that a killed run left behind."""
     objects: dict[str, list[StoredObject]] = {}
     for folder_key in FOLDERS:
         for item in store.list(folder_key):
@@ -358,7 +358,7 @@ def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, lis
 
 
 def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Write a pruned generation of each night.
+    """Write a pruned generation for each night.
 
     Return the nights that succeeded, and the problems.
     """
@@ -372,7 +372,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # without a manifest there are only objects of a killed run
+            marked.append(snapshot)  # without a manifest, a killed run left the objects
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems
@@ -381,7 +381,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
 def _pruned_generation(
     shelver: Shelver, snapshot: Snapshot, before: NightManifest
 ) -> NightManifest:
-    """Return the pruned generation of a night, or `before` if it is already pruned."""
+    """Build a night's pruned generation, or return `before` if it is already pruned."""
     if before.state == PRUNED:
         return before
     require_same_answers(snapshot, before)

@@ -1,7 +1,7 @@
-"""Flattening of landed nights on Apache Spark: one task for each night, from any number of homes.
+"""Flattening landed nights from any number of homes on Apache Spark, with one task per night.
 
-Master, resources and the workers' interpreter are Spark's own settings. This module is imported
-only if Spark is requested, because the package is optional.
+Spark's own settings choose the master, the resources and the workers' interpreter. This module is
+imported only if Spark is requested, because the package is optional.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class NotFlattened(Exception):
 
 
 def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str, FlattenedNight]:
-    """Flatten landed nights, each in its own task. Return the results by folder.
+    """Flatten landed nights, each in its own task. Return the results by landed folder.
 
     Raises `SparkFailed`, and `NotFlattened` with every night that has a problem.
     """
@@ -59,7 +59,7 @@ def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str
     done = Tally(say, len(nights), "nights flattened")
     try:
         with warnings.catch_warnings():
-            # Warnings of pandas are irrelevant, because tasks and results use only Arrow.
+            # Warnings from pandas are irrelevant, because tasks and results use only Arrow.
             warnings.simplefilter("ignore", FutureWarning)
             answers = _run_tasks(nights, done)
     except (OSError, PySparkException, Py4JError) as error:
@@ -73,9 +73,9 @@ def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str
 
 @contextlib.contextmanager
 def _session() -> Iterator[SparkSession]:
-    """Start Spark by its settings. By default, workers run the interpreter of this process."""
+    """Start Spark with its own settings. By default, workers use this process's interpreter."""
     os.environ.setdefault(WORKERS_PYTHON, sys.executable)
-    # Do not import modules from the working folder, such as the `warehouse` of a home.
+    # Do not import modules from the working folder, such as a home's `warehouse`.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     builder = SparkSession.builder.appName("nightbook rebuild")
     # The command prints its own progress.
@@ -88,9 +88,9 @@ def _session() -> Iterator[SparkSession]:
 
 
 def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
-    # One slice for each night, because a task is then one night. If a worker dies, it loses at most
-    # one night for each core, and the nights flattened before stay staged.
-    """Run one task for each night, and return the results as JSON."""
+    # One slice per night makes each night one task. If a worker dies, at most one night per core is
+    # lost, and the nights that it has already flattened stay staged.
+    """Run one task per night, and return the results as JSON."""
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]
     with _session() as session, _progress(session.sparkContext, done, len(rows)):
         sliced = session.sparkContext.parallelize(rows, len(rows))
@@ -122,11 +122,11 @@ def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
 
 
 def _error_message(error: Exception) -> str:
-    """Return the cause of a Java or Python error, in one line."""
+    """Return the cause of a Java or Python error on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each cause is repeated by its effects. The longest line also shows its origin.
+    # Errors that follow from a cause repeat it. The longest line also shows where it started.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -1,4 +1,4 @@
-"""Rebuilding nights of older contracts, outside of the published nights."""
+"""Rebuilding nights that were built with older contracts."""
 
 import contextlib
 import platform
@@ -29,17 +29,17 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-# Function that does everything after landing, for the snapshot in a folder, at a given time.
+# A function that runs all steps after landing for the snapshot in a folder, at a given time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 COLUMN = "night"
 
 
 @dataclass(frozen=True, slots=True)
 class OutdatedNight:
-    """A landed night that the lake lacks, or has only by a different contract.
+    """A landed night that the lake lacks or has only with a different contract.
 
     `contract` is that contract, or None if the lake lacks the night. `is_decided` is True if the
-    night was judged before.
+    night already has a decision.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class OutdatedNight:
 
 def is_behind(layout: Layout) -> bool:
     """Return whether the lake's newest night was built with a different contract."""
-    # An upgrade goes from the oldest night to the newest, so one check is enough before a step.
+    # An upgrade rebuilds nights from oldest to newest, so checking the newest night is enough.
     newest = max(sealed_ids(layout), default=None)
     with contextlib.suppress(Damaged):
         return newest is not None and (
@@ -59,9 +59,9 @@ def is_behind(layout: Layout) -> bool:
 
 
 def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
-    """Return the landed nights that the lake does not have by this contract, oldest first.
+    """Return the landed nights not yet built with this contract or not yet judged, oldest first.
 
-    Raises `Damaged` if a manifest of the lake was changed.
+    Raises `Damaged` if a lake manifest was changed.
     """
     current, sealed = lake_contract(), sealed_ids(manifests.layout)
     nights = []
@@ -81,8 +81,8 @@ def rebuild_nights(
     say: Say = silent,
     finish: Finish = night.finish,
 ) -> tuple[Damaged, ...]:
-    """Rebuild nights in order. Return the damage that prevented some of them."""
-    # New object, because cached manifests belong to the older contract.
+    """Rebuild nights in order. Return the damage that prevented any of them."""
+    # Create a new object, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
     for outdated in nights:
@@ -97,7 +97,7 @@ def rebuild_nights(
 def _rebuild_night(
     manifests: LakeManifests, outdated: OutdatedNight, now: datetime, finish: Finish
 ) -> None:
-    """Rebuild one night, and note it if it had an older contract."""
+    """Rebuild one night, and record the upgrade if it had a different contract."""
     layout, folder = manifests.layout, outdated.folder
     if outdated.contract in (None, lake_contract()):
         finish(manifests, folder, now)
@@ -111,7 +111,7 @@ def _rebuild_night(
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """Return the version and the contract before the last upgrade, or None if there was none."""
+    """Return version and contract before the last upgrade, or None without an upgrade."""
     with contextlib.suppress(Damaged, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
@@ -119,7 +119,7 @@ def upgraded_from(layout: Layout) -> str | None:
 
 
 def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> None:
-    """Record from which version and contract a night was upgraded."""
+    """Record the version and contract from which a night was upgraded."""
     content = {
         CONTRACT: outdated.contract,
         "program_version": load_manifest(outdated.folder).program_version,
@@ -130,7 +130,7 @@ def _record_upgrade(layout: Layout, outdated: OutdatedNight, now: datetime) -> N
 
 
 def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
-    """Delete the tables of the older contract that the current contract does not have."""
+    """Delete a night's tables that the current contract no longer has."""
     declared = {table.name for table in LAKE}
     snapshot_id = str(sealed["snapshot_id"])
     day = datetime.fromisoformat(sealed["snapshot_date"]).date()
@@ -140,7 +140,7 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
 
 
 class NightTask(msgspec.Struct, frozen=True):
-    """A worker's task: a landed folder of a home, where to stage it, and the required program."""
+    """A worker's task: a home, its landed folder, where to stage it, and the required program."""
 
     home: str
     folder: str
@@ -149,7 +149,7 @@ class NightTask(msgspec.Struct, frozen=True):
 
 
 class FlattenedNight(msgspec.Struct, frozen=True):
-    """A worker's result: the folder of the staged night, or the problem.
+    """A worker's result: the staged night's folder, or the problem.
 
     `failed` and `empty` are the venues whose instruments are carried over from the previous night.
     """
@@ -162,13 +162,13 @@ class FlattenedNight(msgspec.Struct, frozen=True):
 
 
 def program() -> str:
-    """Return the versions that must be the same on all machines that flatten nights of one lake."""
+    """Return the versions that all machines flattening nights for one lake must have in common."""
     return f"nightbook of contract {lake_contract()} with pyarrow {pa.__version__}"
 
 
 @contextlib.contextmanager
 def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
-    """Yield a task for each landed night of some homes. The staged files are deleted afterwards."""
+    """Yield a task for each landed night in some homes. Delete the staged files afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
         for layout in layouts:
@@ -186,7 +186,7 @@ def night_tasks(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
 
 
 def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Flatten the nights in some batches. Tasks and results are JSON in one column."""
+    """Flatten the nights in each batch. Tasks and results are JSON in one column."""
     for batch in batches:
         nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
         answers = [msgspec.json.encode(flatten_task(landed)).decode() for landed in nights]
@@ -223,7 +223,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
 def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
     """Return a function that finishes flattened nights.
 
-    It flattens a night that is not among them.
+    That function flattens any night that is not among them.
     """
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
@@ -236,8 +236,8 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
             layout, manifest, flattened_night.failed, flattened_night.empty
         )
         if carried.rows:
-            # Remove the part of the venues before the night enters the lake: judging flattens it
-            # with the carried instruments.
+            # Remove the venues part before the night enters the lake, so that judging flattens it
+            # again with the carried instruments.
             source.part(VENUES, folder.name).unlink()
             sync_directory(source.staging(folder.name))
         make_directory(layout.staging(folder.name).parent)

@@ -1,4 +1,4 @@
-"""Verification of nights, here and on the shelf, by comparing their files with digests."""
+"""Verifying nights, here and on the shelf, by comparing their files with recorded digests."""
 
 import contextlib
 import hashlib
@@ -35,14 +35,14 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write this file: check it, and move it away"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-# The state of an object that a newer version wrote, and the advice for objects of the shelf.
+# The state of an object that a newer version wrote, and the advice for objects on the shelf.
 NEWER = "of a newer nightbook"
 UPDATE = "it was not verified, so install the same version on every machine of the shelf"
 REMEDY = "restore this object under its key from the store's versions or a backup"
 
 
 class BodiesNotLocal(Exception):
-    """Nights were loaded from a shelf without their bodies, and a command needs the bodies."""
+    """A command needs the bodies of nights that were loaded from a shelf without them."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class BodiesNotLocal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One file that is not as it was written: `what` is changed, missing or surplus.
+    """A file that differs from what was written: `what` is changed, missing or surplus.
 
     `night` is the snapshot's ID, its date if only that is known, or None.
     """
@@ -71,7 +71,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _LandedNight:
-    """The verified data of one snapshot. A part is None if its file is damaged."""
+    """A snapshot's verified data. A part is None if its file is damaged."""
 
     folder: Path
     manifest: Manifest | None
@@ -89,7 +89,7 @@ class _LandedNight:
 
 
 def verify(layout: Layout) -> Iterator[Damage]:
-    """Yield every changed, missing or surplus file of landing zone, lake and warehouse."""
+    """Yield every changed, missing or surplus file in the landing zone, lake and warehouse."""
     landed = _landed_nights(layout)
     nights = {night.folder.name: night for night in landed}
     yield from _landing(layout, landed)
@@ -98,7 +98,7 @@ def verify(layout: Layout) -> Iterator[Damage]:
 
 
 def verify_landing(layout: Layout) -> Iterator[Damage]:
-    """Yield every changed, missing or surplus file of the landing zone."""
+    """Yield every changed, missing or surplus file in the landing zone."""
     return _landing(layout, _landed_nights(layout))
 
 
@@ -125,9 +125,9 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
-    """Check that every night is landed, and with `bodies` that its files are intact.
+    """Check that every night is still landed and, with `bodies`, that its files are intact.
 
-    Raises `Damaged` with every missing night and every damaged file, and `BodiesNotLocal`.
+    Raises `BodiesNotLocal`, or `Damaged` with all missing nights and damaged files.
     """
     if bodies and (away := without_bodies(layout)):
         raise BodiesNotLocal(away, "Nothing was rebuilt")
@@ -139,7 +139,7 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
-    """Yield the nights of lake or warehouse whose landing folder or manifest is missing."""
+    """Yield the nights in the lake or warehouse that have no landing folder or manifest."""
     digests = read_digests(layout.database.parent)
     snapshot_ids = {path.stem for path in layout.manifests.glob("[!.]*.json")}
     snapshot_ids |= set(digests.decided) if digests else set()
@@ -151,17 +151,17 @@ def missing_landings(layout: Layout) -> Iterator[Damage]:
 
 
 def _folders(layout: Layout) -> list[Path]:
-    """Return the folders of all snapshots, sorted."""
+    """Return all snapshot folders, sorted."""
     return sorted(path for path in night_folders.nights(layout) if path.is_dir())
 
 
 def _landed_nights(layout: Layout) -> list[_LandedNight]:
-    """Return all nights of the landing zone with their verified data."""
+    """Read and verify all nights in the landing zone."""
     return [_read(folder) for folder in _folders(layout)]
 
 
 def _read(folder: Path) -> _LandedNight:
-    """Read and verify the manifest and the decisions of one snapshot."""
+    """Read and verify a snapshot's manifest and decisions."""
     manifest, snapshot = None, None
     with contextlib.suppress(Damaged):
         if _is_as_written(folder / MANIFEST):
@@ -173,7 +173,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file with a checksum is identical, including its spacing."""
+    """Return whether a file with a checksum is unchanged, including its spacing."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
@@ -207,7 +207,7 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
 
 
 def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
-    """Read a manifest of the lake. Return None if it is damaged."""
+    """Read a lake manifest. Return None if it is damaged."""
     try:
         return night_folders.read(path) if _is_as_written(path) else None
     except Damaged:
@@ -215,9 +215,9 @@ def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
-    """Return the paths of a sealed snapshot's files with their SHA-256.
+    """Map the paths of a sealed snapshot's files to their SHA-256.
 
-    A table of the book is staged or placed, or both during a rebuild.
+    A book table is staged or in its final place, or both during a rebuild.
     """
     day = date.fromisoformat(sealed["snapshot_date"])
     digests: dict[Path, str] = {}
@@ -256,7 +256,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
 
 
 def damaged_versions(layout: Layout) -> Iterator[Path]:
-    """Yield the older versions of the warehouse that are no longer as they were published."""
+    """Yield the older warehouse versions that have changed since they were published."""
     current = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
         digests = read_digests(version)
@@ -268,7 +268,7 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
 def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Yield decisions and nights that are in the warehouse but not in the landing zone."""
+    """Yield the decisions and nights in the warehouse that the landing zone lacks."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:
@@ -287,12 +287,12 @@ def _mismatches(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
 
 
 def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
-    """Return the damage of a file that is changed or missing."""
+    """Describe the damage to a file that is changed or missing."""
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 
 def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
-    """Yield all files below a folder that are neither expected nor leftovers of a killed run."""
+    """Yield all files below a folder that are neither expected nor left by a killed run."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
@@ -302,15 +302,15 @@ def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
 
 
 def _night_of(path: Path) -> str | None:
-    """Return the snapshot ID in a path, or None."""
+    """Return the snapshot ID in a path, or None if there is none."""
     match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return match.group() if match else None
 
 
 def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
-    """Yield every object of a night's manifest that is missing or changed.
+    """Yield every missing or changed object on the shelf.
 
-    Raises `StoreFailed`, and `Damaged` if the list of the shelf is damaged.
+    Raises `StoreFailed`, and `Damaged` if the shelf's list of nights is incomplete.
     """
     for snapshot_id, key in newest_manifests(store).items():
         try:
@@ -327,7 +327,7 @@ def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
 
 
 def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
-    """Yield the first earlier generation that is missing, or that its successor does not name."""
+    """Yield the first earlier generation that is missing or does not match its successor."""
     while night.previous is not None:
         key = manifest_key(night.snapshot_id, night.generation - 1)
         if store.head(key) is None:
@@ -346,7 +346,7 @@ def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
 def _damage(
     store: ObjectStore, night: NightManifest, key: str, files: list[ShelvedFile]
 ) -> Iterator[Damage]:
-    """Yield an object that is missing or contains a changed file."""
+    """Yield the damage if an object is missing or contains a changed file."""
     size = max(file.offset + file.size for file in files)
     stored = store.head(key)
     if stored is None:
@@ -362,7 +362,7 @@ def _damage(
 
 
 def _digest(source: IO[bytes], file: ShelvedFile) -> str:
-    """Return the SHA-256 of one file within an object."""
+    """Compute the SHA-256 of one file within an object."""
     digest = hashlib.sha256()
     source.seek(file.offset)
     for block in blocks_of(source, file.size):

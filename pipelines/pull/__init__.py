@@ -1,1 +1,1 @@
-"""The pull of one snapshot from the API."""
+"""Pulling one snapshot from the API."""

@@ -1,4 +1,4 @@
-"""The pull of one snapshot: all requests of a night, ordered and concurrent."""
+"""Pulling one snapshot: all of a night's requests, some in order and some concurrent."""
 
 import contextlib
 import time
@@ -27,11 +27,11 @@ TYPES = ("spot", "future")
 
 
 class Pull:
-    """The pull of one snapshot.
+    """Pulls one snapshot.
 
-    `requests` counts requests and responses. `known` returns the portfolios of the previous book,
-    and whether each had money. Missing ones are requested again. `pause` sleeps for some seconds
-    before a second read, limited by the deadline of the client.
+    `requests` counts requests and responses. `known` returns the previous book's portfolios, and
+    whether each had money. Missing portfolios are requested by ID. `pause` sleeps for some seconds
+    before a second read, limited by the client's deadline.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Pull:
     def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
 
-        Raises `EdgeError` if there can be no snapshot. After any error, nothing is left in the
-        landing zone.
+        Raises `EdgeError` if a snapshot is impossible. Any error leaves nothing in the landing
+        zone.
         """
         session = self._recorder
         try:
@@ -77,7 +77,7 @@ class Pull:
         venues = session.next_request("venues", list_venues(instruments=True))
         session.send([portfolios, venues], required=True)
         read = self._monotonic()
-        # From here on, use the server's clock, including the choice of the previous book.
+        # From here on, use the server's clock, even to choose the previous book.
         if session.told is not None and session.told.is_beyond_tolerance:
             self._pulling.correct(session.told.ahead)
         self._instruments(sorted(session.embedded))
@@ -93,17 +93,17 @@ class Pull:
         return closing.window(self._pause)
 
     def _skew(self) -> int | None:
-        """Return the lead of the server's clock in ms, or None if it is unknown."""
+        """Return how far the server's clock is ahead in ms, or None if it is unknown."""
         skew = self._pulling.skew
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read the typed lists of these venues, and the untyped list if they are incomplete."""
+        """Read these venues' typed lists, and their untyped lists if the typed are incomplete."""
         self._recorder.send(list(self._typed_requests(venues)))
         self._recorder.send(list(self._untyped_requests(venues)))
 
     def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield the requests for the list of each instrument type."""
+        """Yield a request for each venue and instrument type."""
         for venue_id in venues:
             for kind in TYPES:
                 request = self._recorder.instruments(venue_id, kind)
@@ -111,7 +111,7 @@ class Pull:
                     yield request
 
     def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield untyped requests for venues that embed more than their typed lists contain."""
+        """Yield untyped requests for venues whose typed lists lack some embedded instruments."""
         session = self._recorder
         for venue_id in venues:
             embedded = session.embedded.get(venue_id)
@@ -136,11 +136,11 @@ def pull_snapshot(
     """Read everything from the API, and land it as a new snapshot.
 
     Its date is the date of `started` (default: now), however long the pull takes. If this machine's
-    clock is wrong, the date is that of the same moment by the server's clock. `pause` sleeps for
-    some seconds before a second read, and `connect` creates the client.
+    clock is wrong, the server's clock determines the date of that moment. `pause` sleeps for some
+    seconds before a second read, and `connect` creates the client.
 
     Raises `EdgeError` if portfolios or venues cannot be read. Then nothing is stored, and the night
-    is a gap unless it is run again.
+    remains a gap unless the pull is run again.
     """
     access = settings.access
     if access is None:
@@ -171,7 +171,7 @@ def pull_snapshot(
 
 
 def _sweep(layout: Layout, now: datetime) -> None:
-    """Free disk space before the pull: delete files of dead runs, unless a writer is active."""
+    """Free disk space before the pull by deleting dead runs' files, unless a writer is active."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
     doing = "deleting files of killed runs"
@@ -180,7 +180,7 @@ def _sweep(layout: Layout, now: datetime) -> None:
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
-    """Return the portfolios of the previous book, or none if that book is damaged."""
+    """Return the previous book's portfolios, or an empty dict if that book is damaged."""
     with contextlib.suppress(Damaged):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}

@@ -1,8 +1,8 @@
-"""The end of a pull: read both lists once more, and look into changed and missing records.
+"""The end of a pull: reread both lists, and investigate changed and missing records.
 
-On a quiet night this costs two requests, without any `include`. Changed lists are reread once.
-Portfolios that left the list are requested by ID, because the response shows whether access was
-removed or the portfolio was deleted (4.1 rule 2, 4.2).
+On a quiet night, this costs two requests without any `include`. Changed lists are reread once.
+Portfolios that have left the list are requested by ID, because the response shows whether access
+was removed or the portfolio was deleted (4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping
@@ -24,11 +24,11 @@ from pipelines.pull.recorder import CONFIRM_AFTER, PlannedRequest, Recorder
 
 
 class Recheck:
-    """Compares the end of a pull with its beginning.
+    """A comparison between the end and the beginning of a pull.
 
-    `instruments` reads the instruments of some venues. `known` are the portfolios of the previous
-    book. `since` returns the seconds since the first lists were read, and `left` the seconds until
-    the deadline.
+    `instruments` reads some venues' instruments. `known` maps the previous book's portfolios to
+    whether each had money. `since` returns the seconds since the first lists were read, and `left`
+    returns the seconds until the deadline.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Recheck:
         self._since, self._left = since, left
 
     def window(self, pause: Callable[[float], None]) -> Window:
-        """Reread the lists, and return which of them changed during the pull.
+        """Reread the lists, and return what changed during the pull.
 
         Raises `EdgeError` only if the key is refused, because the book is already landed.
         """
@@ -71,18 +71,18 @@ class Recheck:
         )
 
     def _wait(self) -> float:
-        """Return the seconds to wait before the second read, at most half of the remaining time."""
+        """Return how long to wait before the second read, at most half of the remaining time."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
     def _was_read(self, asked: PlannedRequest) -> bool:
-        """Return whether a list was read."""
+        """Return whether the request for a list succeeded."""
         return asked.number in self._recorder.marks
 
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """Return the state and the differences, after rereading the lists that changed."""
+        """Compare the lists, reread those that changed, and return state and differences."""
         if not (self._was_read(second) and self._was_read(venues)):
             return UNKNOWN, ()
         marks = self._recorder.marks
@@ -102,9 +102,9 @@ class Recheck:
         return (MOVED if all(is_stable) else MOVING), moved
 
     def _reread_portfolios(self, second: PlannedRequest) -> bool:
-        """Reread the portfolios for the book.
+        """Reread the portfolios, and use them for the book.
 
-        Return whether they equal those of the second read.
+        Return whether they are the same as in the second read.
         """
         session = self._recorder
         reread = session.next_request("portfolios", list_portfolios(integrations=True))
@@ -116,7 +116,7 @@ class Recheck:
         return session.marks[reread.number] == session.marks[second.number]
 
     def _reread_venues(self, second: PlannedRequest) -> bool:
-        """Reread the venues, and the instruments of new and changed venues."""
+        """Reread the venues, and the instruments of new or changed venues."""
         session = self._recorder
         reread = session.next_request("venues", list_venues(instruments=True))
         session.send([reread])
@@ -134,7 +134,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request by ID the portfolios of the previous book that the list no longer has."""
+        """Request portfolios that the list has lost by ID, and return the result for each."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The recorder of a night's responses, and comparisons between them."""
+"""Recording a night's responses, and comparing repeated reads of a list."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,15 +37,15 @@ from pipelines.records.fast_reader import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
-# Seconds between a list that has lost portfolios and the second read that confirms the loss.
+# Seconds between reading a list that has lost portfolios and the second read that confirms it.
 CONFIRM_AFTER = 10.0
-# The largest number of portfolios to request by ID.
+# The maximum number of portfolios to request by ID.
 MOST_ASKED = 10
 SHOWN = 3
 
-# The fields that show whether a record of a list has changed, by record ID.
+# For each record ID, the fields that show whether the record has changed.
 Marks = Mapping[str, tuple[str | None, ...]]
-_RELEASE_INTERVAL = 1 << 25  # bytes of a body after which its memory pages are released
+_RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes of a body
 
 
 class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
@@ -57,12 +57,12 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
-    """Return the comparable fields of a list's records. Invalid records are left out."""
+    """Return the comparable fields of a list's valid records."""
     return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _valid_marks(raws)}
 
 
 def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
-    """Yield the ID and the comparable fields of each valid record."""
+    """Yield each valid record's ID and comparable fields."""
     for raw in raws:
         try:
             mark = _MARK.decode(raw)
@@ -74,7 +74,7 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """Return the IDs that are new, gone or changed."""
+    """Return the IDs of records that are new, gone or changed."""
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
@@ -92,8 +92,8 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
 
 
 def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Return some portfolios that a list has lost, those with money first."""
-    # Request them only if one of them had money, or if the list lost all portfolios.
+    """Return portfolios to request by ID because a list has lost them, those with money first."""
+    # It is worthwhile only if one of them had money, or if the list has lost all portfolios.
     gone = sorted(
         previous.keys() - set(listed),
         key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
@@ -105,7 +105,7 @@ def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]
 
 
 def final_state(error: EdgeError | None) -> str:
-    """Return the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
+    """Classify the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
     if error is None:
         return THERE
     if isinstance(error, AccessDenied):
@@ -115,9 +115,9 @@ def final_state(error: EdgeError | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request of the snapshot.
+    """One of the snapshot's requests.
 
-    It is numbered when planned, so timing does not change the numbers.
+    It is numbered when it is planned, so timing does not affect the numbers.
     """
 
     number: int
@@ -128,7 +128,7 @@ class PlannedRequest:
 
     @property
     def record(self) -> RequestRecord:
-        """The record of the request before it has a result."""
+        """The request's record before there is a result."""
         call, query = self.call, self.call.target.partition("?")[2]
         return RequestRecord(
             request_no=self.number,
@@ -141,12 +141,13 @@ class PlannedRequest:
 
 
 class Recorder:
-    """Sends requests, lands the responses, and keeps the data that later requests depend on.
+    """Sends requests, lands their responses, and keeps the data on which later requests depend.
 
-    `marks` has the comparable fields of each list by request number, and `errors` the failed
-    requests. `embedded` has the instruments that each venue embeds (None if it does not list them),
-    and `listed` those in its instrument lists. `failed` has the venues with an unreadable list.
-    `skew` is the correction in use (ms), and `told` the most exact skew that a response showed.
+    `marks` contains each list's comparable fields by request number, and `errors` the errors of
+    failed requests. `embedded` contains the instruments that each venue embeds (None if it does not
+    list them), and `listed` the ones in its instrument lists. `failed` contains the venues with an
+    unreadable list. `skew` is the correction in use (ms), and `told` is the most exact skew
+    measured from a response.
     """
 
     def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
@@ -155,7 +156,7 @@ class Recorder:
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        self._machine_times: set[int] = set()  # responses whose times are by this machine's clock
+        self._machine_times: set[int] = set()  # requests timed by this machine's clock
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
@@ -166,7 +167,7 @@ class Recorder:
     def next_request(
         self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
-        """Return a request with the next number."""
+        """Plan a request with the next number."""
         self._count += 1
         self._requests.add(known=1)
         return PlannedRequest(
@@ -178,9 +179,9 @@ class Recorder:
         )
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
-        """Return the request for a list of instruments.
+        """Plan the request for a venue's list of instruments.
 
-        Return None, and record the failure, if no path can contain the venue ID.
+        If no path can contain the venue ID, record the failure and return None.
         """
         name = f"instruments-{kind or 'all'}"
         try:
@@ -221,7 +222,7 @@ class Recorder:
             self._requests.add(1)
 
     def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
-        """Yield the records with corrected times.
+        """Yield the request records with corrected times.
 
         The night's clock is `skew` ahead of this machine's clock.
         """
@@ -237,7 +238,7 @@ class Recorder:
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
     ) -> None:
-        """Remove responses of an operation and these venues from the book, except request `but`."""
+        """Remove an operation's responses for these venues from the book, except request `but`."""
         chosen = set(venues)
         self.answers = [
             replace(answer, purpose=REPLACED)
@@ -260,7 +261,7 @@ class Recorder:
         )
 
     def _keep(self, request: PlannedRequest, reply: ApiResponse, *, required: bool) -> None:
-        """Land a response, and record its request."""
+        """Land a response, and record the request."""
         file = None
         try:
             self._note(request, reply)
@@ -291,7 +292,7 @@ class Recorder:
         )
 
     def _note(self, request: PlannedRequest, reply: ApiResponse) -> None:
-        """Keep the data of a response that later requests or the report need."""
+        """Keep the data from a response that later requests or the report need."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:
@@ -311,12 +312,12 @@ class Recorder:
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
-    """Return a timestamp (ISO 8601) moved by `by`, or None."""
+    """Shift a timestamp (ISO 8601) by `by`. Return None for None."""
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
 def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
-    """Yield the records of a list. Free memory pages of a large body on the way."""
+    """Yield a list's records, releasing a large body's memory pages along the way."""
     spans = reply.envelope.spans
     if spans is None:
         yield from raw_records(reply.envelope)
@@ -330,9 +331,9 @@ def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
 
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
-    """Return the instruments that each venue embeds, or None if a venue does not list them.
+    """Return the instruments that each venue embeds, with None for a venue that does not list any.
 
-    For a repeated venue, combine the instruments of both copies.
+    If a venue is repeated, combine the instruments of its copies.
     """
     ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:

@@ -1,1 +1,1 @@
-"""A server for the API, written only from the specification. It shares no code with the client."""
+"""An API server written only from the specification. It shares no code with the client."""

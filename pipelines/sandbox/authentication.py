@@ -1,4 +1,4 @@
-"""Authentication of requests: the three headers, the time window and the signature (5)."""
+"""Request authentication: the three headers, the time window and the signature (5)."""
 
 import hashlib
 import hmac
@@ -20,11 +20,12 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The owner of an API key, with its secret and its permissions.
+    """The owner of an API key, with the key's secret and permissions.
 
-    `portfolios` contains the IDs that the caller may access, or is None for all. `resources`
-    contains the first path segments that the key may use (`portfolios`, `venues`), or is None for
-    all. The document does not mention such scopes (5.3), but a service may have them.
+    `portfolios` contains the IDs that the caller may access, or is None if all are allowed.
+    `resources` contains the first path segments that the key may use (`portfolios`, `venues`), or
+    is None if all are allowed. The document does not mention such scopes (5.3), but a service may
+    have them.
     """
 
     secret: str = field(repr=False)
@@ -34,7 +35,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class SignedParts:
-    """The signed parts of a request, with the bytes that were received."""
+    """The signed parts of a request, exactly as received."""
 
     method: str
     path: bytes
@@ -43,19 +44,19 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """Join method, path, body and timestamp without separators, ready to be signed (5.2)."""
+    """Join method, path, body and timestamp without separators, ready for signing (5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute HMAC with SHA-384. Returns 96 lower-case hex characters (5.2)."""
+    """Compute the HMAC-SHA-384 as 96 lower-case hex characters (5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """Return the caller who signed the request. Raises RefusalError if there is none (5.3)."""
+    """Return the caller who signed the request. Raises RefusalError if nobody did (5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)
@@ -72,7 +73,7 @@ def authenticate(
 
 
 def _header(request: SignedParts, name: str) -> str | None:
-    """Return the value of a header. None if it is absent or repeated."""
+    """Return a header's value, or None if the header is absent or repeated."""
     values = [value for header, value in request.headers if header == name]
     return values[0] if len(values) == 1 else None
 
@@ -106,10 +107,10 @@ def _check_signature(
         message = "The headers SVC-API-KEY and SVC-API-SIGNATURE are required, each once."
         raise RefusalError(status, (code, message))
     caller = keys.get(key)
-    # For an unknown key, do the same work and send the same message as for a wrong signature.
+    # For an unknown key, do the same work and return the same message as for a wrong signature.
     secret = caller.secret if caller else "no such key"
     sent = _normal_case(signature, choices)
-    # Try all accepted paths and compare in constant time, so that the duration reveals nothing.
+    # Try all accepted paths and compare in constant time, so that the timing reveals nothing.
     matches = [
         hmac.compare_digest(
             digest(secret, payload(request.method, path, request.body, timestamp)).encode(),

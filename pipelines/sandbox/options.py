@@ -1,8 +1,8 @@
-"""Choices for all questions that the specification leaves open, with the section of each.
+"""Choices for all questions that the specification leaves open, grouped by section.
 
-The default of a field is the behavior of this server. Other values simulate other services that
-the same document allows. Rules that the document does define are not choices. The only exception
-is the length of the time window, because tests shorten it.
+Each field's default is this server's normal behavior. Other values simulate other services that the
+document also allows. Rules that the document defines are not choices, except for the length of the
+time window, because tests shorten it.
 """
 
 import json
@@ -35,8 +35,8 @@ class Choices:
     checks: tuple[Check, ...] = ("timestamp", "authentication")  # the first failure is reported
     missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # key or signature is missing
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
-    hex_case: Literal["either", "lower", "upper"] = "either"  # accepted case of the signature
-    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # if it is encoded (5.2)
+    hex_case: Literal["either", "lower", "upper"] = "either"  # the accepted case of signatures
+    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # for encoded paths (5.2)
     gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (1)
     gateway_is_signed: bool = False  # whether that prefix is part of the signed path (5.2)
     denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (7)
@@ -44,7 +44,7 @@ class Choices:
     # Envelopes and encodings, section 2, 2.9, 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # responses in the document contain them (2.10)
+    integrations_without_include: bool = True  # the document's responses contain them (2.10)
     instruments_without_include: bool = False  # the same for venues (2.6)
     optional_as_null: bool = False  # send absent optional fields as null
     amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (2.10)
@@ -52,9 +52,9 @@ class Choices:
 
     # Lists, section 4.1, 4.6, 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
-    page_size: int | None = None  # longer lists are cut, and `meta` contains a cursor
-    max_ids: int | None = None  # a longer `id` list is an invalid value
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list has known IDs too
+    page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
+    max_ids: int | None = None  # a longer `id` list is invalid
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list also has known IDs
     empty_id: Literal["none", "all", "refuse"] = "none"  # the meaning of `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether a UUID may be in upper case, in a path or a list
@@ -62,14 +62,14 @@ class Choices:
     # Errors, section 4.6, 7:
     missing_status: int = 400  # for an unknown ID in a path (the document has 200, 400 and 401)
     missing_code: str = "RESOURCE_NOT_FOUND"
-    inaccessible_is_missing: bool = False  # report portfolios of other callers as not found
+    inaccessible_is_missing: bool = False  # report other callers' portfolios as not found
     unknown_path_status: int = 404
     method_status: int = 405
     server_error_status: int = 500
     invalid_value_code: Literal["PARAMETER_VALUE_INVALID", "PARAMETER_INVALID"] = (
         "PARAMETER_VALUE_INVALID"
     )
-    all_errors: bool = False  # report an error for each wrong parameter, not only the first
+    all_errors: bool = False  # report every wrong parameter, not only the first
 
     # Limits and versions, section 8, 9:
     requests_per_second: int | None = None  # more requests get 429 and Retry-After
@@ -78,7 +78,7 @@ class Choices:
 
 
 def describe_choices() -> Iterator[tuple[str, str, str]]:
-    """Yield name, allowed values and default of each choice. The default is in JSON."""
+    """Yield each choice's name, allowed values and default (as JSON)."""
     default = Choices()
     for choice in fields(Choices):
         options = get_args(choice.type) if get_origin(choice.type) is Literal else ()
@@ -88,7 +88,7 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
-    """Parse strings like `missing_status=404`. Other choices keep their defaults.
+    """Parse strings such as `missing_status=404`. Other choices keep their defaults.
 
     A value is JSON or a plain string. Raises ValueError if a name is unknown or a value is invalid.
     """

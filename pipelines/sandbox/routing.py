@@ -1,4 +1,4 @@
-"""Routing of requests, validation of their parameters, and selection of records."""
+"""Routing requests, validating their parameters, and selecting records."""
 
 import random
 import re
@@ -33,18 +33,18 @@ class Query:
 
     @property
     def has_include(self) -> bool:
-        """Whether the caller asks for the expansion of this operation."""
+        """Whether the caller requests this operation's expansion."""
         return "include" in self.parameters
 
     @property
     def ids(self) -> list[str] | None:
-        """The identifiers of the `id` list, or None if there is no list (4.1, 4.3)."""
+        """The IDs in the `id` list, or None if there is no list (4.1, 4.3)."""
         text = self.parameters.get("id")
         return None if text is None else text.split(",")
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """Find the operation of a raw path, and the encoded ID. Raises RefusalError."""
+    """Find the operation for a raw path, and the encoded ID in it. Raises RefusalError."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -72,7 +72,7 @@ def check_method(method: str, choices: Choices) -> None:
 
 
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
-    """Parse and check the parameters of a request (7). Raises RefusalError."""
+    """Parse and check a request's parameters (7). Raises RefusalError."""
     pairs = _pairs(query, choices)
     errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":
@@ -146,7 +146,7 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the requested records. If the path has an ID, there is one record.
+    """Return the requested records, which is a single record if the path contains an ID.
 
     Raises RefusalError if access is denied or the ID in the path is unknown.
     """
@@ -217,7 +217,7 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """Return the records in the `id` list, or all if there is no list (4.1, rules 1 and 2)."""
+    """Return the records named in the `id` list, or all without a list (4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
         return records
@@ -239,7 +239,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Return the same JSON with all lists reordered, because clients must not rely on it (4.6)."""
+    """Return the same JSON with all lists reordered. Clients must not rely on the order (4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
@@ -253,7 +253,7 @@ def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
 
 
 def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """Format nulls, amounts and date-times according to the choices (2)."""
+    """Format nulls, amounts and timestamps according to the choices (2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
     return [_apply_form(record, resource, choices) for record in records]

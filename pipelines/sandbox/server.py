@@ -1,4 +1,4 @@
-"""The server of the sandbox: an ASGI application, and the sockets that serve it."""
+"""The sandbox server: an ASGI application, and the sockets that serve it."""
 
 import asyncio
 import ipaddress
@@ -31,7 +31,7 @@ from pipelines.sandbox.specification import RefusalError, SandboxResponse, encod
 from pipelines.sandbox.world.world import Calendar
 
 DEMO_KEY = "demo-key-of-nobody"
-DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, for an invented world
+DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, because the data is invented
 DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
 
 _BACKLOG = 512
@@ -52,7 +52,7 @@ class RunningServer:
 
 
 def unix_ms() -> int:
-    """Return this machine's time in Unix milliseconds, the server's clock except in tests."""
+    """Return this machine's time in Unix milliseconds, which is the server's except in tests."""
     return time.time_ns() // 1_000_000
 
 
@@ -60,11 +60,11 @@ def unix_ms() -> int:
 def serve(
     app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
 ) -> Iterator[RunningServer]:
-    """Serve an application on a loopback socket, in a thread, until the `with` block ends.
+    """Serve an application on a loopback socket in a thread until the `with` block ends.
 
-    Port 0 selects a free port. Only faults of the wire are applied here, so give the same faults
-    to the application too. Raises ValueError if the host is not a loopback address, and OSError
-    if the port is in use.
+    Port 0 selects a free port. Only wire faults are applied here, so pass the same faults to the
+    application as well. Raises ValueError if the host is not a loopback address, and OSError if the
+    port is in use.
     """
     broken = of_wire(faults)
     with _bind(host, port) as listener:
@@ -81,7 +81,7 @@ def serve(
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket that does not listen yet."""
+    """Return a bound socket that is not listening yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         loopback = ipaddress.ip_address(address).is_loopback
@@ -95,8 +95,8 @@ def _bind(host: str, port: int) -> socket.socket:
         )
         raise ValueError(message)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # Name the protocol, or asyncio does not set TCP_NODELAY and each response on a persistent
-    # connection waits 40 ms for an acknowledgement.
+    # Specify the protocol. Otherwise asyncio does not set TCP_NODELAY, and each response on a
+    # persistent connection waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _front(
     listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
 ) -> Iterator[None]:
-    """Run the front that corrupts bytes, in its own thread, until the `with` block ends."""
+    """Run the front that corrupts bytes in its own thread until the `with` block ends."""
     up = threading.Event()
     tasks: list[asyncio.Task[None]] = []
 
@@ -122,7 +122,8 @@ def _front(
         try:
             await asyncio.Event().wait()
         finally:
-            # Do not wait for it, because a connection that hangs on purpose would never end.
+            # Do not wait for the server, because a connection that hangs on purpose would never
+            # end.
             server.close()
 
     def in_thread() -> None:
@@ -141,7 +142,7 @@ def _front(
 
 
 class _EnvelopeProtocol(H11Protocol):
-    """The HTTP protocol, with an error envelope instead of plain text for invalid bytes (7)."""
+    """The HTTP protocol, but invalid bytes get an error envelope instead of plain text (7)."""
 
     def send_400_response(self, msg: str) -> None:
         body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
@@ -158,13 +159,13 @@ def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=_EnvelopeProtocol,  # h11 keeps the bytes of the target, which are signed (5.2)
+        http=_EnvelopeProtocol,  # h11 preserves the target's bytes, which are signed (5.2)
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # the application sends the date of its own clock
+        date_header=False,  # the application sends its own clock's date
         timeout_graceful_shutdown=1,
         backlog=_BACKLOG,
     )
@@ -187,18 +188,18 @@ def application(
     world: Calendar,
     keys: Mapping[str, Caller],
     clock: Callable[[], int],
-    choices: Choices = Choices(),  # noqa: B008 - immutable, so callers can share the instance
+    choices: Choices = Choices(),  # noqa: B008 - immutable, so calls can share the instance
     faults: Iterable[Fault] = (),
     *,
     today: Callable[[], date] | None = None,
     rng: random.Random | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
-    """Return the API for a world and these callers.
+    """Return the API application for a world and its callers.
 
-    `clock` returns Unix time in milliseconds. `today` returns the day of the served world, by
-    default the UTC date of the clock. `rng` only decides the order of lists, and `sleep` is used
-    for slow responses. Faults of the wire are not applied here but by `serve`.
+    `clock` returns Unix time in milliseconds. `today` returns the served world's day, by default
+    the clock's UTC date. `rng` only determines the order of lists, and `sleep` is used for slow
+    responses. Wire faults are applied by `serve`, not here.
     """
     openapi = encode(specification.description(choices))
     service = Service(
@@ -230,7 +231,7 @@ def application(
         return _response(server_error(choices), service)
 
     app = Starlette(exception_handlers={Exception: handle_error})
-    # Do not use Starlette's routes. They match decoded paths, but an ID may have an encoded slash.
+    # Do not use Starlette's routes, which match decoded paths. An ID may contain an encoded slash.
     app.router.default = serve
     return app
 
@@ -244,7 +245,7 @@ def _signed_parts(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """Read the body, which is also signed (5.2). Stop at a size that no valid request has."""
+    """Read the body, which is also signed (5.2). Stop when it is larger than any valid request."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -256,13 +257,13 @@ async def _body(request: Request) -> bytes:
 def _response(response: SandboxResponse, service: Service) -> Response:
     headers = {
         "Content-Type": service.choices.content_type,
-        # The time of the server's clock, so that callers can measure the skew of their own.
+        # The server's time, so that callers can measure the skew of their own clocks.
         "Date": formatdate(service.clock() / 1000, usegmt=True),
     }
     since = service.choices.deprecated_since
     if since is not None:
         headers |= {"Deprecation": since, "Sunset": since}
     headers |= dict(response.headers)
-    # A fault removes a header by setting it to the empty string.
+    # A fault removes a header by setting it to an empty string.
     sent = {name: value for name, value in headers.items() if value}
     return Response(response.body, response.status, sent)

@@ -1,6 +1,6 @@
-"""The response to one request, without a socket.
+"""Responding to a single request, without a socket.
 
-A request is checked in this order: prefix, authentication, path, method, parameters, resource.
+Checks run in this order: prefix, authentication, path, method, parameters, resource.
 """
 
 import random
@@ -41,16 +41,16 @@ class Service:
     world: Calendar
     keys: Mapping[str, Caller]
     clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the day of the served world
+    today: Callable[[], date]  # the served world's day
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
     trouble: DueFaults = field(default_factory=DueFaults)  # faults for this request
-    recent: deque[int] = field(default_factory=deque)  # times of the last requests
+    recent: deque[int] = field(default_factory=deque)  # times of recent requests
 
 
 def apply_faults(service: Service, path: bytes) -> Service:
-    """Return the service with the faults that are due for one request. Counts the request."""
+    """Count a request, and return the service with the faults that are due for it."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
     trouble = DueFaults(service.rehearsal.due(below, service.today()))
@@ -69,7 +69,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """Return the response for an exception in the server, without details of it (7)."""
+    """Return the response for an exception in the server, without any details (7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_response(refusal, choices.meta)
@@ -105,19 +105,19 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with the path that is signed, which has no gateway prefix (5.2)."""
+    """Return the request with its signed path, which has no gateway prefix (5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
 
 
 def _check_rate(service: Service) -> None:
-    """Raise RefusalError if there were too many requests in the last second (8)."""
+    """Raise RefusalError if too many requests arrived in the last second (8)."""
     limit, recent = service.choices.requests_per_second, service.recent
     if limit is None:
         return
     now = service.clock()
-    # Only the requests of the last 1,000 ms count.
+    # Only requests in the last 1,000 ms count.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:

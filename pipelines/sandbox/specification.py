@@ -1,4 +1,4 @@
-"""The specification of the API: resources, operations, error codes and the OpenAPI document."""
+"""The API's specification: resources, operations, error codes and the OpenAPI document."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field of a resource. `kind` is a basic type or the name of a resource."""
+    """One of a resource's fields. `kind` is a basic type or a resource name."""
 
     name: str
     kind: str = "text"  # text, uuid, date-time, amount, boolean or a key of RESOURCES
@@ -23,9 +23,9 @@ class FieldSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One GET operation: its path below the prefix, its resource and its parameters.
+    """A GET operation: its path below the prefix, its resource and its parameters.
 
-    A parameter without listed values accepts any string. Other parameters are unsupported (7).
+    A parameter without listed values accepts any string. Parameters not listed are unsupported (7).
     """
 
     section: str
@@ -167,13 +167,13 @@ DECLARED_CODES = (
     "RESOURCE_NOT_FOUND",
     "TIMESTAMP_INVALID",
 )
-# The document uses this code in error bodies, but does not declare it (7, notes).
+# The document uses this code in error bodies without declaring it (7, notes).
 UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxResponse:
-    """One response: status, body, and all headers except content type and date."""
+    """A response: status, body, and all headers except content type and date."""
 
     status: int
     body: bytes
@@ -181,7 +181,7 @@ class SandboxResponse:
 
 
 class RefusalError(Exception):
-    """A refused request. The response is an error envelope with a status and some errors."""
+    """A request was refused. The response is an error envelope with a status and errors."""
 
     def __init__(
         self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
@@ -198,14 +198,14 @@ def encode(document: object) -> bytes:
 
 
 def error_response(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
-    """Return the error envelope of a refusal (2.9)."""
+    """Return the error envelope for a refusal (2.9)."""
     errors = [{"error": code, "message": message} for code, message in refusal.errors]
     body = encode({"errors": errors, "meta": dict(meta)})
     return SandboxResponse(refusal.status, body, refusal.headers)
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Quote and shorten a string of the caller, so that an error message stays one paragraph."""
+    """Quote and shorten a caller's string, so that error messages stay one paragraph long."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
@@ -237,7 +237,7 @@ _ABOUT = (
 
 
 def description(choices: Choices) -> Schema:
-    """Return the OpenAPI document of a server with these choices."""
+    """Return the OpenAPI document for a server with these choices."""
     schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
     return {
         "openapi": "3.1.0",

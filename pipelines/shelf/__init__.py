@@ -1,1 +1,1 @@
-"""The shelf: judged nights in an object store, shared between machines through its manifests."""
+"""The shelf: judged nights in an object store, which machines share through its manifests."""

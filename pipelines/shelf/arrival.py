@@ -1,4 +1,4 @@
-"""Nights from the shelf: fetch their files, and merge their decisions into this home."""
+"""Fetching shelved nights, and merging their decisions into this home."""
 
 import contextlib
 import hashlib
@@ -49,15 +49,15 @@ from warehouse.storage.layout import (
 MAX_REASON_LENGTH = 300
 PARALLEL_TRANSFERS = 8
 CHUNK = 1024 * 1024
-SAVE_INTERVAL = 25  # number of nights after which the progress is saved
+SAVE_INTERVAL = 25  # save progress after this many nights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedNight:
-    """A night whose decisions in this home were completed from the shelf.
+    """A night that gained decisions from the shelf.
 
-    `before` and `after` are the night in this home. `is_conflict` is True if home and shelf each
-    had decisions that the other lacked.
+    `before` and `after` are the night's states in this home. `is_conflict` is True if home and
+    shelf each had decisions that the other lacked.
     """
 
     before: Snapshot
@@ -70,7 +70,7 @@ OnFollowed = Callable[[FollowedNight], object]
 
 
 def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) -> Snapshot:
-    """Add the shelf's decisions on a night to this home, and report new ones to `on_followed`.
+    """Copy the shelf's decisions on a night to this home, and report new ones to `on_followed`.
 
     Raises `DuplicateNight` if the shelf's night has different responses.
     """
@@ -99,7 +99,7 @@ def follow(snapshot: Snapshot, night: NightManifest, on_followed: OnFollowed) ->
 
 
 def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
-    """Raise `DuplicateNight` if home and shelf have different nights with one ID."""
+    """Raise `DuplicateNight` if home and shelf have different nights with the same ID."""
     if (snapshot.folder / MANIFEST).read_bytes() != night.documents[Document.LANDED].encode():
         raise DuplicateNight(night)
 
@@ -107,10 +107,10 @@ def require_same_answers(snapshot: Snapshot, night: NightManifest) -> None:
 def follow_shelf(
     layout: Layout, store: ObjectStore, nights: Iterable[Snapshot], on_followed: OnFollowed
 ) -> None:
-    """Add the shelf's decisions to the nights of a home, without changing the shelf.
+    """Copy the shelf's decisions to a home's nights, without changing the shelf.
 
-    Nights that cannot be read are skipped here, and `nightbook shelve` reports them. Raises
-    `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
+    Unreadable nights are skipped here, and `nightbook shelve` reports them. Raises `StoreFailed`,
+    and `Damaged` if the shelf's list of nights is incomplete.
     """
     record = read_record(layout, store.address.url)
     newest = newest_manifests(store, record.shelved_nights)
@@ -122,7 +122,7 @@ def follow_shelf(
 def behind(
     nights: Iterable[Snapshot], newest: Mapping[str, str], record: ShelfRecord
 ) -> Iterator[Snapshot]:
-    """Yield the nights whose newest generation on the shelf is unknown to this home."""
+    """Yield the nights that have a newer generation on the shelf than this home has seen."""
     for snapshot in nights:
         if (key := newest.get(snapshot.snapshot_id)) is not None:
             known = record.nights.get(snapshot.snapshot_id)
@@ -131,9 +131,9 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Return the record of a night after its home and its newest generation were compared.
+    """Compare a night in this home with its newest generation, and return its record.
 
-    An empty `stamp` shows that decisions must still be shelved. Generation 0 shows that a different
+    An empty `stamp` means that decisions must still be shelved. Generation 0 means that a different
     lake must still be fetched.
     """
     is_pruned = PRUNED in (local.state, night.state)
@@ -152,7 +152,7 @@ def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRec
 
 
 def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that apply on every machine."""
+    """Return the decisions that apply on every machine, which excludes pruning."""
     return tuple(decision for decision in decisions if decision.state != PRUNED)
 
 
@@ -163,7 +163,7 @@ def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) 
 
 
 def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decision]) -> str:
-    """Describe the shelf's decisions, and the result if this machine had decided too."""
+    """Describe the shelf's decisions, and the outcome if this machine had also decided."""
     if not unshelved:
         return (
             f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
@@ -178,7 +178,7 @@ def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decis
 
 
 def _sentence(decisions: Iterable[Decision]) -> str:
-    """List decisions with their author, machine, time and reasons."""
+    """Describe decisions with their author, machine, time and reasons."""
     return "; ".join(
         f"{decision.state} by {decision.by}"
         + (f" on {decision.machine}" if decision.machine else "")
@@ -190,7 +190,7 @@ def _sentence(decisions: Iterable[Decision]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One night that is being loaded into a home. Its manifest is verified."""
+    """A night that is being loaded into a home, with a verified manifest."""
 
     layout: Layout
     store: ObjectStore
@@ -201,7 +201,7 @@ class Arrival:
     def of(
         cls, layout: Layout, store: ObjectStore, night: NightManifest, *, with_landing: bool
     ) -> "Arrival":
-        """Verify a manifest. Raises `Damaged` if its parts do not match."""
+        """Verify a manifest and wrap it. Raises `Damaged` if its parts do not match."""
         texts = {
             document: night_folders.parse(
                 night.documents[document].encode(), Path(night.key), ADVICE
@@ -226,10 +226,10 @@ class Arrival:
         )
 
     def load(self, on_followed: OnFollowed) -> NightRecord:
-        """Load the newest generation of the night. Decisions that only this home has are kept."""
+        """Load the night's newest generation, and keep decisions that only this home has."""
         is_landed = (self._folder / MANIFEST).is_file()
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
-        if self.night.state == PRUNED:  # the files in this home stay
+        if self.night.state == PRUNED:  # keep the files in this home
             if local is None:
                 self._land()
         elif local is None:
@@ -242,17 +242,17 @@ class Arrival:
 
     @property
     def _folder(self) -> Path:
-        """The landed folder of the night."""
+        """The night's landed folder."""
         return self.layout.snapshot(self.night.snapshot_date, self.night.snapshot_id)
 
     def _replace_files(self) -> None:
-        """Fetch the bodies if they are wanted, and the lake if the shelf has a different one."""
+        """Fetch the bodies if wanted, and the lake files if the shelf has a different version."""
         if self.are_bodies_wanted:
             self._fetch_bodies(self._folder)
         lake = self.layout.manifest(self.night.snapshot_id)
         if not _has_content(lake, self.night.documents[Document.LAKE]):
-            # A night without a lake manifest will be rebuilt. With the manifest of other files it
-            # would look damaged.
+            # Without a lake manifest, the night will be rebuilt. With a manifest that describes
+            # other files, it would look damaged.
             lake.unlink(missing_ok=True)
             self._fetch_lake()
             self._write(Document.LAKE, lake)
@@ -270,14 +270,14 @@ class Arrival:
         sync_directory(self._folder.parent)
 
     def _write(self, document: Document, path: Path) -> None:
-        """Write a document to a path unless it is already there."""
+        """Write a document to a path, unless the file already has this content."""
         text = self.night.documents[document]
         if not _has_content(path, text):
             with written_aside(path) as file:
                 file.write(text.encode())
 
     def _fetch_lake(self) -> None:
-        """Fetch all tables, then move them to the place of unpublished tables."""
+        """Fetch all missing lake files, then move them to their places in this home."""
         temp_dir = self.layout.work / f"fetch-{self.night.snapshot_id}"
         files = [file for file in self.night.files if file.role is not Role.BODY]
         with ThreadPoolExecutor(PARALLEL_TRANSFERS, "fetch") as pool:
@@ -291,7 +291,7 @@ class Arrival:
     def _fetch_file(self, file: ShelvedFile, temp_dir: Path) -> tuple[Path, Path] | None:
         """Fetch a file into a temporary folder.
 
-        Return its path and target, or None if it is here.
+        Return its path and target, or None if an intact copy is already here.
         """
         day, snapshot_id = self.night.snapshot_date, self.night.snapshot_id
         places = night_manifest.places(self.layout, file.role, file.name, day, snapshot_id)
@@ -315,7 +315,7 @@ class Arrival:
                     _verify_and_write(folder / body.name, body, blocks_of(scratch, body.size))
 
     def _size_of(self, key: str) -> int:
-        """Return the size of an object in bytes."""
+        """Return an object's size in bytes."""
         return max(file.offset + file.size for file in self.night.files if file.key == key)
 
 
@@ -325,7 +325,7 @@ def _has_content(path: Path, text: str) -> bool:
 
 
 def _is_intact(path: Path, file: ShelvedFile) -> bool:
-    """Return whether a file is present and has the digest of the manifest."""
+    """Return whether a file exists and matches the digest in the manifest."""
     return path.is_file() and digest_of(path) == file.sha256
 
 
@@ -337,7 +337,7 @@ def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
-    """Write a file. Raises `Damaged`, and writes no file, if its digest is wrong."""
+    """Write a file. If its digest is wrong, raise `Damaged` and write nothing."""
     digest = hashlib.sha256()
     with written_aside(path) as out:
         for block in blocks:
@@ -368,7 +368,7 @@ def fetch(
     """Load all new nights and decisions from the shelf into a home.
 
     The caller is the home's writer, and afterwards it judges and publishes the nights. Decisions
-    that only this home has are merged with the decisions of the shelf, and must still be shelved.
+    that only this home has are merged with the shelf's decisions, and must still be shelved.
     `on_followed` is called for each merged night. The shelf is not changed.
 
     Raises `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
@@ -398,7 +398,7 @@ def fetch(
 
 
 def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
-    """Return whether this home has the newest generation of a night, by its record."""
+    """Return whether this home's record has the night's newest generation."""
     snapshot_id, generation = object_store.generation_of(key)
     night = record.nights.get(snapshot_id)
     return (
@@ -410,9 +410,9 @@ def _is_up_to_date(layout: Layout, record: ShelfRecord, key: str, *, with_landin
 
 
 def _has_bodies(layout: Layout, snapshot_id: str) -> bool:
-    """Return whether the bodies of a night are here.
+    """Return whether a night's bodies are in this home.
 
-    They may have been deleted after they arrived.
+    They may have been deleted since they were fetched.
     """
     folder = night_folders.folder_of(layout, snapshot_id)
     return folder is not None and night_manifest.has_bodies(snapshots.read(folder))

@@ -1,4 +1,4 @@
-"""The files and the manifest of a shelved night."""
+"""A shelved night's files and manifest."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Role(StrEnum):
-    """The kind of a large file of a night."""
+    """The kind of a night's large file."""
 
     BODY = "body"
     TABLE = "table"
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Document(StrEnum):
-    """The kind of a small file of a night. Its content is part of the shelf's manifest."""
+    """The kind of a night's small file, whose content is part of the shelf's manifest."""
 
     LANDED = "landed"
     DECIDED = "decided"
@@ -42,7 +42,7 @@ class Document(StrEnum):
 
 
 class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A large file of a night: `size` bytes at `offset` of the object `key`."""
+    """A night's large file: `size` bytes at `offset` in the object `key`."""
 
     role: Role
     name: str
@@ -74,29 +74,29 @@ class NightManifest(
 
     @property
     def key(self) -> str:
-        """The key of the manifest."""
+        """The manifest's key."""
         return manifest_key(self.snapshot_id, self.generation)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The decisions on the night in this generation, oldest first."""
+        """This generation's decisions on the night, oldest first."""
         content = night_folders.parse(
             self.documents[Document.DECIDED].encode(), Path(self.key), ADVICE
         )
         return msgspec.convert(content["decisions"], tuple[Decision, ...])
 
     def encode(self) -> bytes:
-        """Return the manifest as stored, including its own SHA-256."""
+        """Encode the manifest as it is stored, including its own SHA-256."""
         return json_bytes(night_folders.with_seal(msgspec.to_builtins(self)))
 
     @property
     def seal(self) -> str:
-        """The SHA-256 of the manifest, which the next generation refers to."""
+        """The manifest's SHA-256, which the next generation refers to."""
         return night_folders.digest(msgspec.to_builtins(self))
 
 
 def decode(content: bytes, key: str) -> NightManifest:
-    """Parse the manifest under a key.
+    """Parse the manifest stored under a key.
 
     Raises `NewerManifest`, and `Damaged` if it is invalid or belongs to a different key.
     """
@@ -117,7 +117,7 @@ def decode(content: bytes, key: str) -> NightManifest:
 
 
 def by_object(files: Iterable[ShelvedFile]) -> Iterator[tuple[str, list[ShelvedFile]]]:
-    """Yield the key of each object with its files, in their order."""
+    """Yield each object's key with the files in it, sorted by key and offset."""
     placed = sorted(files, key=attrgetter("key", "offset"))
     for key, packed in itertools.groupby(placed, attrgetter("key")):
         yield key, list(packed)
@@ -155,7 +155,7 @@ UNUSABLE = (DuplicateNight, Damaged, NewerManifest)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A large file of a night: its path, and the SHA-256 in its manifest."""
+    """A night's large file in this home: its path, and its SHA-256 from the manifest."""
 
     role: Role
     name: str
@@ -164,7 +164,7 @@ class LocalFile:
 
 
 def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
-    """Return the small files of a night that is judged and in the lake."""
+    """Read the small files of a night that is judged and in the lake."""
     places = {
         Document.LANDED: snapshot.folder / MANIFEST,
         Document.DECIDED: snapshot.folder / DECISION,
@@ -174,7 +174,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the content of the decision file. Unchanged decisions give the identical file."""
+    """Return the content of the decision file, which is identical if no decision has changed."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -182,7 +182,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return the bodies of a night in the order in which they are packed."""
+    """Return a night's bodies in the order in which they are packed."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)
@@ -191,12 +191,12 @@ def bodies(snapshot: Snapshot) -> list[LocalFile]:
 
 
 def has_bodies(snapshot: Snapshot) -> bool:
-    """Return whether all bodies of a night are in this home."""
+    """Return whether all of a night's bodies are in this home."""
     return all(body.path.is_file() for body in bodies(snapshot))
 
 
 def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
-    """Yield the lake's files of a night at their current paths."""
+    """Yield a night's lake files with their current paths."""
     snapshot_id = snapshot.snapshot_id
     sealed = night_folders.read(layout.manifest(snapshot_id))
     for role, name, digest in entries(sealed):
@@ -206,13 +206,13 @@ def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
 
 
 def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str], str]:
-    """Return the SHA-256 of each large file, from the night's manifests."""
+    """Return each large file's SHA-256 from the night's manifests."""
     expected = {(role, name): digest for role, name, digest in entries(sealed)}
     return expected | {(Role.BODY, name): digest for name, digest in landed.stored.items()}
 
 
 def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-    """Yield role, name and SHA-256 of each file in a lake manifest of any contract."""
+    """Yield role, name and SHA-256 for each file in a lake manifest of any contract."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]
     for name, written in sealed["nightly"].items():
@@ -222,7 +222,7 @@ def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
 
 
 def places(layout: Layout, role: Role, name: str, day: date, snapshot_id: str) -> tuple[Path, ...]:
-    """Return the possible paths of a file in a home. A fetched file is written to the last one."""
+    """Return a file's possible paths in a home. A fetched file is written to the last one."""
     if role is Role.BODY:
         return (layout.snapshot(day, snapshot_id) / name,)
     if role is Role.PART:

@@ -21,7 +21,7 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# The variables of a store that may be in `.env`. In the environment, obstore reads all variables.
+# Store variables that may be set in `.env`. From the environment, obstore reads all its variables.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -33,7 +33,7 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-DIGEST_DIGITS = 16  # digits of a SHA-256: enough to distinguish all versions of one night's table
+DIGEST_DIGITS = 16  # SHA-256 digits, enough to distinguish all versions of one night's table
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
 RETRIES = 5
@@ -48,7 +48,7 @@ _SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# Addresses from which a library gets the role of a machine in a cloud if no keys are set.
+# Addresses from which a library requests a cloud machine's role if no keys are set.
 _METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
 KEYS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -69,7 +69,7 @@ class StoreAddress:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a shelf on a disk, or None if the shelf is in a store."""
+        """The shelf's folder if it is on a disk, or None if it is in an object store."""
         parts = urlsplit(self.url)
         return Path(parts.path) if parts.scheme == "file" else None
 
@@ -80,9 +80,9 @@ class StoreAddress:
 
 
 def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAddress | None:
-    """Return the address of the shelf, or None if it is not configured.
+    """Return the shelf's address, or None if it is not configured.
 
-    Adds errors to `complaints`.
+    Append errors to `complaints`.
     """
     url = variables.get(SETTING, "").strip().rstrip("/")
     options = {name: value for name in OPTIONS if (value := variables.get(name, "").strip())}
@@ -94,7 +94,7 @@ def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAd
 
 
 def _address_problems(url: str) -> Iterator[str]:
-    """Yield the problems of an address, without repeating it, because it may contain a key."""
+    """Yield the problems with an address without quoting it, because it may contain a key."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -115,7 +115,7 @@ def _address_problems(url: str) -> Iterator[str]:
 
 
 def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
-    """Yield the endpoints that use neither https nor http on this machine."""
+    """Yield an error for each endpoint that is neither https nor http on this machine."""
     for name in ENDPOINTS:
         try:
             parts = urlsplit(options.get(name, "https://none"))
@@ -129,28 +129,28 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
 
 
 def manifest_key(snapshot_id: str, generation: int) -> str:
-    """Return the key of a generation of a night."""
+    """Return the key of one generation of a night's manifest."""
     return f"{FOLDER}/{snapshot_id}-{generation:04}.json"
 
 
 def generation_of(key: str) -> tuple[str, int]:
-    """Parse the key of a manifest into night and generation. The night is "" for other keys."""
+    """Parse a manifest's key into night and generation. For other keys, the night is ""."""
     match = _MANIFEST.fullmatch(key)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def bodies_key(day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key of a night's bodies."""
+    """Return the key for a night's bodies."""
     return f"landing/{day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.bodies"
 
 
 def table_key(table: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key of a table of a night."""
+    """Return the key for one of a night's tables."""
     return f"lake/{table}/snapshot_date={day}/{snapshot_id}-{sha256[:DIGEST_DIGITS]}.parquet"
 
 
 def part_key(part: str, day: date, snapshot_id: str, sha256: str) -> str:
-    """Return the key of the notes from flattening a part of a night."""
+    """Return the key for the notes that were written when a part of a night was flattened."""
     return f"lake/parts/snapshot_date={day}/{snapshot_id}-{part}-{sha256[:DIGEST_DIGITS]}.json"
 
 
@@ -180,7 +180,7 @@ class StoreNotInstalled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object in a listing of the store."""
+    """An object as listed by the store."""
 
     key: str
     size: int
@@ -188,7 +188,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of an object, and the tag that a conditional replacement needs."""
+    """An object's content, and the tag required to replace it conditionally."""
 
     content: bytes
     tag: str
@@ -196,7 +196,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """A place in an object store. All keys are below its prefix."""
+    """A location in an object store. All keys are relative to it."""
 
     address: StoreAddress
     client: Any
@@ -208,11 +208,11 @@ class ObjectStore:
             self.library.put(self.client, key, path)
 
     def put_new(self, key: str, content: bytes) -> bool:
-        """Create an object. Return False if a different object exists.
+        """Create an object. Return False if a different object already has this key.
 
-        If a response is lost, the client retries, and the store refuses the object that it already
-        has. An existing object with the same bytes is therefore ours, because it contains the
-        writer's token.
+        If a response is lost, the client retries, and the store refuses an object that it already
+        has. So an existing object with the same bytes is ours, because it contains this writer's
+        token.
         """
         for _ in range(MAX_ATTEMPTS):
             with self._translating_errors(f"create {key}"):
@@ -236,7 +236,7 @@ class ObjectStore:
             return Content(content, str(response.meta["e_tag"]))
 
     def get_blocks(self, key: str, offset: int, size: int) -> Iterator[bytes]:
-        """Yield part of an object in blocks. Ends early if the object is shorter or missing."""
+        """Yield a range of an object in blocks. Stop early if the object is shorter or missing."""
         for start in range(offset, offset + size, CHUNK):
             with self._translating_errors(f"return {key}"):
                 length = min(CHUNK, offset + size - start)
@@ -248,7 +248,7 @@ class ObjectStore:
                     return
 
     def list(self, prefix: str) -> list[StoredObject]:
-        """Return the objects below a folder prefix, sorted by key."""
+        """List the objects under a folder prefix, sorted by key."""
         with self._translating_errors(f"list {prefix}"):
             entries = [meta for page in self.library.list(self.client, prefix) for meta in page]
         return sorted(
@@ -257,7 +257,7 @@ class ObjectStore:
         )
 
     def head(self, key: str) -> StoredObject | None:
-        """Return the size of an object without reading it, or None if it does not exist."""
+        """Return an object's key and size without reading it, or None if it does not exist."""
         with self._translating_errors(f"return the size of {key}"):
             try:
                 meta = self.library.head(self.client, key)
@@ -266,7 +266,7 @@ class ObjectStore:
             return StoredObject(key, int(meta["size"]))
 
     def swap(self, key: str, content: bytes, tag: str) -> bool:
-        """Replace an object if it still has this tag. Return False if it has changed."""
+        """Replace an object if its tag is still `tag`. Return False if it has changed."""
         with self._translating_errors(f"swap {key}"):
             try:
                 if (folder := self.address.folder) is not None:
@@ -278,7 +278,7 @@ class ObjectStore:
             return True
 
     def _swap_on_disk(self, folder: Path, key: str, content: bytes, tag: str) -> bool:
-        """Replace a file under a lock, because obstore has no conditional writes for folders."""
+        """Replace a file under a lock, because obstore has no conditional writes on disk."""
         descriptor = os.open(folder / ".swap", os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -300,20 +300,20 @@ class ObjectStore:
 
     @property
     def _refusals(self) -> tuple[type[Exception], ...]:
-        """The errors that obstore raises if a condition of a write is not met."""
+        """The errors that obstore raises when a conditional write is refused."""
         errors = self.library.exceptions
         return (errors.AlreadyExistsError, errors.PreconditionError)
 
     @contextlib.contextmanager
     def _translating_errors(self, doing: str) -> Iterator[None]:
-        """Raise library errors as `StoreFailed` without secrets."""
+        """Convert library errors to `StoreFailed`, without secrets."""
         try:
             yield
         except (self.library.exceptions.BaseError, *ERRORS) as error:
             raise self._failure(doing, str(error) or type(error).__name__) from None
 
     def _failure(self, doing: str, library_message: str) -> StoreFailed:
-        """Return a `StoreFailed` without secrets in its message."""
+        """Build a `StoreFailed` whose message contains no secrets."""
         reason = _reason(library_message, self.address.url)
         for name, value in {**os.environ, **self.address.options}.items():
             if SECRET.search(name) and len(value) >= LEAST_SECRET:
@@ -322,7 +322,7 @@ class ObjectStore:
 
 
 def _reason(library_message: str, url: str) -> str:
-    """Extract the reason from a library's message, from its end or the store's response."""
+    """Extract the reason from a library's error message or the store's response in it."""
     text, _, details = library_message.partition("\n\nDebug source:")
     text = _QUERY.sub("?...", " ".join(text.split()))
     if _METADATA.search(text):
@@ -338,9 +338,9 @@ def _reason(library_message: str, url: str) -> str:
 
 
 def open_store(address: StoreAddress) -> ObjectStore:
-    """Return the store of an address, without connecting. Raises `StoreNotInstalled`."""
-    # Imported only if a shelf is configured, because a single machine needs neither the package nor
-    # its loading time.
+    """Return the store at an address, without connecting. Raises `StoreNotInstalled`."""
+    # Import it only if a shelf is configured, because a single machine needs neither the package
+    # nor the time to load it.
     try:
         stores = importlib.import_module("obstore.store")
     except ModuleNotFoundError:
@@ -363,7 +363,7 @@ def open_store(address: StoreAddress) -> ObjectStore:
 
 
 class UnsafeStoreError(Exception):
-    """A store accepts a write that it should have refused."""
+    """A store accepted a write that it should have refused."""
 
     exit_code = 2
 
@@ -377,7 +377,7 @@ class UnsafeStoreError(Exception):
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Check that the store refuses a second create and a swap with an old tag.
+    """Check that the store refuses to create an object twice and to swap it with an old tag.
 
     Raises `UnsafeStoreError`.
     """
@@ -399,6 +399,6 @@ def probe(store: ObjectStore, token: str) -> None:
 
 
 def _content(store: ObjectStore) -> bytes:
-    """Return the content of the probe object."""
+    """Return the probe object's content, or b"" if it does not exist."""
     existing = store.get(PROBE)
     return b"" if existing is None else existing.content

@@ -1,4 +1,4 @@
-"""The list of shelved nights, and the local record of the shelf."""
+"""The list of shelved nights, and this home's record of the shelf."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ JUDGED = (ACCEPTED, HELD, REJECTED)
 
 
 class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `LATEST`: the newest manifest, and the token of the run that wrote it."""
+    """The content of `LATEST`: the newest manifest, and the token of the run that shelved it."""
 
     snapshot_id: str = ""
     generation: int = 0
@@ -45,13 +45,13 @@ def parse_latest(content: bytes) -> LatestPointer:
 
 
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
-    """Return the key of the newest generation of each night, by snapshot ID.
+    """Map each snapshot ID to the key of its newest generation.
 
-    Raises `Damaged` if the list lacks the manifest that `LATEST` names, because in an incomplete
-    list a missing night looks as if it had never existed. Raises `StoreFailed` if one of the
-    `known` nights is missing, for example in the empty folder of a disk that is not mounted.
+    Raises `Damaged` if the list lacks the manifest that `LATEST` names, because a night missing
+    from an incomplete list would look as if it had never existed. Raises `StoreFailed` if one of
+    the `known` nights is missing, for example in the empty folder of a disk that is not mounted.
     """
-    # Read first, because manifests that it names must already be in the list.
+    # Read `LATEST` first, because the manifest that it names must then be in the list.
     latest = store.get(LATEST)
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
@@ -83,7 +83,7 @@ def read_night(store: ObjectStore, key: str) -> NightManifest:
 
 
 class NightRecord(msgspec.Struct, frozen=True):
-    """A night when shelf and home last agreed.
+    """The state of a night when shelf and home last agreed.
 
     `stamp` identifies the versions of its local files.
     """
@@ -104,14 +104,14 @@ class ShelfRecord(msgspec.Struct, frozen=True):
 
     @property
     def shelved_nights(self) -> set[str]:
-        """The nights that this home found on the shelf."""
+        """The IDs of the nights that this home has seen on the shelf."""
         return {snapshot_id for snapshot_id, night in self.nights.items() if night.seal}
 
 
 def read_record(layout: Layout, url: str) -> ShelfRecord:
-    """Return the record of a shelf.
+    """Read this home's record of a shelf.
 
-    If the address has changed, return only the nights whose bodies are not in this home.
+    If the address has changed, keep only the nights whose bodies are not in this home.
     """
     record = _read(layout)
     if record.url == url:
@@ -130,12 +130,12 @@ def write_record(layout: Layout, record: ShelfRecord) -> None:
 
 
 def without_bodies(layout: Layout) -> set[str]:
-    """Return the nights that were loaded from a shelf without their bodies."""
+    """Return the IDs of nights that were loaded from a shelf without their bodies."""
     return {name for name, night in _read(layout).nights.items() if not night.has_bodies}
 
 
 def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list[Snapshot]:
-    """Return the judged nights whose current version is not on the shelf, by the local record."""
+    """Return the nights that must be shelved, according to the local record."""
     known = read_record(layout, url).nights
     return [
         snapshot
@@ -149,7 +149,7 @@ def waiting_nights(layout: Layout, url: str, nights: Sequence[Snapshot]) -> list
 
 
 def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night is judged and in the lake, or has new decisions after its pruning."""
+    """Return whether a night is judged and in the lake, or was decided on after it was pruned."""
     if snapshot.state in JUDGED:
         return layout.manifest(snapshot.snapshot_id).is_file()
     # The shelf keeps a pruned night unchanged, except for later decisions.
@@ -161,12 +161,12 @@ def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
-    """Return the time and size of a night's decisions and lake manifest, to detect changes."""
+    """Return time and size of a night's decision file and lake manifest, to detect changes."""
     return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    """Return the time and size of a file, or an empty tuple if it is missing."""
+    """Return a file's time and size, or an empty tuple if it is missing."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_mtime_ns, status.st_size

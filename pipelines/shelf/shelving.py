@@ -1,4 +1,4 @@
-"""Uploads of nights to the shelf, file by file, with the manifest last."""
+"""Uploading nights to the shelf file by file, with the manifest last."""
 
 import itertools
 import shutil
@@ -47,13 +47,13 @@ from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
 PARALLEL_UPLOADS = 8
-SAVE_INTERVAL = 25  # number of nights after which the progress is saved
+SAVE_INTERVAL = 25  # save progress after this many nights
 MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """The uploads of one night of a home."""
+    """Uploads a night's files from a home."""
 
     layout: Layout
     store: ObjectStore
@@ -62,7 +62,7 @@ class Uploads:
     def upload(self, previous: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
         """Upload the files that the previous generation lacks.
 
-        Return the location of every file.
+        Return where every file is stored.
         """
         existing = {(file.role, file.name, file.sha256): file for file in previous}
         bodies = night_manifest.bodies(self.snapshot)
@@ -81,7 +81,7 @@ class Uploads:
             return (*packed, *uploads)
 
     def _upload_bodies(self, bodies: list[LocalFile]) -> list[ShelvedFile]:
-        """Upload all bodies of a night as one object. Return the location of each body."""
+        """Upload all of the night's bodies as one object. Return where each body is stored."""
         pack = self.layout.work / f"{self.snapshot.snapshot_id}.bodies"
         sizes = []
         with written_aside(pack) as out:
@@ -109,7 +109,7 @@ class Uploads:
         ]
 
     def _upload_file(self, file: LocalFile) -> ShelvedFile:
-        """Upload one file of the lake."""
+        """Upload one lake file."""
         _require_intact(file)
         name_key = object_store.part_key if file.role is Role.PART else object_store.table_key
         key = name_key(
@@ -128,7 +128,7 @@ def _require_intact(file: LocalFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShelvingResult:
-    """The nights that were shelved, and the problems with other nights."""
+    """The shelved nights, and the problems with other nights."""
 
     shelved: tuple[str, ...]
     problems: tuple[str, ...]
@@ -136,7 +136,7 @@ class ShelvingResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelver:
-    """One run that shelves. `token` is random and identifies the run."""
+    """One shelving run. `token` is random and identifies the run."""
 
     layout: Layout
     store: ObjectStore
@@ -152,9 +152,9 @@ class Shelver:
     ) -> ShelvingResult:
         """Synchronize the nights of the home with the shelf. The caller is the home's writer.
 
-        Uploads judged nights that changed since they were last shelved. Decisions that other
-        machines shelved are merged into this home, and `on_followed` is called for each such
-        night. Raises `StoreFailed` and `UnsafeStoreError`.
+        Upload judged nights that have changed since they were last shelved. Merge decisions that
+        other machines shelved into this home, and call `on_followed` for each such night. Raises
+        `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -193,7 +193,7 @@ class Shelver:
         known: NightRecord | None,
         on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
-        """Synchronize one night. `key` is its newest manifest, or None."""
+        """Synchronize one night. `key` is the key of its newest manifest, or None."""
 
         def next_generation(previous: NightManifest) -> NightManifest:
             local = follow(snapshots.read(snapshot.folder), previous, on_followed)
@@ -213,7 +213,7 @@ class Shelver:
     def _next(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> NightManifest:
-        """Return the next generation, or `before` if this home has nothing to add.
+        """Return the next generation, or `previous` if this home has nothing to add.
 
         `known` is the record from the last time that home and shelf agreed.
         """
@@ -230,8 +230,8 @@ class Shelver:
     def _new_lake(
         self, local: Snapshot, previous: NightManifest, known: NightRecord | None
     ) -> str | None:
-        """Return the lake's manifest if this home rebuilt it since home and shelf last agreed."""
-        # If another machine shelved a new lake since then, the next fetch loads it.
+        """Return the lake manifest if this home has rebuilt it since home and shelf last agreed."""
+        # If another machine has shelved a new lake since then, the next fetch will load it.
         is_ours = known is None or known.generation == previous.generation
         path = self.layout.manifest(local.snapshot_id)
         if PRUNED in (local.state, previous.state) or not is_ours or not path.is_file():
@@ -245,13 +245,13 @@ class Shelver:
         night: NightManifest,
         next_generation: Callable[[NightManifest], NightManifest],
     ) -> NightManifest:
-        """Create a generation, unless `night` is `before`. Return the newest generation.
+        """Create a generation, unless `night` is `previous`. Return the newest generation.
 
-        If two writers try to create the same generation, the store accepts one. The other reads
-        that generation and creates the next one.
+        If two writers try to create the same generation, the store accepts one. The other writer
+        reads it and creates the next one.
         """
         for _ in range(MAX_ATTEMPTS):
-            # The night becomes visible with this call, completely.
+            # This call makes the complete night visible.
             if night is previous or self.store.put_new(night.key, night.encode()):
                 return night
             previous = read_night(self.store, night.key)
@@ -267,7 +267,7 @@ class Shelver:
         documents: Mapping[Document, str],
         files: tuple[ShelvedFile, ...],
     ) -> NightManifest:
-        """Return the next generation of a night with these decisions."""
+        """Build the next generation of a night with the given decisions."""
         decided = night_manifest.decision_text(local, decisions)
         return NightManifest(
             snapshot_id=local.snapshot_id,
@@ -284,7 +284,7 @@ class Shelver:
         )
 
     def _update_latest(self, night: NightManifest) -> None:
-        """Update `LATEST` to a manifest, unless it already names a newer one."""
+        """Point `LATEST` to a night's manifest, unless it already names a newer one."""
         latest = LatestPointer(
             snapshot_id=night.snapshot_id,
             generation=night.generation,

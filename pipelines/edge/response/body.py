@@ -1,7 +1,7 @@
 """Response bodies: limits, framing, content decoding and storage.
 
-httpx 0.28 accepts a body that was cut short, a second gzip member or a nested encoding, and unpacks
-a zip bomb into memory. So bodies are read undecoded, and are decoded here in small pieces.
+httpx 0.28 accepts truncated bodies, second gzip members and nested encodings, and unpacks zip bombs
+into memory. So bodies are read undecoded, and decoded here in small pieces.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_tex
 MAX_IN_MEMORY = 1 << 20
 
 # In bytes. A decompression step returns at most this much, so the limit stops a zip bomb before it
-# fills the memory.
+# fills up the memory.
 _MAX_STEP = 1 << 16
 _GZIP_WINDOW = 31  # 15 bits for the window, plus 16 for a gzip header and a checked trailer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits for the size of a response and for its duration.
+    """Limits for a response's size and duration.
 
     `wire` and `decoded` are bytes. `connect`, `read` and `attempt` are seconds. `attempt` limits
-    the whole attempt, but each `pace` bytes that arrive add one second. So a large body has time
-    enough, but a server that sends single bytes does not.
+    the whole attempt, but every `pace` bytes received add one second. So a large body has enough
+    time, but a server that sends single bytes does not.
     """
 
     wire: int = 2 << 30
@@ -45,7 +45,7 @@ class Limits:
 def require_framing(headers: Mapping[str, str], version: str) -> None:
     """Raise `MalformedResponse` if nothing marks the end of the body.
 
-    Otherwise a body that was cut short would look complete. `version` is the version of HTTP.
+    Otherwise a truncated body would look complete. `version` is the HTTP version.
     """
     is_chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
     if not is_chunked and "content-length" not in headers:
@@ -60,12 +60,12 @@ def decode_body(
     limits: Limits,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Iterator[bytes]:
-    """Decode a body (no content encoding or gzip) and yield it in pieces of bounded size.
+    """Decode a body (gzip or no content encoding) and yield it in pieces of limited size.
 
     Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
-    signatures from the header that the error quotes.
+    signatures from the header before an error quotes it.
     """
-    # Scrub first, because a key in lower case or a key that was cut would not be found.
+    # Scrub first, because a lower-case or truncated key would not be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
     received = _limit_size(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
@@ -89,7 +89,7 @@ def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[byt
 
 
 def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress one or more gzip members. Each must be complete, with checksum and length."""
+    """Decompress one or more gzip members, each complete with checksum and length."""
     member = zlib.decompressobj(_GZIP_WINDOW)
     is_started = False
     defect = ""
@@ -104,8 +104,8 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
                 compressed = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
         defect = f"the gzip stream is damaged ({error})"
-    # zlib checks the checksum and the length at the end of a member. So a body without that end was
-    # cut short, even if the decompressed part happens to be complete JSON.
+    # zlib verifies the checksum and length at the end of a member. So a body without that end was
+    # truncated, even if the decompressed part happens to be complete JSON.
     if not defect and not (is_started and member.eof):
         defect = "the gzip stream was cut short"
     if defect:
@@ -113,9 +113,9 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Body:
-    """The decoded bytes of a response. They are written once and then read through `buffer`."""
+    """A response's decoded bytes, which are written once and then read through `buffer`."""
 
-    # A large body is stored in a file without a name, so no file remains after a crash.
+    # A large body is stored in an unnamed file, so nothing remains after a crash.
 
     def __init__(self, spool_dir: Path | None = None) -> None:
         self._spool_dir = spool_dir
@@ -152,7 +152,7 @@ class Body:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes. For a large body, this is a read-only memory map until `close`."""
+        """Return all bytes. A large body is returned as a read-only memory map until `close`."""
         if self._is_closed:
             raise ValueError("the body is closed, so its bytes are no longer available")
         if self._file is None:
@@ -163,28 +163,28 @@ class Body:
         return self._map
 
     def release_pages(self) -> None:
-        """Release the memory pages that were read. They can be read from the file again."""
+        """Release the memory pages that were read. They can be reread from the file."""
         release_pages(self._map)
 
     def close(self) -> None:
-        """Free the memory and the file, except for parts that an envelope still refers to."""
+        """Free the memory and the file, except for parts that an envelope still uses."""
         self._is_closed = True
         self._memory = bytearray()
         if self._map is not None:
-            # If a record still refers to the map, closing it raises BufferError. Then the map is
-            # freed together with the last of these records.
+            # If a record still refers to the map, closing it raises BufferError. The map is then
+            # freed with the last of these records.
             with contextlib.suppress(BufferError):
                 self._map.close()
             self._map = None
         if self._file is not None:
             # Closing the file writes buffered bytes, which fails on a full disk. That does not
-            # matter, because nobody needs the body any more.
+            # matter, because the body is no longer needed.
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
 
 
 def release_pages(buffer: object) -> None:
-    """Release the memory pages of a memory map, if the system can. Ignore all other buffers."""
+    """Release a memory map's pages if the system supports it. Ignore all other buffers."""
     if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         buffer.madvise(mmap.MADV_DONTNEED)

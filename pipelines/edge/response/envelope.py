@@ -1,12 +1,12 @@
-"""Success and error bodies (2.9, 7), checked strictly, without decoding their records.
+"""Strict checks of success and error bodies (2.9, 7), without decoding their records.
 
-A body is valid only if it is UTF-8 and one JSON document in the documented envelope, and if no key
-of the envelope occurs twice. Records are checked to be JSON. `models` and the flattening check
+A body is valid only if it is a single UTF-8 JSON document in the documented envelope, and no
+envelope key occurs twice. Records are only checked to be JSON. `models` and the flattening check
 their fields.
 
 Small bodies are decoded in one pass, which is faster. Large bodies are walked step by step, so that
-their memory pages can be released on the way. A step costs 2 microseconds, which is negligible for
-a portfolio, but too much for each of a thousand small records.
+their memory pages can be released along the way. A step costs 2 microseconds, which is negligible
+for a portfolio, but too much for each of a thousand small records.
 """
 
 import codecs
@@ -25,19 +25,20 @@ import numpy as np
 from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
 
-# Limits, so that a hostile body cannot fill the memory.
-MAX_MEMBERS = 64  # members of an envelope. The document has two.
-MAX_RECORDS = 250_000  # records of a list
-MAX_RECORD_SIZE = 1 << 27  # bytes of a record, because one step needs all of them in memory
-MAX_MEMBER_SIZE = 1 << 21  # bytes of a member other than `data`, in a body that is walked
-_MAX_DECODED_MEMBER = 1 << 20  # bytes of a member other than `data`, because it is decoded
+# Limits that keep a hostile body from filling the memory.
+MAX_MEMBERS = 64  # members in an envelope. The document has two.
+MAX_RECORDS = 250_000  # records in a list
+MAX_RECORD_SIZE = 1 << 27  # bytes in a record, because one step needs all of them in memory
+MAX_MEMBER_SIZE = 1 << 21  # bytes in a member other than `data`, if the body is walked
+_MAX_DECODED_MEMBER = 1 << 20  # bytes in a member other than `data`, because it is decoded
 
 _CHUNK = 1 << 20
-_MIN_WALKED = 1 << 24  # bytes of a body. Larger bodies are walked.
-_RELEASE_INTERVAL = 1 << 25  # bytes between two releases of memory pages
-_MIN_SLICED = 4096  # bytes. Records that are larger on average are sliced by position.
+_MIN_WALKED = 1 << 24  # bytes. Larger bodies are walked.
+_RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
+_MIN_SLICED = 4096  # bytes. Records with a larger average size are sliced by position.
 _COMMA = ord(",")
-# The bytes before the list, and between the list and `meta`. The latter is searched in the tail.
+# The bytes before the list, and between the list and `meta`. The latter is searched for in the
+# tail.
 _OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -45,10 +46,10 @@ _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The members of a success body (2.9) as undecoded views, which keep its buffer open.
+    """A success body's members (2.9) as undecoded views, which keep its buffer open.
 
-    `other_members` are the members that the document does not have. If the body was walked, `spans`
-    has the start and the end of each record in turn, counted from the start of `data`. If the
+    `other_members` are the members that the document does not define. If the body was walked,
+    `spans` alternates the start and end of each record, counted from the start of `data`. If the
     records were split in the same pass, they are in `records`.
     """
 
@@ -61,7 +62,7 @@ class Envelope:
 
 
 class _Key:
-    """A key that equals no other key, so that a dictionary keeps duplicate keys."""
+    """A key that is never equal to another key, so that a dictionary keeps duplicate keys."""
 
     __slots__ = ("text",)
 
@@ -76,15 +77,15 @@ def read_envelope(
     is_ascii: bool = False,
     with_records: bool = False,
 ) -> Envelope:
-    """Read a success body strictly (2.9), without decoding its records.
+    """Read and strictly check a success body (2.9), without decoding its records.
 
-    Raises `MalformedResponse`. `is_ascii` may be True if all bytes are known to be ASCII, which
-    saves a check. If `with_records` is True, a small list is split into its records in the same
-    pass.
+    Raises `MalformedResponse`. Set `is_ascii` if all bytes are known to be ASCII, which saves a
+    check. Set `with_records` to split a small list into its records in the same pass.
     """
     commas = _check_encoding(body, is_ascii=is_ascii)
-    # Every record except the last is followed by a comma, so `commas` also bounds the records. Many
-    # records are walked, because a body of `{}` would otherwise become millions of objects.
+    # Every record except the last is followed by a comma, so `commas` also limits the number of
+    # records. A body with many commas is walked, because otherwise a long list of `{}` would become
+    # millions of objects.
     walk = _Walk(body) if len(body) > _MIN_WALKED or commas > MAX_RECORDS else None
     if with_records and not walk and (envelope := _read_list_and_meta(body)):
         return envelope
@@ -110,12 +111,12 @@ def read_envelope(
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return the undecoded records of a list, or the single record. May raise RecursionError."""
+    """Return a list's undecoded records, or the single record. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     if envelope.records is not None:
         return envelope.records
-    # If the walk has found the records, slice large ones instead of scanning them again.
+    # If the walk has located the records, slice large ones instead of scanning them again.
     view, spans = memoryview(envelope.data), envelope.spans
     if spans is not None and len(spans) // 2 * _MIN_SLICED < len(view):
         return [
@@ -125,7 +126,7 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | None:
-    """Return the entries of an error body (7), or None if it is not an error body."""
+    """Return an error body's entries (7), or None if it is not an error body."""
     try:
         members = _read_members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
@@ -148,9 +149,9 @@ def require_strict(records: Iterable[msgspec.Raw]) -> None:
 
 
 def find_record_defect(record: bytes | msgspec.Raw) -> str | None:
-    """Return why a record is ambiguous (duplicate key, number out of range), None if it is not."""
-    # Exact but slow, because it builds objects. Use it only on small values, or on values that are
-    # decoded anyway.
+    """Return why a record is ambiguous (duplicate key, number out of range), or None."""
+    # This is exact but slow, because it builds objects. Use it only for small values, or for values
+    # that are decoded anyway.
     try:
         json.loads(
             bytes(record).decode(),
@@ -186,9 +187,9 @@ def _parse_float(text: str) -> float:
 
 
 def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
-    """Read a body that contains only a list and then `meta`. Return None for all other bodies."""
-    # All bytes around the two values are known, and each value is checked to be one JSON value. So
-    # there is no other member and no duplicate key.
+    """Read a body that contains just a list followed by `meta`. Return None for any other body."""
+    # All bytes around the two values are known, and each is checked to be a single JSON value. So
+    # there are no other members and no duplicate keys.
     view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
@@ -200,16 +201,16 @@ def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
         _require_strict_member("meta", envelope.meta)
         _require_opening("meta", envelope.meta, b"{")
     except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # the general way finds the same defect and describes it
+        return None  # the general method finds the same defect and describes it
     return envelope
 
 
 def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
-    """Read the members of the outermost object in one pass, which also checks that it is JSON."""
+    """Read the outermost object's members in one pass, which also checks that the body is JSON."""
     count = 0
 
-    # A dictionary would silently keep only the last of two equal keys. `_Key` objects are never
-    # equal, so duplicates are found in the same pass.
+    # With duplicate keys, a dictionary would silently keep only the last value. `_Key` objects are
+    # never equal, so duplicates are found in the same pass.
     def make_key(_: type, text: Any) -> _Key:
         nonlocal count
         count += 1
@@ -231,10 +232,10 @@ def _read_members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
 
 
 def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
-    """Raise `MalformedResponse` if a body is not UTF-8 or has a megabyte of white space.
+    """Raise `MalformedResponse` if a body is not UTF-8 or contains a megabyte of white space.
 
     msgspec does not check the encoding of strings that it skips. Returns the number of commas, or 0
-    for a body that is walked anyway.
+    for a large body, which is walked anyway.
     """
     commas = 0
     is_large = len(body) > _MIN_WALKED
@@ -245,7 +246,7 @@ def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
                 continue
             chunk = bytes(body[start : start + _CHUNK])  # does not copy if the body is one chunk
             commas += 0 if is_large else _count_commas(chunk)
-            # ASCII needs no decoding, unless the last chunk ended within a character.
+            # ASCII needs no decoding, unless the previous chunk ended within a character.
             if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
                 decoder.decode(chunk)
             if len(chunk) == _CHUNK and chunk.isspace():
@@ -259,7 +260,7 @@ def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
 
 
 def _count_commas(chunk: bytes) -> int:
-    # Three times as fast as `bytes.count` here (measured), because commas are frequent.
+    # Three times as fast as `bytes.count` (measured), because commas are frequent here.
     return int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _COMMA))
 
 
@@ -295,7 +296,7 @@ def _string_or_empty(value: Any) -> str:
 
 
 class _Walk:
-    """The members of a large body, and the positions of the records in `data`.
+    """A large body's members, and the positions of the records in `data`.
 
     Raises `MalformedResponse`. After each step, `_position` is the end of the last token.
     """
@@ -377,9 +378,9 @@ class _Walk:
 
 
 def _value_length(view: memoryview, limit: int) -> int:
-    """Return the bytes of the first value, including white space after it."""
-    # msgspec decodes one value, and if data follows it, the error contains the byte at which that
-    # data starts. So the error also proves that the value is valid.
+    """Return the length of the first value in bytes, including the white space after it."""
+    # msgspec decodes one value. If data follows it, the error contains the position of that data,
+    # and also proves that the value is valid.
     try:
         msgspec.json.decode(view, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""Rules that tell from the name and the value of a member whether a response is complete.
+"""Rules that judge from a member's name and value whether a response is complete.
 
-The API document has neither pages (4.6) nor partial responses, so their names are not known in
-advance. The rules judge a member by the words in its name.
+The API document describes neither pages (4.6) nor partial responses, so the names of such members
+are not known in advance. The rules judge a member by the words in its name.
 """
 
 import re
@@ -13,10 +13,10 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """The meaning of a hint for the whole response.
+    """What a hint means for the whole response.
 
-    `PAGE` is the position of a page, which alone shows neither. It counts only if no hint is
-    `COMPLETE`. A hint that is `INCOMPLETE` always counts.
+    `PAGE` is a page position, which alone proves neither. It counts only if no hint is `COMPLETE`.
+    An `INCOMPLETE` hint always counts.
     """
 
     COMPLETE = "complete"
@@ -28,8 +28,8 @@ class Evidence(Enum):
 class Hint:
     """The result of judging a member or header.
 
-    `code` is stored in the manifests of nights, and lessons that a person taught are found by it.
-    So it never changes, even if its wording is poor. `describe` has the wording for people.
+    `code` is stored in the nights' manifests, and lessons that a person taught refer to it. So it
+    never changes, even if its wording is poor. `describe` returns the wording for people.
     """
 
     evidence: Evidence
@@ -40,8 +40,8 @@ class Hint:
 class Member:
     """A member or header to judge.
 
-    `words` are the lower-case words of its name. `count_records` returns the number of records in
-    the response, None if it is not a list. `resource` is the kind of the records, for example
+    `words` are the lower-case words in its name. `count_records` returns the number of records in
+    the response, or None if it is not a list. `resource` is the kind of the records, for example
     `portfolios`. `in_page` is True if the member is inside an object that describes a page.
     """
 
@@ -77,7 +77,7 @@ _MESSAGES = {
 
 
 def describe(code: str) -> str:
-    """Return the message of a stored code, or the code itself if it is not known."""
+    """Return the message for a stored code, or the code itself if it is unknown."""
     return _MESSAGES.get(code, code)
 
 
@@ -105,8 +105,8 @@ _INCOMPLETE = _words(
 _FLAGS = _words("partial truncated incomplete")
 _COMPLETE = _words("complete completeness exhaustive coverage")
 _INCOMPLETE_VALUES = _words("partial partially truncated incomplete degraded")
-# A name with one of these words is not about pages, whatever else it contains. Examples are
-# `rateLimit` and `nextUpdateAt`.
+# A name that contains one of these words is not about pages, whatever else it contains, for example
+# `rateLimit` or `nextUpdateAt`.
 _UNRELATED = _words(
     "rate ratelimit quota throttle request requests retry retries attempt attempts time timing "
     "timestamp timeout ms millis seconds latency duration elapsed took generated date at update "
@@ -133,27 +133,27 @@ _MAX_NAME_LENGTH = 2000
 
 
 def split_name(name: str) -> frozenset[str]:
-    """Split a name into lower-case words. `hasMore`, `has_more` and `hasmore` give the same."""
+    """Split a name into lower-case words, the same for `hasMore`, `has_more` and `hasmore`."""
     return _split_name(name[:_MAX_NAME_LENGTH])
 
 
-@lru_cache(maxsize=4096)  # limited, so that a server with ever new names cannot fill the memory
+@lru_cache(maxsize=4096)  # limited, so a server that keeps sending new names cannot fill the memory
 def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
-    # Split names written as one word (`hasmore`) into known words, the longest first. Leave a word
-    # unchanged if it does not split fully.
+    # Split names written as one word (`hasmore`) into known words, longest first. Leave a word
+    # unchanged if it cannot be split completely.
     for word in (word.lower() for word in _WORD.findall(name)):
         name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(name_words)
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a name is not about pages, so that nothing inside its value is either."""
+    """Return whether a name is unrelated to pages, and so is everything inside its value."""
     return bool(words & _UNRELATED)
 
 
 def is_negative(value: Any) -> bool:
-    """Return whether a value means no: null, false, zero, empty, or a container of such values."""
+    """Return whether a value means no: null, false, zero, empty, or only such values inside."""
     if isinstance(value, dict):
         return all(map(is_negative, value.values()))
     if isinstance(value, list):
@@ -195,7 +195,7 @@ def judge_position(member: Member) -> Hint | None:
 
 
 def _judge_flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
-    """Judge `first` and `last` of a page object."""
+    """Judge the flags `first` and `last` in a page object."""
     if words - {"is", "page"} == {"last"}:
         return COMPLETE if is_true else MORE
     if words - {"is", "page"} == {"first"}:
@@ -225,7 +225,7 @@ def _judge_page_count(number: int | None) -> Hint:
 
 def _judge_count(member: Member, number: int | None) -> Hint | None:
     words = member.words - _FILLERS
-    # A `venueCount` does not count the records of a list of portfolios.
+    # In a list of portfolios, `venueCount` does not count the records.
     other_resources = (words & _RESOURCES) - {member.resource, member.resource.removesuffix("s")}
     if other_resources or not words or not words <= _COUNTED | _RESOURCES:
         return None
@@ -234,14 +234,14 @@ def _judge_count(member: Member, number: int | None) -> Hint | None:
         return None
     if number is None:
         return IN_PAGE
-    # A count that differs from the number of records is the strongest hint. A count that is equal
-    # is proof only if its name means all records (`total`), not the returned ones (`rows`).
+    # A count that differs from the number of records is the strongest hint. An equal count proves
+    # something only if its name refers to all records (`total`), not the returned ones (`rows`).
     if number != count:
         return OTHER_COUNT
     return COMPLETE if words & _TOTAL else None
 
 
 def _parse_whole(value: Any) -> int | None:
-    """Parse a whole number or a string with one. Return None for all other values."""
+    """Parse a whole number, or a string that contains one. Return None for other values."""
     text = str(value).strip()
     return int(text.partition(".")[0]) if _WHOLE_NUMBER.fullmatch(text) else None

@@ -1,8 +1,8 @@
-"""Hints that a response is one page of several, or incomplete for another reason.
+"""Hints that a response is one of several pages, or incomplete for another reason.
 
-The API document describes neither (4.6), so the hints may be in `meta`, in other members of the
-envelope or in the headers. Some hints prove that the response is complete, for example `hasMore:
-false`. This module does not send or receive anything.
+The API document describes neither (4.6), so hints may be in `meta`, in other envelope members or in
+the headers. Some hints prove that the response is complete, for example `hasMore: false`. This
+module does not send or receive anything.
 """
 
 import re
@@ -36,21 +36,21 @@ from pipelines.edge.response.hints import (
 
 ENVELOPE, META = "$", "meta"
 MAX_DEPTH = 64
-# Hints of one response, so that a body with a million keys cannot fill the manifest.
+# Per response, so that a body with a million keys cannot fill the manifest.
 MAX_HINTS = 40
 
 _MAX_EXAMPLE = 120  # characters of a value in a hint
-_MAX_UNKNOWN_EXAMPLE = 200  # bytes of the value of an unknown member
-# Keys that only records with money have (2.1, 2.3, 2.4). If they appear outside of `data`, there is
-# money there.
+_MAX_UNKNOWN_EXAMPLE = 200  # bytes of an unknown member's value
+# Keys that occur only in records with money (2.1, 2.3, 2.4). If they appear outside of `data`,
+# there is money outside of `data`.
 _RECORD_KEYS = {"positions", "accounts", "balance", "balances"}
 _PAGE_WORDS = frozenset({"page", "pages", "paging", "pagination"})
 _LINK = re.compile(r"<([^<>]*)>([^<]*)")
 _REL = re.compile(r"""\brel\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;,]+))""", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\w+)\s+(?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)\s*", re.ASCII)
 _RELATIONS = {"next": MORE, "prev": BEFORE, "previous": BEFORE}
-# Standard HTTP headers that carry no information about records. All other headers are judged by
-# their names.
+# Standard HTTP headers that carry no information about records. Other headers are judged by their
+# names.
 _STANDARD_HEADERS = re.compile(
     "content-(?!range).*|accept-.*|access-control-.*|strict-.*|cross-origin-.*|sec-.*|alt-svc|age|"
     "allow|cache-control|connection|date|etag|expires|keep-alive|last-modified|location|nel|"
@@ -62,10 +62,10 @@ _STANDARD_HEADERS = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class TruncationHint:
-    """A member or header which shows that a response is incomplete.
+    """A member or header that indicates an incomplete response.
 
-    `location` is a JSON path or the name of a header. `code` is the code of the `Hint`, which is
-    stored and contains no value. `example` is the value, cut to 120 characters.
+    `location` is a JSON path or a header name. `code` is the `Hint`'s code, which is stored and
+    contains no value. `example` is the value, truncated to 120 characters.
     """
 
     location: str
@@ -83,13 +83,13 @@ class _LocatedHint:
 def find_truncation_hints(
     envelope: Envelope, headers: Mapping[str, str], resource: str
 ) -> tuple[TruncationHint, ...]:
-    """Return the hints that a response is incomplete, ordered by location.
+    """Return the hints that a response is incomplete, sorted by location.
 
     `resource` is the kind of the records, for example `portfolios`.
     """
     reader = _Reader(envelope, resource)
     found = [*reader.read_body(), *reader.read_headers(headers)]
-    # The position of a page (`page: 1`) does not count if another hint proves that the response is
+    # A page position (`page: 1`) does not count if another hint proves that the response is
     # complete (`hasMore: false`). Evidence that it is incomplete always counts.
     is_proved = any(item.hint.evidence is Evidence.COMPLETE for item in found)
     counted = (Evidence.INCOMPLETE,) if is_proved else (Evidence.INCOMPLETE, Evidence.PAGE)
@@ -104,7 +104,7 @@ def find_truncation_hints(
 
 
 def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
-    """Yield path, name and example of each undocumented member of the envelope and of `meta`."""
+    """Yield path, name and example for each undocumented member of the envelope and `meta`."""
     for name, raw in envelope.other_members.items():
         yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
     if not _is_empty_object(envelope.meta):
@@ -202,7 +202,7 @@ class _Reader:
         return self._record_count
 
     def _judge_content_range(self, text: str) -> Hint | None:
-        """Judge a `Content-Range`, which is complete if it goes from 0 to the last record."""
+        """Judge a `Content-Range`, which is complete if it extends from 0 to the last record."""
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT
@@ -220,7 +220,7 @@ def _is_empty_object(raw: msgspec.Raw) -> bool:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Return whether objects and lists are nested more than `MAX_DEPTH` times."""
+    """Return whether objects and lists are nested more than `MAX_DEPTH` levels deep."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -233,14 +233,14 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _has_records(value: Any) -> bool:
-    """Return whether a member next to `data` is a list of objects that are not links."""
+    """Return whether a value next to `data` looks like a list of records (objects, not links)."""
     return isinstance(value, list) and any(
         isinstance(element, dict) and "href" not in element for element in value
     )
 
 
 def _judge_link_header(text: str) -> Iterator[Hint]:
-    """Judge a `Link` header (RFC 8288), which may name a next or a previous page."""
+    """Judge a `Link` header (RFC 8288), which may name a next or previous page."""
     targets: dict[str, str] = {}
     for target, parameters in _LINK.findall(text):
         for relations in _REL.findall(parameters):
@@ -253,7 +253,7 @@ def _judge_link_header(text: str) -> Iterator[Hint]:
 
 
 def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_LocatedHint]:
-    """Judge an object of links by its first and last page, and a single link by its relation."""
+    """Judge an object with links by its first and last page, and a single link by its relation."""
     if hint := _judge_ends(value.get("first", value.get("self")), value.get("last")):
         yield _LocatedHint(f"{location}.last", hint, shorten(value.get("last")))
     relation = value.get("rel")
@@ -264,7 +264,7 @@ def _judge_link_object(value: Mapping[str, Any], location: str) -> Iterator[_Loc
 
 
 def _judge_ends(first: Any, last: Any) -> Hint | None:
-    """Judge the links to the first and the last page, which are equal if there is only one page."""
+    """Judge the links to the first and last page, which are equal if there is only one page."""
     if not last or isinstance(last, bool | int | float):
         return None
     if first is None:
@@ -278,7 +278,7 @@ def _parse_header_value(text: str) -> bool | str:
 
 
 def shorten(value: Any) -> str:
-    """Return a value as JSON, cut to 120 characters."""
+    """Return a value as JSON, truncated to 120 characters."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _MAX_EXAMPLE else text[:_MAX_EXAMPLE] + "…"
 
@@ -289,5 +289,5 @@ def _quote_key(key: str) -> str:
 
 
 def _first_bytes(raw: msgspec.Raw) -> str:
-    """Return the beginning of a value as received, without a character that the cut has split."""
+    """Return the beginning of a value as received, without a character split by truncation."""
     return bytes(memoryview(raw)[:_MAX_UNKNOWN_EXAMPLE]).decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Time: the clock that signs requests (5.3), and the dates and waits in response headers."""
+"""Time: the clock for signing requests (5.3), and the dates and waits in response headers."""
 
 import re
 import threading
@@ -11,16 +11,18 @@ from typing import NamedTuple
 
 from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
 
-# In milliseconds. A larger difference is a wrong date, not clock skew.
+# In milliseconds. A larger difference is treated as a wrong date, not as clock skew.
 MAX_CORRECTION = 24 * 3_600_000
 # In milliseconds. A corrected request is signed at least this far behind the server's clock,
-# because a server may refuse timestamps in its future. (Of 12 runs that aimed at the measured time,
-# one had 5 requests refused.)
+# because a server may refuse timestamps in its future. (In one of 12 runs that aimed at the
+# measured time, 5 requests were refused.)
 SAFETY_MARGIN = 2_000
-# In milliseconds. If the skew differs from the last correction by more, the clock has jumped.
+# In milliseconds. If the skew differs more than this from the last correction, the clock has
+# jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
-# In milliseconds. If this machine's clock is off by more, the server's clock dates the night.
+# In milliseconds. If this machine's clock is off by more, the server's clock determines the night's
+# date.
 TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
@@ -29,9 +31,10 @@ _SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The difference between the server's clock and this machine's clock, in milliseconds.
+    """The difference between the server's and this machine's clock, in milliseconds.
 
-    `ahead` is positive if the server's clock is ahead, and can be off by `uncertainty` either way.
+    `ahead` is positive if the server's clock is ahead, and may be off by `uncertainty` in either
+    direction.
     """
 
     ahead: int
@@ -51,7 +54,7 @@ class Correction(NamedTuple):
 
 
 class Clock:
-    """A clock in Unix milliseconds that follows the server's clock once corrected. Thread-safe."""
+    """A clock in Unix milliseconds that follows the server's once corrected. Thread-safe."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -66,7 +69,7 @@ class Clock:
         return self._clock()
 
     def corrected_time(self) -> int:
-        """Return the server's time in Unix milliseconds, this machine's time until a correction."""
+        """Return the server's time in Unix milliseconds, or this machine's until corrected."""
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
@@ -77,10 +80,10 @@ class Clock:
     def correct(self, skew: Skew | None, signed_with: int | None) -> Correction:
         """Correct the clock after the API refused a timestamp (5.3).
 
-        `skew` is measured from the response that refused the timestamp, None if it has no usable
-        date. `signed_with` is the correction that the refused request was signed with. The clock
-        does not change if another thread has corrected it since, if the skew is larger than 24
-        hours, if the same skew was corrected before, or after 5 corrections.
+        `skew` is measured from the response that refused the timestamp, or None if that has no
+        usable date. `signed_with` is the correction with which the refused request was signed. The
+        clock does not change if another thread has corrected it since, if the skew is larger than
+        24 hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
             if self.offset != signed_with:  # another thread has corrected the clock since
@@ -88,13 +91,13 @@ class Clock:
             if skew is None or abs(skew.ahead) > MAX_CORRECTION:
                 return Correction(can_retry=False, is_new=False)
             # If the skew has not changed since the last correction, the API refused the timestamp
-            # for another reason. Another correction would lead to the same refusal forever.
+            # for another reason. Correcting it again would repeat the same refusal forever.
             is_same = self.offset is not None and abs(skew.ahead - self.offset) < JUMP
             if is_same or self._corrections == MAX_CORRECTIONS:
                 return Correction(can_retry=False, is_new=False)
             self._corrections += 1
             self.offset = skew.ahead
-            # The earliest time that the server's clock can show, minus the safety margin.
+            # The earliest time that the server's clock may show, minus the safety margin.
             self._signing_offset = skew.ahead - skew.uncertainty - SAFETY_MARGIN
             return Correction(can_retry=True, is_new=True)
 
@@ -103,7 +106,7 @@ def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew |
     """Measure the skew from the `Date` header of a response.
 
     `sent` and `received` are this machine's time in Unix milliseconds. Returns None if the response
-    has no valid `Date`, or if it has an `Age`, because a cached response has an old date.
+    has no valid `Date`, or has an `Age`, because a cached response has an old date.
     """
     date = parse_http_date(headers.get("date", ""))
     if date is None or "age" in headers:
@@ -115,9 +118,9 @@ def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew |
 
 
 def requested_wait(headers: Mapping[str, str], status: int, received: int) -> float | None:
-    """Return the seconds that a response asks the client to wait (8), None if it does not ask.
+    """Return how many seconds a response asks the client to wait (8), or None.
 
-    Reads `Retry-After`, or for status 429 the usual header with the time when the rate limit
+    Reads `Retry-After` or, for status 429, the usual header for the time when the rate limit
     resets. Dates are compared with the `Date` of the same response, because our clock may be off.
     `received`, the corrected time in Unix milliseconds, replaces a missing `Date`.
     """
@@ -130,15 +133,15 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     if not resets or not re.fullmatch(r"[0-9]{1,10}", resets[0]):
         return None
     reset = float(resets[0])
-    # Some services send seconds from now, others send a Unix time.
+    # Some services send a number of seconds, others a Unix time.
     wait = reset if reset <= _SECONDS_PER_DAY else reset - now.timestamp()
     return wait if 0 <= wait <= _SECONDS_PER_DAY else None
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Return the seconds in a `Retry-After` header, None if the value is missing or invalid.
+    """Parse a `Retry-After` header into seconds. Return None if it is missing or invalid.
 
-    The value is a number of seconds, or an HTTP date that is compared with `now`.
+    The value is a number of seconds, or an HTTP date, which is compared with `now`.
     """
     if value is None:
         return None

@@ -1,6 +1,6 @@
 """One attempt: sign a request, send it and read the response. Never retries.
 
-Errors are returned and not raised. The caller raises them later, so that no traceback has a frame
+Errors are returned, not raised. The caller raises them later, so that no traceback contains a frame
 with the request, which contains the key.
 """
 
@@ -51,10 +51,10 @@ _LOST_CONNECTIONS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """A response with any status. `headers` are the response headers, never ours.
+    """A response with any status. `headers` are the response headers, not ours.
 
     `sent` and `received` are this machine's time in Unix milliseconds. `signed_with` is the clock
-    correction that the request was signed with, in milliseconds, or None.
+    correction with which the request was signed, in milliseconds, or None.
     """
 
     status: int
@@ -66,23 +66,23 @@ class HttpResponse:
 
     @property
     def skew(self) -> Skew | None:
-        """The clock skew according to the `Date` header, None without a usable date."""
+        """The clock skew according to the `Date` header, or None if it is not usable."""
         return measure_skew(self.headers, self.sent, self.received)
 
     @property
     def requested_wait(self) -> float | None:
-        """The seconds that the server asks the client to wait, None if it does not ask."""
+        """How many seconds the server asks the client to wait, or None."""
         return requested_wait(self.headers, self.status, self.received + (self.signed_with or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """A successful, checked response. The caller closes its `body`.
+    """A checked, successful response. The caller closes its `body`.
 
-    `sent_at` and `received_at` are UTC by the corrected clock. `skew_ms` is the correction that the
-    request was signed with, in milliseconds (positive if the server is ahead), or None. `size`
-    (bytes) and `sha256` describe the body after content decoding. `truncation_hints` show that the
-    response may be incomplete. `measured_skew` is the skew according to the `Date` header. It is
+    `sent_at` and `received_at` are in UTC, by the corrected clock. `skew_ms` is the correction with
+    which the request was signed, in milliseconds (positive if the server is ahead), or None. `size`
+    (bytes) and `sha256` describe the body after content decoding. `truncation_hints` indicate that
+    the response may be incomplete. `measured_skew` is the skew according to the `Date` header, or
     None for lists of instruments, because there are many of them.
     """
 
@@ -105,7 +105,8 @@ class Sender:
     """Sends single requests. Thread-safe.
 
     `deadline` is a time of the `monotonic` clock in seconds, or None. Bodies above 1 MiB are
-    spooled to `spool_dir`. `on_bytes` gets the size of each decoded piece of a body, in any thread.
+    spooled to `spool_dir`. `on_bytes` receives the size of each decoded piece of a body, in any
+    thread.
     """
 
     http: httpx.Client
@@ -121,10 +122,10 @@ class Sender:
     def send(
         self, call: Call, request_line: str, on_accepted: Callable[[], None]
     ) -> HttpResponse | EdgeError:
-        """Sign and send one request (5.2). Return the response, or the error without a response.
+        """Sign and send one request (5.2). Return the response, or an error if there is none.
 
-        `on_accepted` is called when the API has accepted the key, before the body is read. A
-        redirect is an error, because the key would follow it to another server.
+        `on_accepted` is called once the API has accepted the key, before the body is read. A
+        redirect is an error, because following it would send the key to another server.
         """
         body = Body(self.spool_dir)
         try:
@@ -150,14 +151,14 @@ class Sender:
         return failure
 
     def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
-        """Return the envelope of a success (2.9), or the error that the response means (7)."""
+        """Return a success's envelope (2.9), or the error that the response represents (7)."""
         scrub = self.credentials.scrub
         return check_response(call, request_line, response.status, response.body, scrub)
 
     def success(
         self, call: Call, response: HttpResponse, envelope: Envelope, attempts: int
     ) -> ApiResponse:
-        """Build the result of a call from its response and the envelope that `check` returned."""
+        """Build a call's result from its response and the envelope that `check` returned."""
         offset, scrub = response.signed_with or 0, self.credentials.scrub
         resource = call.operation.partition("_")[2]
         return ApiResponse(
@@ -184,10 +185,10 @@ class Sender:
         request = self.http.build_request(
             "GET", self.origin.copy_with(raw_path=target), extensions={"attempt_timeout": timeout}
         )
-        # httpx normalises some paths, but the path on the wire must be the signed path (5.2.3).
+        # httpx normalises some paths, but the path that is sent must be the signed path (5.2.3).
         if request.url.raw_path != target:
             raise InvalidId(call.path, "would be changed by URL normalisation")
-        # Sign in the slot, just before sending, so that no signature ages in a queue (5.3).
+        # Sign while holding the slot, just before sending, so no signature ages in a queue (5.3).
         (correction, signing_offset), sent = self.clock.offsets(), self.clock.machine_time()
         request.headers.update(self.credentials.headers("GET", call.path, sent + signing_offset))
         response = self.http.send(request, stream=True)
@@ -213,13 +214,13 @@ class Sender:
         require_framing(response.headers, response.http_version)
         for piece in decode_body(*_raw_body(response), self.limits, self.credentials.scrub):
             _spool(body.write, piece)
-            # A progress display that fails must not fail the request.
+            # If the progress display fails, the request must not fail.
             with contextlib.suppress(Exception):
                 self.on_bytes(len(piece))
         _spool(body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
-        """Read an error body. If it is cut short or too large, only the status counts."""
+        """Read an error body. If it is truncated or too large, only the status counts."""
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
                 _spool(body.write, piece)
@@ -229,14 +230,14 @@ class Sender:
         return body
 
     def _reason(self, error: Exception) -> str:
-        """Describe a network error on one short line, without our credentials."""
+        """Describe a network error in one short line, without our credentials."""
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         message = " ".join(self.credentials.scrub(str(error)).split())[:200]
         return f"{name}: {message}" if message else name
 
 
 def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """Return the undecoded body and its headers. In-memory transports have decoded it already."""
+    """Return the undecoded body and its headers. In-memory transports have already decoded it."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers
@@ -251,7 +252,7 @@ def _spool(write: Callable[..., None], *piece: bytes) -> None:
 
 
 def _is_tls_refusal(error: BaseException) -> bool:
-    """Return whether TLS was refused (certificate or protocol), so that a retry cannot help."""
+    """Return whether TLS was refused (certificate or protocol), so a retry cannot help."""
     cause: BaseException | None = error
     for _ in range(10):
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _LOST_CONNECTIONS):

@@ -1,8 +1,8 @@
-"""Limits that all calls of a client share: slots, pace, circuit breaker, retry budget, deadline.
+"""Limits shared by all calls of a client: slots, pace, circuit breaker, retry budget, deadline.
 
 An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (5.3).
-All limits are checked while the slot is held. If they were checked before the queue, a whole queue
-could pass the checks just before an outage, and would then be sent into the outage.
+All limits are checked while the slot is held. If calls were checked before they queue, a whole
+queue could pass just before an outage, and would then be sent into it.
 """
 
 import threading
@@ -23,26 +23,27 @@ from pipelines.edge.errors import (
 
 # The circuit breaker opens after this many failures in a row.
 BREAKER_THRESHOLD = 8
-# Probes before the client gives up. With a deadline, the client probes until the deadline instead.
+# The number of probes before the client gives up. With a deadline, it probes until the deadline
+# instead.
 MAX_PROBES = 2
 # Seconds before the first probe. Each further probe waits three times as long, up to a minute.
 FIRST_PROBE_WAIT, MAX_PROBE_WAIT = 5.0, 60.0
 
-# Retry budget: 50 retries for the whole client, and one more for every 10 successes. Measured with
-# 500 failing calls: 5 attempts for each call send 2,500 requests, a shared budget of 50 retries
-# sends 550, and a circuit breaker that is checked inside the slot sends 8.
+# The retry budget: 50 retries for the whole client, plus one for every 10 successes. Measured with
+# 500 failing calls: 5 attempts per call send 2,500 requests, a shared budget of 50 retries sends
+# 550, and a circuit breaker checked inside the slot sends 8.
 RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
 
-# Factor for the rate (requests per second) when the server throttles us.
+# When the server throttles us, multiply the rate (requests per second) by this factor.
 SLOWDOWN = 0.7
 # Each success raises the rate by 5 %, or by 0.5 % within 10 % of the rate that was throttled. With
-# a limit of 4 requests per second, about 1 request in 20 is then throttled.
+# a limit of 4 requests per second, this throttles about 1 request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
-# Requests per second. A server that throttles forever still gets two requests each minute.
+# Requests per second. Even a server that always throttles gets two requests per minute.
 MIN_RATE = 1 / 30
 # Requests per second. Above this rate, requests are not paced.
 UNLIMITED_RATE = 500.0
-# Seconds to wait if a throttled response does not say how long. Doubles until a success.
+# Seconds to wait if a throttled response gives no wait. Doubles each time until a success.
 FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0
 
 
@@ -51,7 +52,7 @@ class Slot:
     """Permission to send one request.
 
     `number` counts the slots of the client. If `probe_wait` is not 0, the circuit breaker is open,
-    so the holder waits that many seconds and then sends a probe instead of its own request.
+    so the holder waits that many seconds, then sends a probe instead of its own request.
     """
 
     number: int
@@ -60,17 +61,18 @@ class Slot:
 
 
 class Limiter:
-    """Decides when each request of a client may be sent. Thread-safe.
+    """Decides when each of a client's requests may be sent. Thread-safe.
 
     `deadline` is a time of the `monotonic` clock in seconds, or None. No requests are sent after
-    `closed` is set. `sleep` waits some seconds. The default can be interrupted by setting `closed`.
+    `closed` is set. `sleep` waits some seconds. Setting `closed` interrupts the default `sleep`.
     """
 
-    # Only one request is under way until the API has accepted the key, so a wrong key is sent once.
-    # While requests fail in a row, those that failed and those under way are never more than
-    # `BREAKER_THRESHOLD` together. So a service that is down gets `BREAKER_THRESHOLD + MAX_PROBES`
-    # requests, and with a deadline one more each minute. A probe requests a resource that worked
-    # every other night, not one that just failed, so a dead venue does not cost the other venues.
+    # Until the API has accepted the key, only one request is in progress at a time, so a wrong key
+    # is sent once. While requests fail in a row, failed requests and requests in progress together
+    # never exceed `BREAKER_THRESHOLD`. So the number of requests to a service that is down is
+    # `BREAKER_THRESHOLD + MAX_PROBES`, and with a deadline one more per minute. A probe requests a
+    # resource that works on other nights, not one that just failed, so a dead venue does not cost
+    # us the other venues.
 
     def __init__(
         self,
@@ -88,14 +90,14 @@ class Limiter:
         self._waiting_paths: list[str] = []
         self._slots_in_use = self._slots_taken = 0
         self._retries_left = RETRY_BUDGET
-        # Circuit breaker. Slot numbers tell whether a request was sent before or after an event.
+        # Circuit breaker. Slot numbers show whether a request was sent before or after an event.
         self._failures = self._probes = 0
         self.failed_probes = 0  # since the start
         self._failing_paths: set[str] = set()  # failed since the last success
         self._last_failure: EdgeError | None = None
         self._failing_since: datetime | None = None  # first failure since the last success, UTC
         self._slots_at_failure = self._latest_good_slot = 0
-        # Pace. Requests are numbered in the order they are sent, because a request that was sent
+        # Pace. Requests are numbered in the order in which they are sent, because a request sent
         # before the last slowdown says nothing about the new pace.
         self._rate: float | None = None
         self._throttled_rate = 0.0
@@ -105,7 +107,7 @@ class Limiter:
         self._throttles = self._throttles_in_a_row = 0
 
     def seconds_until_deadline(self) -> float | None:
-        """Return the seconds until the deadline, None without a deadline."""
+        """Return the seconds until the deadline, or None if there is none."""
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     def pause(
@@ -119,7 +121,7 @@ class Limiter:
 
         `requested` is the wait that the API asked for, in seconds. It only appears in the error.
         Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
-        `ClientClosed` if the client is closed meanwhile.
+        `ClientClosed` if the client is closed in the meantime.
         """
         remaining = self.seconds_until_deadline()
         if remaining is not None and seconds >= remaining:
@@ -150,7 +152,7 @@ class Limiter:
     def deadline_error(
         self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
     ) -> DeadlineExceeded:
-        """Build the error of a call for which no time is left, with its cause.
+        """Build the error, including its cause, for a call that has no time left.
 
         `requested` is the wait that the API asked for, in seconds.
         """
@@ -169,7 +171,7 @@ class Limiter:
 
     @contextmanager
     def slot(self, request_line: str, path: str) -> Iterator[Slot]:
-        """Wait for a slot and hold it for one request, or for a probe.
+        """Wait for a slot, and hold it for one request or probe.
 
         Raises the errors of `require_open`.
         """
@@ -195,7 +197,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # other threads may have yielded to this path
+                self._changed.notify_all()  # wake threads that have yielded to this path
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():
@@ -205,7 +207,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must wait, because a path that has not failed waits too."""
+        """Return whether a failing path must let a waiting path that has not failed go first."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -239,10 +241,10 @@ class Limiter:
             self._changed.notify_all()
 
     def record_service_up(self, slot_number: int, path: str) -> None:
-        """Record a response of a working service, even if it refused the request."""
+        """Record a response from a working service, even if it refused the request."""
         with self._changed:
             self._latest_good_slot = max(self._latest_good_slot, slot_number)
-            # A request that was sent before the last failure says nothing about the time after it.
+            # A request sent before the last failure says nothing about the time after the failure.
             if slot_number > self._slots_at_failure:
                 self._failures = self._probes = 0
                 self._failing_since = None
@@ -253,7 +255,7 @@ class Limiter:
     def record_failure(
         self, error: EdgeError, path: str, failed_at: datetime | None = None
     ) -> bool:
-        """Record a failure of the service. Return whether it opened the circuit breaker.
+        """Record a service failure. Return whether it opened the circuit breaker.
 
         `failed_at` is in UTC, by the corrected clock.
         """
@@ -272,14 +274,14 @@ class Limiter:
             self.failed_probes += 1
 
     def is_up_since(self, slot_number: int) -> bool:
-        """Return whether a request with a later slot got a response of a working service."""
+        """Return whether a request in a later slot got a response from a working service."""
         with self._changed:
             return self._latest_good_slot > slot_number
 
     # Retry budget and pace
 
     def take_retry(self) -> bool:
-        """Use up one retry of the budget. Return False if the budget is empty."""
+        """Use one retry from the budget. Return False if the budget is empty."""
         with self._changed:
             if self._retries_left < 1:
                 return False
@@ -287,7 +289,7 @@ class Limiter:
             return True
 
     def wait_to_send(self, request_line: str) -> int:
-        """Wait until the pace allows one more request. Return the number of the request.
+        """Wait until the pace allows another request. Return the request's number.
 
         Raises the errors of `pause` and `require_open`.
         """
@@ -295,8 +297,8 @@ class Limiter:
             with self._changed:
                 now = self._monotonic()
                 send_time = max(now, self._paused_until)
-                # Each request reserves its own time, `1 / rate` after the one before, so that
-                # waiting threads send evenly and not all at once.
+                # Each request reserves its own time, `1 / rate` after the previous one, so that
+                # waiting threads send evenly instead of all at once.
                 if self._rate is not None:
                     send_time = max(send_time, self._next_send_time)
                     self._next_send_time = send_time + 1 / self._rate
@@ -306,7 +308,8 @@ class Limiter:
                 self.pause(request_line, wait, None, requested=wait)
                 self.require_open(request_line)
             with self._changed:
-                # If the server throttled another request meanwhile, the reservation is void.
+                # If the server has throttled another request in the meantime, the reservation is
+                # void.
                 if throttles == self._throttles:
                     self._sent += 1
                     return self._sent
@@ -321,17 +324,17 @@ class Limiter:
                 return
             self._throttles_in_a_row = 0
             if self._rate is not None:
-                # Grow slowly near the rate that was throttled, so that requests approach the limit
-                # without being throttled every few seconds.
+                # Near the rate that was throttled, speed up slowly, so that requests approach the
+                # limit without being throttled every few seconds.
                 is_near = NEAR * self._throttled_rate <= self._rate <= self._throttled_rate / NEAR
                 rate = self._rate * (CAREFUL_SPEEDUP if is_near else SPEEDUP)
                 self._rate = rate if rate < UNLIMITED_RATE else None
 
     def throttle_wait(self, request_number: int, requested: float | None) -> float:
-        """Return the seconds that the client must wait after a throttled request.
+        """Return how many seconds the client must wait after a throttled request.
 
         `requested` is the wait in the response. If the server throttles several times without a
-        success between, the wait doubles each time, even if the server asks for less.
+        success in between, the wait doubles each time, even if the server asks for less.
         """
         with self._changed:
             in_a_row = self._throttles_in_a_row + (request_number > self._sent_at_slowdown)
@@ -342,10 +345,10 @@ class Limiter:
             return max(requested, own_wait) if doublings else requested
 
     def throttle(self, request_number: int, wait: float, *, is_rate_limited: bool) -> bool:
-        """Make all calls wait some seconds. If `is_rate_limited`, also lower the rate (8).
+        """Make all calls wait some seconds. If `is_rate_limited`, lower the rate too (8).
 
-        Returns False if the request was sent before the last slowdown. Then the rate stays as it
-        is, because the request was throttled for the old rate.
+        Returns False if the request was sent before the last slowdown. The rate then stays
+        unchanged, because the request was throttled for the old rate.
         """
         with self._changed:
             now = self._monotonic()
@@ -356,7 +359,8 @@ class Limiter:
             self._sent_at_slowdown = self._sent
             self._throttles_in_a_row += 1
             if is_rate_limited:
-                # Without a rate so far, the throttled rate is the successes of the last second.
+                # If there is no rate yet, the throttled rate is the number of successes in the last
+                # second.
                 last_second = sum(now - time <= 1.0 for time in self._success_times)
                 self._throttled_rate = self._rate or float(last_second)
                 self._rate = max(MIN_RATE, SLOWDOWN * (self._throttled_rate or 1.0))

@@ -1,4 +1,4 @@
-"""The retry policy: send a call, and decide what follows a failed attempt.
+"""The retry policy: send a call, and decide what to do after a failed attempt.
 
 A wait that the server announces slows the whole client and is not a failure (8). A refused
 timestamp corrects the clock (5.3). Every other transient failure is retried with backoff.
@@ -25,23 +25,23 @@ from pipelines.edge.sending.exchange import ApiResponse, Sender
 from pipelines.edge.sending.limiter import Limiter
 
 MAX_ATTEMPTS = 5
-# A second attempt shows whether a malformed response was cut short on the way or is always wrong.
+# A second attempt shows whether a malformed response was truncated on the way or is always wrong.
 MAX_MALFORMED = 2
-# An optional call may be throttled this often while other calls succeed.
+# How often an optional call may be throttled while other calls succeed.
 MAX_THROTTLES = 30
 # Seconds. Without a deadline, a call fails if the server asks for a longer wait.
 MAX_REQUESTED_WAIT = 60.0
-# Seconds. The backoff doubles from the first value to the second.
+# Seconds. The backoff doubles, starting at the first value, up to the second.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# Seconds. A longer wait for a probe is reported, because nothing else happens meanwhile.
+# Seconds. A longer wait for a probe is reported, because nothing else happens during it.
 REPORTED_WAIT = 15.0
 # The cheapest request that every night sends anyway (4.3).
 PROBE = list_venues()
-MAX_TARGET = 160  # characters of a path with its query in messages
+MAX_TARGET = 160  # characters of a path and its query shown in messages
 
 
 class RetryMode(enum.Enum):
-    """A limit for the retries of a call. Without a deadline, every call is `BRIEF`."""
+    """A limit for a call's retries. Without a deadline, every call is `BRIEF`."""
 
     BRIEF = "brief"  # a few attempts, because a person is waiting
     OPTIONAL = "optional"  # a few attempts while the service is up, any number while it is down
@@ -52,9 +52,9 @@ class RetryMode(enum.Enum):
 class Event:
     """A notice for the operator.
 
-    `kind` is `retry`, `pace`, `clock` or `breaker`. `attempt` counts from 1. `wait` is in seconds,
-    until the next attempt (`retry`), the next request of any call (`pace`) or the next probe
-    (`breaker`). `skew_ms` is set for `clock`.
+    `kind` is `retry`, `pace`, `clock` or `breaker`. `attempt` counts from 1. `wait` is the number
+    of seconds until the next attempt (`retry`), the next request of any call (`pace`) or the next
+    probe (`breaker`). `skew_ms` is set for `clock`.
     """
 
     kind: str
@@ -69,9 +69,9 @@ class Event:
 class FailedAttempt:
     """An attempt without a usable response.
 
-    `request_number` is the number from `Limiter.wait_to_send`. `requested_wait` is the wait in
-    seconds that the response asks for. `signed_with` is the clock correction in milliseconds that
-    the request was signed with.
+    `request_number` is the number from `Limiter.wait_to_send`. `requested_wait` is the wait that
+    the response asks for, in seconds. `signed_with` is the clock correction with which the request
+    was signed, in milliseconds.
     """
 
     error: EdgeError
@@ -93,18 +93,18 @@ class FailedAttempt:
 
     @property
     def is_service_failure(self) -> bool:
-        """True if the service failed, rather than throttled or refused the request."""
+        """True if the service failed, rather than throttling or refusing the request."""
         is_failure = isinstance(self.error, ConnectionFailed | MalformedResponse | ServerError)
         return is_failure and not self.is_throttled
 
 
 @dataclass(slots=True)
 class _CallState:
-    """The attempts of one call so far. Used by one thread.
+    """A call's attempts so far. Used by one thread.
 
-    `failures` and `malformed` count failures in a row while the service is up. They restart if a
-    probe of any call has failed meanwhile (`failed_probes` has changed), because failures during an
-    outage are not the fault of this call. `last_slot` is the slot of the last attempt.
+    `failures` and `malformed` count failures in a row while the service is up. They restart if any
+    call's probe has failed in the meantime (`failed_probes` has changed), because failures during
+    an outage are not this call's fault. `last_slot` is the last attempt's slot number.
     """
 
     call: Call
@@ -115,22 +115,22 @@ class _CallState:
     malformed: int = 0
     throttles: int = 0
     last_slot: int = 0
-    # The call ends with this error, unless a probe shows that the service is down.
+    # The call will end with this error, unless a probe shows that the service is down.
     final_error: EdgeError | None = None
 
     @property
     def request_line(self) -> str:
-        """The request in error messages and events, cut to the length of a log line."""
+        """The request for error messages and events, truncated to fit on a log line."""
         target = self.call.target
         return f"GET {target[:MAX_TARGET]}{'…' if len(target) > MAX_TARGET else ''}"
 
     @property
     def is_exhausted(self) -> bool:
-        """True if the call has used all attempts that it may have while the service is up."""
+        """True if the call has used all the attempts allowed while the service is up."""
         return self.failures >= MAX_ATTEMPTS or self.malformed >= MAX_MALFORMED
 
     def count(self, error: EdgeError, failed_probes: int) -> None:
-        """Count a failed attempt. `failed_probes` is the current number of the limiter."""
+        """Count a failed attempt. `failed_probes` is the limiter's current count."""
         if failed_probes != self.failed_probes:
             self.failures = self.malformed = 0
             self.failed_probes, self.final_error = failed_probes, None
@@ -141,8 +141,8 @@ class _CallState:
 class RetryingSender:
     """Sends calls and retries them, each attempt in its own slot. Thread-safe.
 
-    `rng` draws from [0, 1) for the jitter. `on_event` gets retries, slowdowns, clock corrections
-    and outages, in any thread.
+    `rng` draws from [0, 1) for the jitter. `on_event` receives retries, slowdowns, clock
+    corrections and outages, in any thread.
     """
 
     def __init__(
@@ -161,12 +161,12 @@ class RetryingSender:
         on_waiting: Callable[[bool], None] = lambda _: None,
         mode: RetryMode = RetryMode.BRIEF,
     ) -> ApiResponse:
-        """Return the checked response to a call, after as many attempts as `mode` allows.
+        """Return the checked response to a call, making as many attempts as `mode` allows.
 
         Raises the `EdgeError` of the last attempt, or the error that ended the retries
         (`AuthenticationFailed`, `DeadlineExceeded`, `CircuitBreakerOpen` or `ClientClosed`).
-        `on_waiting` gets True when the call starts to wait for its next attempt, and False when the
-        wait ends.
+        `on_waiting` receives True when the call starts waiting for its next attempt, and False when
+        the wait ends.
         """
         if self._limiter.seconds_until_deadline() is None:
             mode = RetryMode.BRIEF
@@ -175,7 +175,7 @@ class RetryingSender:
             result = self._attempt_or_probe(state)
             if isinstance(result, ApiResponse):
                 return result
-            if result is None:  # a probe was sent, and the call itself was not
+            if result is None:  # only a probe was sent, not the call itself
                 continue
             wait = self._wait_before_retry(state, result)
             on_waiting(True)
@@ -196,8 +196,8 @@ class RetryingSender:
                 self._limiter.pause(state.request_line, slot.probe_wait, slot.last_failure)
                 self._probe(slot.number)
                 return None
-            # The call is exhausted. If anything succeeded since its last attempt, the service is up
-            # and the call itself is at fault. Otherwise a probe decides.
+            # The call has no attempts left. If anything has succeeded since its last attempt, the
+            # service is up and the call itself is at fault. Otherwise a probe decides.
             final_error = state.final_error
             if final_error is not None and state.failed_probes == self._limiter.failed_probes:
                 is_up = self._limiter.is_up_since(state.last_slot)
@@ -220,12 +220,12 @@ class RetryingSender:
         return result if result.is_service_failure or result.is_throttled else None
 
     def _attempt(self, state: _CallState, slot_number: int) -> ApiResponse | FailedAttempt:
-        """Make an attempt, and record the result in the limiter while the slot is still held."""
+        """Make an attempt, and record the result in the limiter while still holding the slot."""
         call, request_line, limiter = state.call, state.request_line, self._limiter
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
         if isinstance(response, EdgeError):
-            if limiter.closed.is_set():  # closing the client broke the connection
+            if limiter.closed.is_set():  # closing the client interrupted the connection
                 raise ClientClosed(request_line)
             failed = FailedAttempt(response, request_number)
         else:
@@ -255,7 +255,7 @@ class RetryingSender:
     # After a failed attempt
 
     def _wait_before_retry(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Return the seconds that the call waits before its next attempt, or raise its error."""
+        """Return how long the call waits before its next attempt, or raise its error."""
         if isinstance(failed.error, TimestampRefused):
             return self._correct_clock(state, failed)
         if failed.is_throttled:
@@ -271,7 +271,7 @@ class RetryingSender:
         return wait
 
     def _require_retry(self, state: _CallState, failed: FailedAttempt) -> None:
-        """Raise the error of the call if it must not be retried."""
+        """Raise the call's error if it must not be retried."""
         final = failed.error.copy_with(attempts=state.attempts)
         if not is_transient(failed.error):
             raise final
@@ -283,14 +283,14 @@ class RetryingSender:
             return
         if state.mode is RetryMode.BRIEF or self._limiter.is_up_since(state.last_slot):
             raise final
-        # Either this path alone fails, or the service. The next slot decides, with a probe if no
-        # other request succeeds before.
+        # Either only this path or the whole service is failing. The next slot decides which, with a
+        # probe unless another request succeeds first.
         state.final_error = final
 
     def _throttle(self, state: _CallState, failed: FailedAttempt) -> float:
         """Slow down the whole client and return 0, because the limiter makes all calls wait.
 
-        Raises the error of the call if the wait is too long, or if the call was throttled too often
+        Raises the call's error if the wait is too long, or if the call was throttled too often
         while other calls succeeded.
         """
         requested = failed.requested_wait
@@ -350,7 +350,7 @@ def backoff(failures: int, draw: float) -> float:
     """Return the seconds to wait after a number of failures in a row.
 
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
-    0.5 to 60 seconds, so that callers that failed together do not come back together.
+    0.5 to 60 seconds, so that callers that failed together do not retry together.
     """
     doublings = min(failures - 1, 10)  # enough to reach the bound, and small enough for a float
     return draw * min(MAX_BACKOFF, FIRST_BACKOFF * 2.0**doublings)

@@ -1,4 +1,4 @@
-"""Faults of responses: status codes, headers and bodies."""
+"""Faults in responses: status codes, headers and bodies."""
 
 import gzip
 import json
@@ -11,8 +11,8 @@ from functools import lru_cache
 from pipelines.sandbox.faults.worlds import Fault
 from pipelines.sandbox.specification import RefusalError, SandboxResponse, encode, error_response
 
-# Takes a response, the fault, and the server's time in milliseconds. A header with an empty value
-# is not sent.
+# A function of a response, the fault, and the server's time in milliseconds. Headers with empty
+# values are not sent.
 Twist = Callable[[SandboxResponse, Fault, int], SandboxResponse]
 
 _HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -69,7 +69,7 @@ def _cached_timestamp_error(_response: SandboxResponse, _fault: Fault, now: int)
 
 
 def alter(change: Callable[[bytes], bytes] = bytes, **headers: str) -> Twist:
-    """Return a fault that changes the bytes of the body and sets headers."""
+    """Return a fault that changes the body's bytes and sets headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def act(response: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
@@ -167,7 +167,7 @@ def _only(body: bytes) -> Twist:
 
 
 def _in_meta(literal: bytes) -> Twist:
-    """Return a fault that puts a literal into `meta`. Only the JSON parser should notice it."""
+    """Return a fault that puts a literal into `meta`, which only the JSON parser should notice."""
     return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 

@@ -1,4 +1,4 @@
-"""The catalog of all faults, the parser for their names, and their effect on one request.
+"""The catalog of faults, the parser for their names, and their effects on one request.
 
 `NAME[,path=PATTERN][,venue=ID][,portfolio=ID][,count=N][,after=N][,since=DATE][,seconds=S][,mib=N]`
 """
@@ -61,12 +61,13 @@ SCOPES: Mapping[str, str] = {
     "mib=N": "the size in MiB, for faults that have one",
 }
 """The parts of a scope with an example and the meaning. A missing part matches everything."""
-# If a venue or portfolio is named, these affect requests for it. Other faults change the object.
+# If a venue or portfolio is named, these faults affect requests for it, but other faults change the
+# object itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
 def parse(text: str) -> Fault:
-    """Parse a fault with its scope. Raises ValueError with similar names, or with the scopes."""
+    """Parse a fault and its scope. Raises ValueError that lists similar names or the scopes."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
         similar = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
@@ -90,13 +91,13 @@ def parse(text: str) -> Fault:
 
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
-    """Return the faults that the application simulates, with counters for their requests."""
+    """Return the faults that the application simulates, with their request counters."""
     chosen = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
     return Rehearsal(chosen, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults that need the front, which corrupts bytes."""
+    """Return the faults that the front simulates on the wire."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
@@ -116,28 +117,28 @@ class DueFaults:
 
     @property
     def skew_ms(self) -> int:
-        """Milliseconds by which the server's clock is ahead."""
+        """How far the server's clock is ahead, in milliseconds."""
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """Return the day of the served world."""
+        """Return the served world's day, which a fault may change."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """Return the caller, without access to portfolios if a fault removes it."""
+        """Return the caller, without portfolio access if a fault removes it."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller
 
     def world(self, world: World) -> World:
-        """Return the world with all changes of the faults."""
+        """Return the world as changed by the faults."""
         for fault in self.due:
             if fault.name in WORLD_FAULTS:
                 world = WORLD_FAULTS[fault.name][1](world, fault)
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """Return the records of a response with all changes. The world's records are unchanged."""
+        """Return a response's records as changed by the faults, which do not change the world."""
         due = [fault for fault in self.due if fault.name in RECORD_FAULTS]
         if due:
             records = copy.deepcopy(records)
@@ -152,7 +153,7 @@ class DueFaults:
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated failure of a venue."))
 
     def answer(self, response: SandboxResponse, now: int) -> SandboxResponse:
-        """Return the response with all changes. `now` is in Unix milliseconds."""
+        """Return the response as changed by the faults. `now` is in Unix milliseconds."""
         for fault in self.due:
             if fault.name in _TWISTS:
                 response = _TWISTS[fault.name][1](response, fault, now)

@@ -1,7 +1,7 @@
-"""Faults of single fields: records that violate section 2, in responses with data.
+"""Faults in single fields: records that violate section 2, in responses with data.
 
-Each fault changes copies of the records of one response, in place. Records without the field are
-not changed.
+Each fault changes copies of one response's records in place. Records without the field are not
+changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ Spoil = Callable[[list[Record], str, Fault], None]
 
 
 def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
-    """Yield all records and nested records, each with the name of its resource."""
+    """Yield all records and nested records, each with its resource name."""
     for record in filter(None, records):
         yield record, resource
         for field in RESOURCES[resource]:
@@ -50,7 +50,7 @@ def _top(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _all(spoil: Callable[[Record], None]) -> Spoil:
-    """Return a fault that changes all records of the response."""
+    """Return a fault that changes all of the response's records."""
 
     def act(records: list[Record], _resource: str, _fault: Fault) -> None:
         for record in filter(None, records):
@@ -60,7 +60,7 @@ def _all(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
-    """Return a fault that changes the first nested record of a resource in its target."""
+    """Return a fault that changes the target's first nested record of the given kind."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         parts = walk(_targets(records, resource, fault), resource)
@@ -71,7 +71,7 @@ def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first_amount(value: Any) -> Spoil:
-    """Return a fault that sets the first amount of the target's first trading balance."""
+    """Return a fault that sets the first amount in the target's first trading balance."""
     return _first("TradingBalance", _set("free", value))
 
 

@@ -1,8 +1,8 @@
-"""A front between the socket and the application, for faults in the bytes themselves.
+"""A front between socket and application, for faults in the bytes on the wire.
 
 It reads one request at a time, fetches the complete response from the application, and forwards it
-either unchanged or with a fault, for example cut, delayed or reset. The application receives
-requests unchanged, so their signatures remain valid.
+either unchanged or with a fault, for example truncated, delayed or reset. The application receives
+requests unchanged, so their signatures stay valid.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class WireReply:
     body: bytes
 
     def head(self, *more: bytes, length: int | None = None) -> bytes:
-        """Return status line and headers, with `length` or else the length of the body."""
+        """Return status line and headers. The default for `length` is the body's length."""
         size = len(self.body) if length is None else length
         lines = (self.status, *self.headers, b"Content-Length: %d" % size, *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
@@ -53,15 +53,15 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
-    # Drop these headers. The front closes connections itself and writes the length, which may be
-    # wrong in a fault.
+    # Drop these headers. The front closes connections itself and writes the length, which a fault
+    # may falsify.
     lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(lines), body)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as bytes. Its head asks the application to close after the response."""
+    """A request as bytes. Its head asks the application to close after responding."""
 
     path: str
     head: bytes
@@ -69,7 +69,7 @@ class Request:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Read the next request of a connection. Returns None if there is no valid one."""
+    """Read the next request on a connection. Return None if there is no valid request."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
@@ -97,7 +97,7 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
 
 
 def _sends(make: Callable[[WireReply], bytes]) -> Break:
-    """Return a fault that sends bytes made from the response. The connection then closes."""
+    """Return a fault that sends bytes made from the response, then closes the connection."""
 
     async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
@@ -117,7 +117,7 @@ async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -
     if fault.name == "reset-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
         await asyncio.sleep(0.05)
-    # With a linger time of zero, closing the socket sends a reset.
+    # With zero linger time, closing the socket sends a reset.
     linger = struct.pack("ii", 1, 0)
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.transport.abort()
@@ -210,16 +210,16 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
     ),
 }
-# The port is bound but closed, so no request arrives.
+# The port is bound but not listening, so no request arrives.
 REFUSED = "refused"
 
 
 async def start_front(
     listener: socket.socket, upstream: tuple[str, int], faults: Sequence[Fault], up: threading.Event
 ) -> asyncio.Server:
-    """Start a front on a bound socket for the application at `upstream`, and set `up`.
+    """Start a front on a bound socket, for the application at `upstream`, and set `up`.
 
-    It listens immediately, or after the duration of the fault `refused`.
+    It listens immediately, or after the fault `refused` has ended.
     """
     rehearsal = Rehearsal(
         [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS

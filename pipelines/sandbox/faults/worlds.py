@@ -1,4 +1,4 @@
-"""Faults of the world behind the API, and the requests to which a fault applies."""
+"""Faults in the world behind the API, and the requests to which a fault applies."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,10 +16,10 @@ class Fault:
     """A named fault with its scope. A missing part of the scope matches everything.
 
     `path` is a pattern for the path below the prefix, as it was sent, for example `/venues/*`.
-    `venue` and `portfolio` are the IDs of the objects to change or, for a fault of the transport,
-    of the requested objects. The fault affects `count` matching requests, after it has spared the
-    first `after` ones, from the day `since` of the world on. `seconds` and `mib` are the duration
-    and the size of faults that have one.
+    `venue` and `portfolio` are the IDs of the objects to change or, for a transport fault, of the
+    requested objects. The fault skips the first `after` matching requests, then affects `count`
+    requests, and starts on the world's day `since`. `seconds` and `mib` are the duration and size
+    of faults that have one.
     """
 
     name: str
@@ -33,15 +33,15 @@ class Fault:
     mib: int | None = None
 
     def seconds_or(self, default: float) -> float:
-        """Return the duration of the fault, or the default."""
+        """Return the fault's duration in seconds, or the default."""
         return default if self.seconds is None else self.seconds
 
     def bytes_or(self, default_mib: int) -> int:
-        """Return the size of the fault in bytes, or the default."""
+        """Return the fault's size in bytes, or the default."""
         return (default_mib if self.mib is None else self.mib) * 1024 * 1024
 
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
-        """Return whether a request for a path on a day is in the scope.
+        """Return whether a request for a path on a day is in the fault's scope.
 
         With `objects`, the request must be for the named venue or portfolio, if there is one.
         """
@@ -59,7 +59,7 @@ class Fault:
 
 
 class Rehearsal:
-    """The active faults, and the number of matching requests for each."""
+    """The active faults, each with a count of its matching requests."""
 
     def __init__(self, faults: Iterable[Fault], *, of_transport: Iterable[str] = ()) -> None:
         self._faults = tuple(faults)
@@ -73,7 +73,7 @@ class Rehearsal:
             objects = fault.name in self._of_transport
             if not fault.strikes(path, day, objects=objects):
                 continue
-            # Count all matching requests, including those that are spared.
+            # Count all matching requests, including skipped ones.
             seen = self._seen[number]
             self._seen[number] += 1
             if seen >= fault.after and (fault.count is None or seen < fault.after + fault.count):
@@ -82,16 +82,16 @@ class Rehearsal:
 
 
 def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
-    """Return the record that a fault changes: the named one, or else the largest one.
+    """Return the record that a fault changes: the named record, or else the largest.
 
-    If several are equally large, it is the one with the first ID. None if the fault names an object
-    of a different kind, or one that does not exist.
+    If several are equally large, choose the first by ID. Return None if the fault names an object
+    of a different kind or one that does not exist.
     """
     named = {"Portfolio": fault.portfolio, "Venue": fault.venue}.get(resource)
     foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
     if foreign is not None and named is None:
         return None
-    # A different fault may already have removed a record or its ID.
+    # Another fault may have already removed a record or its ID.
     fitting = [record for record in records if record and named in {None, record.get("id")}]
     return min(fitting, key=_size_and_id, default=None)
 
@@ -189,7 +189,7 @@ def _halve_instruments(world: World, _fault: Fault) -> World:
 
 
 def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -> Change:
-    """Return a change that repeats the target of a fault, possibly with differences."""
+    """Return a change that repeats a fault's target, possibly with differences."""
     resource = {"portfolios": "Portfolio", "venues": "Venue"}[collection]
 
     def change(world: World, fault: Fault) -> World:
@@ -224,7 +224,7 @@ def _repeat_account(**difference: Record) -> Change:
 
 
 def _list_more(make: Callable[[Record], Record]) -> Change:
-    """Return a change that adds an instrument to each venue, made from its first one."""
+    """Return a change that adds an instrument to each venue, made from its first instrument."""
 
     def change(world: World, fault: Fault) -> World:
         listed = dict(world.instruments or {})

@@ -1,4 +1,4 @@
-"""The invented assets, and reproducible random values."""
+"""The invented assets, and functions for reproducible random values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def identity(*seed: object) -> str:
 
 
 def amount(units: int, decimals: int, *, padded: bool = False) -> str:
-    """Format a number of smallest units as a decimal string. Exact, because it only uses strings.
+    """Format a number of smallest units as a decimal string. Exact, because only strings are used.
 
     With `padded`, keep trailing zeros: `1.500000` instead of `1.5`.
     """
@@ -37,8 +37,8 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Draw a time within the six hours before a day in UTC, in one of three valid formats (2)."""
-    # It is before the day begins, because the world of a day must not contain future events.
+    """Draw a time in the six hours before a day begins (UTC), in one of three formats (2)."""
+    # It is before the day starts, because a day's world must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
     minutes, seconds = divmod(seconds_left, 60)
@@ -53,13 +53,13 @@ def instant(day: date, *seed: object) -> str:
 
 
 def _hash(seed: tuple[object, ...], size: int) -> bytes:
-    # The separator, which no value contains, makes ("ab", "c") different from ("a", "bc").
+    # No value contains the separator, so ("ab", "c") and ("a", "bc") are different.
     return blake2b("\x1f".join(map(str, seed)).encode(), digest_size=size).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """An asset. `digits` is the number of digits before the decimal point in a usual amount."""
+    """An asset. `digits` is the number of digits before the decimal point in a typical amount."""
 
     symbol: str
     decimals: int
@@ -86,7 +86,7 @@ _MAJORS = (
     Asset("LTC", 8, 4),
 )
 
-# One string, because a list of a hundred quoted symbols would have a hundred lines.
+# One string, because a list of a hundred quoted symbols would take a hundred lines.
 _OTHERS = """
     AAVE ALGO APE APT ARB ATOM AXS BAL BAT BCH BNB CELO CHZ COMP CRO CRV CVX DAI DASH DYDX EGLD
     ENJ ENS EOS ETC FET FIL FLOW FTM FXS GALA GBP GLM GMX GNO GRT HBAR ICP IMX INJ JTO JUP KAVA

@@ -1,9 +1,9 @@
-"""The portfolios of the world, with their integrations, positions and balances (2.1 to 2.5).
+"""The world's portfolios, with their integrations, positions and balances (2.1 to 2.5).
 
 They change from night to night. Balances change slightly every few nights. Small accounts and one
-small position appear and disappear. One portfolio is renamed, and an empty one is replaced by a
-new one. Integrations are requested, verified and replaced. A large part of the money never
-disappears, so guards with reasonable limits never hold a night of this world.
+small position appear and disappear. One portfolio is renamed, and an empty one is replaced by a new
+one. Integrations are requested, verified and replaced. Most of the money never disappears, so
+guards with reasonable limits never hold one of this world's nights.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """The plan of a portfolio. Its names alternate from night to night."""
+    """The plan for a portfolio, whose names alternate from night to night."""
 
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
-    accounts: int = 1  # maximum for each position
-    venues: Sequence[str] = ()  # venues that may hold its money, with one integration each
+    accounts: int = 1  # maximum per position
+    venues: Sequence[str] = ()  # venues that may hold its money, each with one integration
     passing: bool = False  # a new portfolio every three nights, absent on the third
 
 
@@ -73,7 +73,7 @@ _BUCKETS: Mapping[str, tuple[str, ...]] = {
     "staking": ("locked",),
     "custody": ("free", "locked"),
 }
-# The buckets of a balance as a bit mask, in the order above. Most balances have only trading.
+# A balance's buckets as a bit mask, in the order above. Most balances have only trading.
 _USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
 _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
@@ -82,7 +82,7 @@ _CYCLE = 3
 def portfolio(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
-    """Return one portfolio with its integrations. None if it does not exist on that day."""
+    """Return a portfolio with its integrations, or None if it does not exist on that day."""
     # Days are counted from the year 1, so the result does not depend on the first night.
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
@@ -104,7 +104,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """Yield one integration for each venue. Every fifth is replaced from time to time."""
+    """Yield one integration per venue. Every fifth is replaced from time to time."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:
@@ -145,7 +145,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield name, seed, shape and size of each account of a position on a day."""
+    """Yield name, seed, shape and size for each of a position's accounts on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
@@ -155,7 +155,7 @@ def _accounts(
         name = pick(ACCOUNT_NAMES, "name", *seed, index)
         shape = pick(_USUAL_SHAPES, "shape", *seed, index)
         yield name, (*seed, index), shape, "usual"
-    # In two of three nights, every seventh position has an extra account with a tiny amount.
+    # On two of three nights, every seventh position has an extra account with a tiny amount.
     if count and number % 7 == 1 and (day.toordinal() + number) % _CYCLE:
         yield f"Sweep {number}{mark}", (*seed, "sweep"), 1, "dust"
 
@@ -177,7 +177,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
     if size == "dust":
         return amount(1 + draw("dust", *seed) % 999, asset.decimals, padded=padded)
     top = 10 ** (asset.digits + asset.decimals)
-    # Some amounts are round, like amounts that people type.
+    # Some amounts are round, like the amounts that people type.
     grain = 10 ** (asset.decimals * (draw("grain", *seed) % 4) // 4)
     units = (
         top // 10 + (draw("size", *seed) << 64 | draw("more", *seed)) % (top - top // 10)
@@ -186,7 +186,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
 
 
 def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
-    """Change an amount by up to two percent. It then stays the same for one to five nights."""
+    """Change an amount by up to two percent, and then keep it for one to five nights."""
     period = 1 + draw("period", *seed) % 5
     step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

@@ -1,4 +1,4 @@
-"""The venues of the world and their instruments on a given day (2.6 to 2.8).
+"""The world's venues and their instruments on a given day (2.6 to 2.8).
 
 They change from night to night. One venue is suspended for two of four nights, and one changes its
 name. Instruments are listed and delisted. Dated futures expire and are replaced by new ones.
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
-    """The plan of a venue. Its statuses and names alternate from night to night."""
+    """The plan for a venue, whose statuses and names alternate from night to night."""
 
     id: str
     types: tuple[str, ...]
@@ -65,7 +65,7 @@ _BASES = (
     *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
 )
 _TERMS = ("USDC", "USD", "EUR", "BTC")
-# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor
+# For each constraint, the number of decimals and a factor. A limit is one to nine times the factor,
 # in units of the last decimal.
 _CONSTRAINTS = {
     "minBaseQty": (4, 1),
@@ -82,12 +82,12 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return the option for a day. The options alternate from night to night."""
+    """Return a day's option. The options alternate from night to night."""
     return options[day.toordinal() % len(options)]
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """Return one venue without its instruments. `mark` distinguishes copies in a scaled world."""
+    """Return a venue without its instruments. `mark` distinguishes copies in a scaled world."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,
@@ -101,7 +101,7 @@ def venue(house: VenuePlan, mark: str, day: date) -> Record:
 
 
 def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
-    """Return all instruments that are listed at a venue on a day."""
+    """Return all instruments listed at a venue on a day."""
     venue_id = house.id + mark
     listed = [
         _instrument(house, venue_id, ("spot", base, term, ""), None, day)
@@ -120,7 +120,7 @@ def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
 
 
 def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
-    """Yield the spot pairs of a venue. Every eleventh pair is missing every third night."""
+    """Yield a venue's spot pairs. Every eleventh pair is missing every third night."""
     pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
     for number, pair in enumerate(pairs[: house.spots]):
         if number and number % 11 == 0 and (day.toordinal() + number) % 3 == 0:
@@ -152,7 +152,7 @@ def _instrument(
     day: date,
 ) -> Record:
     kind, base, term, suffix = listing
-    # Venues use the same IDs, because in the document only the path of a request connects an
+    # Venues share instrument IDs, because in the document only the request path connects an
     # instrument with its venue.
     identifier = "-".join(part for part in (base, term, suffix) if part)
     seed = (venue_id, identifier)
@@ -179,7 +179,7 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """Format an expiry as venues write it, `25DEC26`, independent of the machine's locale."""
+    """Format an expiry as venues write it (`25DEC26`), independent of the machine's locale."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )

@@ -1,7 +1,7 @@
-"""The invented world that the sandbox serves: all records of the API on one day.
+"""The invented world that the sandbox serves: all of the API's records on one day.
 
 A world depends only on a seed and a date, so any night can be served again. It follows the
-specification exactly, but includes unusual cases that the specification allows. Invalid and
+specification exactly, including unusual cases that the specification allows. Invalid and
 undocumented responses are faults, which are in the package `faults`.
 """
 
@@ -19,10 +19,10 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The records of one day. As a calendar, a world is the same on every day.
+    """One day's records. Used as a calendar, a world is the same every day.
 
     Portfolios include their integrations. Venues do not include their instruments. `instruments`
-    maps venue IDs to instruments, which are embedded if a caller asks for them.
+    maps venue IDs to instruments, which are embedded if a caller requests them.
     """
 
     portfolios: tuple[Record, ...] = ()
@@ -38,19 +38,19 @@ class Calendar(Protocol):
     """A source of worlds, one for each day."""
 
     def at(self, day: date, /) -> World:
-        """Return the world of a day."""
+        """Return a day's world."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LivingWorld:
-    """A world that changes from day to day. `scale` is the number of copies that it contains."""
+    """A world that changes from day to day. `scale` is the number of copies in it."""
 
     seed: str = "nightbook"
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """Return the world of a day, always the same for the same seed, scale and day."""
+        """Return a day's world, always the same for the same seed, scale and day."""
         return _world(self.seed, self.scale, day)
 
 
