@@ -41,6 +41,6 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
 
 
 def _printable_body(body: bytes) -> bytes:
-    """Return a body for a terminal, with control characters as JSON escapes."""
+    """Return the body with control characters as JSON escapes, safe for a terminal."""
     # Strict JSON allows only DEL, the C1 controls and marks of text direction unescaped.
     return _TERMINAL_CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()

@@ -58,7 +58,7 @@ def _print_list(descriptions: Sequence[Description]) -> None:
 
 
 def _names(table: Description) -> tuple[str, str]:
-    """Return the names that a user may type for a table."""
+    """Return the names under which a user may look up a table."""
     return table.name, f"{table.schema}.{table.name}"
 
 
@@ -94,7 +94,7 @@ def _print_rows(output_format: str, chosen: Sequence[Description], *, are_column
 def _print_line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
     signature = _signature(table)
-    if is_terminal():  # a program gets the full lines
+    if is_terminal():  # programs get the full lines
         first = textwrap.shorten(
             first, width() - max(NAME_WIDTH, len(signature)) - 3, placeholder=" …"
         )

@@ -118,7 +118,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield alerts for held nights. Held nights with a newer book for their date share one alert."""
+    """Yield an alert for each held night, or one per date if the date has a newer book."""
     books = snapshots.books(nights)
     superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:

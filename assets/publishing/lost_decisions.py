@@ -1,7 +1,7 @@
-"""Restores decisions that the landing zone lost from the published warehouse.
+"""Recovery, from the published warehouse, of decisions that the landing zone lost.
 
-A crash cannot lose a decision, because it is on disk before it is published, but a person or a
-failing disk can. Without its decision, the guards would judge a rejected night a second time.
+A crash cannot lose a decision, because decisions are on disk before they are published, but a
+person or a failing disk can. The guards would then judge a rejected night a second time.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
@@ -28,7 +28,7 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Restore lost decisions as they were published. Returns one sentence for each.
+    """Restore lost decisions as they were published. Returns a message for each.
 
     `nights` are the landed snapshots, if the caller has already read them.
     """
@@ -45,12 +45,12 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 
 
 def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
-    """Return the IDs of snapshots with a decision that the published warehouse does not have.
+    """Return the IDs of snapshots with a decision that is missing from the published warehouse.
 
     `nights` are the landed snapshots, if the caller has already read them.
     """
-    # They exist if a command died between deciding and publishing. Compare the counts too, because
-    # a decision from a different machine may be older than the last one.
+    # Such snapshots exist if a command died between deciding and publishing. Compare the counts
+    # too, because a decision from another machine may be older than the last one.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {
@@ -94,9 +94,9 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
 
 
 def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
-    """Return the decisions on a snapshot from the published warehouse, oldest first."""
+    """Return the published decisions about a snapshot, oldest first."""
     where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
-    # Warehouses of older versions have no machine, or only the last decision.
+    # Warehouses from older versions have no machine, or only the last decision.
     for source in (
         f"machine, decision_id from ops.decisions {where} order by decision_no",
         f"null, null from ops.decisions {where} order by decision_no",
@@ -139,14 +139,14 @@ def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """Return the reasons of a snapshot from a published table. Empty if there is no such table."""
+    """Return a snapshot's reasons from a published table, or nothing if that table is missing."""
     try:
         rows = ask(
             layout.database,
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # an older version published the warehouse without this table
+    except QueryFailed:  # published by an older version without this table
         return ()
     return tuple(
         Reason(

@@ -141,7 +141,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
     """Fetch and publish decisions from other machines before a person decides.
 
     Returns the error if the shelf cannot be reached. The person then sees only the decisions in
-    this home, and all decisions are merged later. The caller must hold the writer lock.
+    this home, and all decisions are merged later. The caller must hold the writer's lock.
     """
     if (address := shelf_of(nightbook)) is None:
         return None
