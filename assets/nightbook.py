@@ -21,7 +21,7 @@ TOLD, STARTED = "told", "started"
 
 
 class Tell(Protocol):
-    """A callback for progress: a message, the name of the event, its level and the snapshot."""
+    """A progress callback that gets a message, the event's name, its level and the snapshot."""
 
     def __call__(
         self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
@@ -41,7 +41,7 @@ def process_environment() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """Context for a command or asset. `variables` has the settings, and `now` is the clock (UTC)."""
+    """Context for a command or asset. `variables` has the settings; `now` is the clock (UTC)."""
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)

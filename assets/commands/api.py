@@ -1,4 +1,4 @@
-"""`nightbook api PATH`: one signed GET request, to look at a response of the API."""
+"""`nightbook api PATH`: send one signed GET request and show the API's response."""
 
 import json
 import re

@@ -246,7 +246,7 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 
 
 def _print_lessons(snapshot: Snapshot) -> None:
-    """Print the lessons of an accepted night, and how to revoke them."""
+    """Print an accepted night's lessons, and how to revoke them."""
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (nightbook reject LESSON revokes it):")
         for lesson in taught:
@@ -261,7 +261,7 @@ def _print_released_nights(layout: Layout, held: set[str]) -> None:
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """Print the lessons of a night that is no longer accepted, and the files made from it."""
+    """Print a rejected night's former lessons, and the files made from it."""
     for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()

@@ -139,7 +139,7 @@ def _has_room(layout: Layout, copies: float) -> bool:
 
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
-    """Delete the exports, reports and Dagster runs of all pruned nights, including earlier ones."""
+    """Delete exports, reports and Dagster runs for all pruned nights, including earlier ones."""
     files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")

@@ -182,7 +182,7 @@ def _print_list(lines: list[str], noun: str) -> None:
 
 
 def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
-    """Print the history of a break."""
+    """Print a break's history."""
     entries = service.history(_folder(nightbook), break_id)
     if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]

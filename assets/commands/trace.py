@@ -81,7 +81,7 @@ class Trace:
 
 
 def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
-    """Yield the lines of the text output."""
+    """Yield the lines for text output."""
     custom = " (custom)" if trace.is_custom_asset else ""
     name = "" if trace.portfolio_name is None else f", {printable(trace.portfolio_name)}"
     night = trace.snapshot

@@ -27,7 +27,7 @@ Run = Callable[..., int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The values of the options that all commands share."""
+    """Values of the options that all commands share."""
 
     home: str | None
     is_debug: bool
@@ -234,7 +234,7 @@ def format_option(*formats: str, help_text: str = "Print rows instead of text") 
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:
-    """Declare `--dry-run` and the format of its output."""
+    """Declare `--dry-run` and the option for its output format."""
     return (
         flag("--dry-run", help="Show the changes without making them"),
         format_option(help_text="With --dry-run: print the changes as rows"),

@@ -64,7 +64,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset for the decision about a night. The job `decide_night` decides through it."""
+    """Return the asset for the decision about a night. The job `decide_night` uses it to decide."""
 
     @dg.asset(
         key=DECISION,

@@ -155,7 +155,7 @@ def _is_by_hand(run: dg.DagsterRun) -> bool:
 
 
 def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
-    """Return the next scheduled attempt at a run's date, or None if there is none."""
+    """Return the next scheduled attempt for a run's date, or None if there is none."""
     parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
     if parsed is None or night_of(nightbook, parsed):
         return None

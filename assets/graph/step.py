@@ -90,7 +90,7 @@ def of_date(layout: Layout, day: date) -> Snapshot | None:
 
 
 def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapshot:
-    """Return the snapshot of a partition, or the newest book if the run has no partition.
+    """Return a partition's snapshot, or the newest book if the run has no partition.
 
     A run started from Dagster's checks page has no partition.
 

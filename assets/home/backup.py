@@ -225,7 +225,7 @@ def _raise(error: OSError) -> None:
 
 
 def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
-    """Write the files and a list of their digests, computed from the bytes as written."""
+    """Write the files, then a list of digests computed from the bytes that were written."""
     digests: dict[str, str] = {}
     size = 0
     with tarfile.open(fileobj=file, mode="w") as tar:

@@ -158,7 +158,8 @@ def alive(layout: Layout) -> Iterator[str]:
     # A process ID would not work: the system reuses IDs, and each container has its own.
     folder = layout.dagster / "alive"
     make_directory(folder)
-    # `filelock` would not work, because a check must not recreate the file of a run that has ended.
+    # `filelock` would not work, because a check must not recreate a lock file after its run has
+    # ended.
     descriptor, name = tempfile.mkstemp(dir=folder)
     os.fchmod(descriptor, FILE_MODE)
     try:

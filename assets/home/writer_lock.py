@@ -139,7 +139,7 @@ def misplaced_firm(layout: Layout) -> str:
 
 
 def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
-    """Return whether the firm's version of a command must run.
+    """Return whether to run the firm's version of a command.
 
     Raises `OfOneOrganisation` if the command does not work for a firm.
     """

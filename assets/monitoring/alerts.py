@@ -57,7 +57,7 @@ class Alert:
 
     @property
     def body(self) -> str:
-        """The text of the message, with the file to look at and the command to type."""
+        """The message text, with the file to look at and the command to type."""
         return f"{plain_text(self.words)}\n\nSee: {self.see}\nType: {self.command}"
 
 
@@ -233,7 +233,7 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
     """Lock and yield the time when each cause was sent, and save changes at the end."""
     folder = layout.home / "alerts"
     make_directory(folder)
-    # The command line, three sensors and the start of the daemon may check at the same time.
+    # The command line, three sensors and a starting daemon may check at the same time.
     with private_files(), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")

@@ -224,7 +224,7 @@ def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
 
 
 def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield an alert for each date that has no snapshot, only the folder of a killed run."""
+    """Yield an alert for each date on which a killed run left a folder but no snapshot."""
     with acquire_if_free(layout.pull_lock) as is_nobody_pulling:
         folders = list(layout.landing.glob("*/.*.pulling")) if is_nobody_pulling else []
     landed = {str(snapshot.snapshot_date) for snapshot in nights}

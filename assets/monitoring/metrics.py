@@ -88,7 +88,7 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
 
 
 def _newest(layout: Layout) -> Iterator[Metric]:
-    """Yield the time, duration, size and clock skew of the newest book."""
+    """Yield the newest book's metrics, such as its time, duration, size and clock skew."""
     query = "from ops.snapshots where is_book order by snapshot_id desc limit 1"
     answer = ask(layout.database, query)
     for row in answer.rows:

@@ -45,7 +45,7 @@ def publish(
     notes: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> FirmBook:
-    """Publish the firm's book. The caller must hold the writer's lock of the firm's home.
+    """Publish the firm's book. The caller must hold the writer's lock for the firm's home.
 
     `day` is the night that the run should take. `notes` maps a source's name to the reason why it
     may have no book for that night. `fresh` reloads the whole history.

@@ -69,7 +69,7 @@ def _utc_time(decision: Decision) -> str:
 
 
 def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
-    """Map each published snapshot to the UTC time of its decision, or None without a decision."""
+    """Map each published snapshot to the UTC time when it was decided, or None if undecided."""
     digests = read_digests(layout.database.parent)
     return digests.decided if digests else {}
 

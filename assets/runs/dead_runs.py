@@ -37,7 +37,7 @@ class DaemonUp(Exception):
 
 
 def reap(nightbook: Nightbook) -> int:
-    """Close dead runs and send alerts. Returns the file descriptor of the lock.
+    """Close dead runs and send alerts. Returns the lock's file descriptor.
 
     The daemon inherits the lock. Raises `DaemonUp` and `RecordAway`.
     """

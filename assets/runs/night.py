@@ -186,7 +186,7 @@ def _is_interrupted(event: dg.DagsterEvent) -> bool:
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
-    """Yield the message of each failed step, and the stack trace if the error was unexpected."""
+    """Yield each failed step's message, and its stack trace if the error was unexpected."""
     for event in result.all_events:
         if not event.is_step_failure:
             continue

@@ -249,7 +249,7 @@ def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
 
 
 def _event_files(layout: Layout, run_id: str) -> list[Path]:
-    """Return the SQLite files with the events of a run. Empty if the database is not SQLite."""
+    """Return the SQLite files with a run's events, or nothing if the database is not SQLite."""
     folder = layout.dagster / "history" / "runs"
     return [path for path in sorted(folder.glob(f"{run_id}.db*")) if path.is_file()]
 
