@@ -1,4 +1,4 @@
-"""The command `nightbook`: parse the arguments, run one command, return its exit code.
+"""The `nightbook` program: parse arguments, run one command, and return its exit code.
 
 Exit codes: 0 success; 1 failure; 2 invalid arguments or settings; 3 a person must decide. An error
 is printed as one paragraph. Only `--debug` shows a traceback.

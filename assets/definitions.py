@@ -33,7 +33,8 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
     """Build the definitions of one home. Raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
-        # Partitioned checks are a preview in Dagster. Our tests fail if an upgrade changes them.
+        # Partitioned checks are a preview feature in Dagster. Our tests fail if an upgrade breaks
+        # them.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return _assemble(nightbook)
 

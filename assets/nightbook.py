@@ -60,7 +60,7 @@ class Nightbook:
     """Shows the traceback of a step that failed."""
 
     def settings(self, *, api: bool = False) -> Settings:
-        """Return the settings. Raises `InvalidSettings` with all errors at once."""
+        """Return the settings. Raises one `InvalidSettings` that lists every error."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":

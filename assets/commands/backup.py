@@ -1,4 +1,4 @@
-"""`nightbook backup` and `nightbook restore`: the files that cannot be rebuilt."""
+"""`nightbook backup` and `nightbook restore`: save and restore files that cannot be rebuilt."""
 
 import shlex
 import shutil

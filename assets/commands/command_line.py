@@ -1,4 +1,4 @@
-"""The command line: every command of nightbook with its options and its help."""
+"""The command line: every nightbook command with its options and help."""
 
 from typing import Any
 

@@ -48,7 +48,7 @@ READER = "no API is configured, so this home only downloads the nights of the sh
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its subject, whether all is well, and a message with the remedy."""
+    """The result of one check: its subject, whether all is well, and a message with any remedy."""
 
     subject: str
     is_well: bool

@@ -63,7 +63,7 @@ def _unit_folder() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Return a shipped unit with its placeholders filled in.
+    """Fill in the placeholders of a unit that nightbook ships.
 
     Raises `UnsuitableHost` if a value has special characters.
     """
@@ -103,7 +103,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 def _user(layout: Layout) -> str:
     """Return the home's owner, who runs system units. Raises `UnsuitableHost`."""
-    # If root created the home here, no other user could write to it.
+    # If root created the home now, no other user could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(
             f"{layout.home} does not exist, so the user who should run nightbook is unknown. "

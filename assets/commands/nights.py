@@ -58,7 +58,7 @@ def rebuild_nights(
     output_format: str | None = None,
 ) -> int:
     """Rebuild the warehouse without calling the API. Decisions do not change."""
-    is_lake_included = from_landing or engine is not None  # Spark reads the landing folder
+    is_lake_included = from_landing or engine is not None  # Spark reads from the landing folder
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
             _rebuild(rehearsal, engine, from_landing=is_lake_included)

@@ -31,7 +31,7 @@ LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """The result of a run: exit code, event name, message and snapshot."""
+    """How a run ended: exit code, event name, message and snapshot."""
 
     code: int
     event: str

@@ -33,7 +33,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # in text output; JSON has everything
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output; JSON has everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class TracedAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The trace of one position, as `--format json` prints it."""
+    """A position's trace, as `--format json` prints it."""
 
     snapshot: Mapping[str, Any]
     requests: Sequence[Mapping[str, Any]]

@@ -283,7 +283,7 @@ def command(
     kind: type[TypedCommand] = TypedCommand,
     **settings: Any,
 ) -> TypedCommand:
-    """Declare one command, or a subcommand of `group`.
+    """Declare a command, or a subcommand of `group`.
 
     `run` returns the command's function. Pass a lambda, so that its module is imported only if the
     command runs, because importing Dagster alone takes longer than a query may take.

@@ -102,7 +102,7 @@ def _default_home() -> Path:
 def user_name() -> str:
     """Return the user name to store with decisions and signatures.
 
-    It is the owner of this process. Environment variables such as USER cannot change it.
+    This is the process owner, so environment variables such as USER cannot change it.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -112,5 +112,5 @@ def user_name() -> str:
 
 def program_version() -> str:
     """Return the installed version of nightbook."""
-    # Imported here, so that a query does not read package metadata.
+    # Import it here, so that a query does not have to read package metadata.
     return str(importlib.import_module("importlib.metadata").version("nightbook"))

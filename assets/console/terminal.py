@@ -92,7 +92,7 @@ def paint(text: str, color: int, stream: TextIO | None = None) -> str:
 
 
 def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
-    """Return the icon before a line: a check mark or a cross."""
+    """Return the icon that starts a line: a check mark or a cross."""
     return paint("✓", GREEN, stream) if is_well else paint("✗", RED, stream)
 
 
@@ -131,7 +131,7 @@ class SafeStream:
             self._redirect_to_null()
 
     def _redirect_to_null(self) -> None:
-        """Connect the file descriptor to the null device."""
+        """Redirect the file descriptor to the null device."""
         # On exit, Python flushes unwritten output again, which would fail.
         try:
             descriptor = self._out.fileno()

@@ -83,7 +83,7 @@ def _spec(
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
-    """Return the table that a check is about, or the whole warehouse."""
+    """Return the table that a check covers, or else the whole warehouse."""
     return KEYS.get(check.name, WAREHOUSE)
 
 

@@ -65,7 +65,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
 
 
 def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the step that compares the book with the ledgers in the inbox, if there are any."""
+    """Return the step that compares the book with any ledgers in the inbox."""
 
     @dg.asset(
         key=RECONCILIATION,
@@ -109,7 +109,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # There are files, but none of them could be read. That is worse than a late ledger.
+        # Files arrived, but none could be read, which is worse than a late ledger.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(

@@ -202,7 +202,7 @@ class JsonFormatter(logging.Formatter):
     """Formats Dagster's log records as JSON objects, one per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as one line, without the line end."""
+        """Format a record as one line, without a line break at the end."""
         meta = getattr(record, "dagster_meta", None) or {}
         happened = meta.get("dagster_event")
         facts = {

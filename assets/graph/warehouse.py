@@ -83,7 +83,7 @@ OF_VIEW: Mapping[tuple[str, str], Computed] = {
 
 
 def key_of_view(name: str) -> dg.AssetKey:
-    """Return the asset key of a view."""
+    """Return a view's asset key."""
     return dg.AssetKey(["views", name])
 
 

@@ -1,4 +1,4 @@
-"""Backups of a home: write one, check it, and restore a home from it."""
+"""Backups of a home: writing, checking and restoring them."""
 
 import contextlib
 import hashlib
@@ -143,7 +143,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     Raises `NothingToKeep` if no night is landed, and `NotBackedUp` if a night is missing or a file
     cannot be read or written.
     """
-    # The backup is read back before it replaces an older one.
+    # Read the backup back before it replaces an older one.
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
@@ -270,7 +270,7 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
 
 
 def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    """Open an entry of a backup. Raises `KeyError` if it is not a file."""
+    """Open an entry in a backup. Raises `KeyError` if it is not a file."""
     body = tar.extractfile(entry)
     if body is None:
         raise KeyError(entry.name)

@@ -57,7 +57,7 @@ class NoDemo(Exception):
 
 
 class NotADemo(Exception):
-    """A demo would delete folders that it did not create."""
+    """Starting a demo would delete folders that no demo created."""
 
     exit_code = 2
 
@@ -88,7 +88,7 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     another demo or writer is active.
     """
     _require_place(layout)  # check before creating locks, because the folder may not be ours
-    # Each night takes the writer's lock. Between the nights, only this lock is held.
+    # Each night takes the writer's lock, but only this lock is held between nights.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):
         with hold_writer_lock(layout, "beginning the demo", now):
             make_demo(layout)

@@ -43,7 +43,7 @@ NO_CAPTURED_OUTPUT = {
 _BATCH_SIZE = 500  # values per statement, because databases have a limit
 # Run it as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
-# The modules that open Dagster's SQLite files. If Dagster uses a server, none of them is loaded.
+# Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
 _SQLITE = tuple(
     f"dagster._core.storage.{name}"
     for name in (

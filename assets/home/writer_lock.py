@@ -69,7 +69,7 @@ class RunLock:
         self.release()
 
     def acquire(self, nightbook: Nightbook, operation: str, tell: Tell) -> None:
-        """Take the lock. Wait for other writers as long as a pull may take.
+        """Acquire the lock, waiting for other writers for as long as a pull may take.
 
         Raises `WriterBusy` after that time.
         """

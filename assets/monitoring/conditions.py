@@ -452,7 +452,7 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield the alerts about the newest reconciliation."""
+    """Yield alerts about the newest reconciliation."""
     folder = layout.home / "reconcile"
     try:
         result = service.status(folder).run
@@ -497,7 +497,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
 
 
 def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield an alert about all open breaks, and one for each day with old breaks."""
+    """Yield one alert about all open breaks, plus one for each day with old breaks."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:

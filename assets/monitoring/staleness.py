@@ -18,7 +18,7 @@ from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 
-# After its deadline, a run has an hour to publish. The alert for a late night uses the same time.
+# A run has an hour to publish after its deadline. The alert for a late night uses this too.
 GRACE = timedelta(hours=1)
 # Removed organisations are in no total. The note mentions them for a month, and status always.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)

@@ -1,4 +1,4 @@
-"""The schedule and the sensors: whether they are on, and the night that is due."""
+"""The schedule and the sensors: whether they are on, and which night is due."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
 def turn_on(layout: Layout) -> tuple[str, ...]:
     """Turn on each schedule or sensor that somebody turned off, and return their names.
 
-    The daemon may be running, because it reads these states at its next tick.
+    This works while the daemon is running, because it reads these states at its next tick.
     """
     turned_on = []
     with open_instance(layout) as instance:

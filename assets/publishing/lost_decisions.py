@@ -30,7 +30,7 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
     """Restore lost decisions as they were published. Returns a message for each.
 
-    `nights` are the landed snapshots, if the caller has already read them.
+    Pass the landed snapshots as `nights` if they have already been read.
     """
     # Use the warehouse only if it is unchanged since it was published.
     published = _published_decisions(layout)
@@ -47,7 +47,7 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
     """Return the IDs of snapshots with a decision that is missing from the published warehouse.
 
-    `nights` are the landed snapshots, if the caller has already read them.
+    Pass the landed snapshots as `nights` if they have already been read.
     """
     # Such snapshots exist if a command died between deciding and publishing. Compare the counts
     # too, because a decision from another machine may be older than the last one.
@@ -121,7 +121,7 @@ def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
 
 
 def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
-    """Add the guards' reasons to the decisions, so that a night still counts as held before."""
+    """Add the guards' reasons to the decisions, so that the night still counts as once held."""
     if not any(decision.by in JUDGES for decision in decisions):
         at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
         reasons = tuple(cause.sentence for cause in causes)

@@ -70,8 +70,8 @@ def refresh(
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
-    # If books fail the checks of the new version, hold them and rebuild the version without them.
-    # Each round holds at least one book, so the loop ends.
+    # If books fail the new version's checks, hold them and rebuild the version without them. Each
+    # round holds at least one book, so the loop ends.
     while True:
         lake = placement.lake_contents(manifests)
         manifests.briefs.keep()
@@ -310,7 +310,7 @@ def _rebuild(
 
 
 def _remove_lake(layout: Layout) -> None:
-    """Remove the lake, manifests first."""
+    """Remove the lake, starting with the manifests."""
     # A crash in between must not leave a night with a manifest but no tables. The next command
     # rebuilds nights without a manifest.
     if layout.manifests.exists():
@@ -362,7 +362,7 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        return True  # unreadable, and an unnecessary note is better than a missing one
+        return True  # if unreadable: an unnecessary note is better than a missing one
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
@@ -422,7 +422,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Finish the work of a command that died after deciding."""
+    """Finish what a command left undone when it died after deciding."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

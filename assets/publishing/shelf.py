@@ -107,7 +107,7 @@ def require_all_on_shelf(nightbook: Nightbook) -> None:
 
 
 def shelve(nightbook: Nightbook) -> tuple[str, ...]:
-    """Synchronize this home with the shelf. Returns the IDs of the uploaded nights.
+    """Synchronize this home with the shelf. Returns the IDs of nights that were uploaded.
 
     Decisions made on other machines are published in this home. Does nothing if there is no shelf.
     The caller must hold the writer's lock. Raises `StoreFailed`, `UnsafeStoreError`,
@@ -220,7 +220,7 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNig
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
-    # If the lake has an older contract, it is rebuilt from the bodies, so fetch them too.
+    # If the lake has an older contract, it will be rebuilt from the bodies, so fetch those too.
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)

@@ -1,4 +1,4 @@
-"""Dagster's record of runs: storing events while it is unreachable, and pruning it."""
+"""Dagster's run record: storage for events while it is unreachable, and pruning."""
 
 import contextlib
 import re
@@ -50,8 +50,8 @@ def first_line(error: BaseException) -> str:
 
 def is_away(error: BaseException) -> bool:
     """Return whether a database raised the error or one of its causes."""
-    # Dagster wraps database errors, and each driver has its own error types. So check the module
-    # of each error in the chain of causes instead of its type.
+    # Dagster wraps database errors, and each driver has its own error types, so check the module
+    # rather than the type of each error in the chain of causes.
     current: BaseException | None = error
     while current is not None:
         if type(current).__module__.partition(".")[0] in DATABASES:
@@ -115,7 +115,7 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
 
 
 def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
-    """Record the stored events in Dagster. Returns their number.
+    """Record the stored events in Dagster. Returns how many there were.
 
     If this is interrupted, the next call records all of them again, which does no harm.
     """
@@ -173,7 +173,7 @@ class Removed:
 
 
 def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Remove exports and reports of pruned dates, unless the date was signed or closed.
+    """Remove exports and reports for pruned dates, unless the date was signed or closed.
 
     With `dry_run`, only count them.
     """
@@ -211,7 +211,7 @@ def _signed_days(layout: Layout) -> set[date] | None:
 
 
 def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Delete the runs of pruned dates from Dagster's record. Raises `RecordAway`.
+    """Delete runs for pruned dates from Dagster's record. Raises `RecordAway`.
 
     Unfinished runs are kept. A run without a partition counts for the day it was created.
     """
@@ -272,7 +272,7 @@ def _databases(layout: Layout) -> Iterable[Path]:
 
 
 def _compact(path: Path) -> int:
-    """Vacuum a database if enough of it is free. Returns the number of freed bytes.
+    """Vacuum a database if enough of its pages are free. Returns the number of bytes freed.
 
     SQLite vacuums in one transaction, by making a copy. If the database is in use or the disk has
     no room for the copy, nothing changes and the next prune retries it.
