@@ -1,1 +1,1 @@
-"""WHEN data moves: the only room that knows Dagster, and the command line."""
+"""WHEN data moves: the command line, and the only package that knows Dagster."""

@@ -1,4 +1,4 @@
-"""The command `nightbook`: parse the arguments, run one command, return its exit code.
+"""The `nightbook` program: parse arguments, run one command, and return its exit code.
 
 Exit codes: 0 success; 1 failure; 2 invalid arguments or settings; 3 a person must decide. An error
 is printed as one paragraph. Only `--debug` shows a traceback.
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
     is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
     chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
     spell = partial(_spell, chosen)
-    # Data may contain the text of a command by chance, so commands are spelled only in messages.
+    # Spell commands only in messages, because data may contain such text by chance.
     is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
 
 
 def _spell(nightbook: Nightbook, text: str) -> str:
-    """Write each command in a message as it must be typed for this home."""
+    """Rewrite each command in a message as it must be typed for this home."""
     if "nightbook " not in text:
         return text
     try:
@@ -81,7 +81,7 @@ def _spell(nightbook: Nightbook, text: str) -> str:
 
 
 def _is_result_printed(invocation: Invocation) -> bool:
-    """Return whether the output is the whole result of a command."""
+    """Return whether the output is the command's whole result."""
     return Trait.PRINTS_RESULT in invocation.traits or bool(invocation.options.get("dry_run"))
 
 
@@ -99,7 +99,7 @@ def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
 
 
 def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
-    """Return the exit code. Lost output is a failure only if it was the whole result."""
+    """Return the exit code. Lost output counts as a failure only if it was the whole result."""
     # A reader that closes the pipe, such as `head`, has read enough.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
@@ -119,7 +119,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             if invocation.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = invocation.command == "run" and invocation.options["day"] is None
-            # Wrong settings of a firm are reported below, together with all other errors.
+            # Wrong settings are reported below, together with all other errors.
             with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:
@@ -132,7 +132,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
         )
         return run(nightbook, **invocation.options)
-    except BrokenPipeError:  # from a response body that is written as bytes
+    except BrokenPipeError:  # from a response body, which is written as bytes
         return 0
     except KeyboardInterrupt:
         print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)
@@ -146,7 +146,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
 
 
 def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
-    """Print where firm.toml belongs, if the present folder has one that is not read."""
+    """Print where firm.toml belongs if the current folder has one that is not read."""
     is_other_home = isinstance(error, InvalidSettings | NoHome)
     with contextlib.suppress(InvalidSettings, OSError):
         if is_other_home and (hint := misplaced_firm(nightbook.layout)):
@@ -154,7 +154,7 @@ def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
 
 
 def _load(load: Callable[[], Run]) -> Run:
-    """Import a command without garbage collection, because an import makes no garbage."""
+    """Import a command without garbage collection, because imports create no garbage."""
     gc.disable()  # saves a fifth of the CPU time of a night's imports (measured: 0.35 of 2.0 s)
     try:
         return load()

@@ -1,4 +1,4 @@
-"""The Dagster definitions of a home."""
+"""A home's Dagster definitions."""
 
 import warnings
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from warehouse.storage.firm import is_firm
     description="The writer's lock of a run, held from the first step that writes to the end."
 )
 def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
-    """Yield one lock for each run, which all its steps share."""
+    """Yield one lock per run, shared by all its steps."""
     with RunLock() as lock:
         yield lock
 
@@ -33,7 +33,8 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
     """Build the definitions of one home. Raises `InvalidSettings`."""
     leave_pandas_out()
     with warnings.catch_warnings():
-        # Partitioned checks are a preview in Dagster. Our tests fail if an upgrade changes them.
+        # Partitioned checks are a preview feature in Dagster. Our tests fail if an upgrade breaks
+        # them.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return _assemble(nightbook)
 

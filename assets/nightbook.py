@@ -1,4 +1,4 @@
-"""The context of every command and asset: settings, clock and progress callbacks.
+"""The context for every command and asset: settings, clock and progress callbacks.
 
 It contains no secret. Settings are read from the environment when they are needed, so they cannot
 reach Dagster's configuration, its event log or a repr.
@@ -21,7 +21,7 @@ TOLD, STARTED = "told", "started"
 
 
 class Tell(Protocol):
-    """A callback for progress: a message, the name of the event, its level and the snapshot."""
+    """A progress callback that gets a message, the event's name, its level and the snapshot."""
 
     def __call__(
         self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
@@ -30,18 +30,18 @@ class Tell(Protocol):
 
 
 def utc_now() -> datetime:
-    """Return the time of this machine in UTC."""
+    """Return this machine's time in UTC."""
     return datetime.now(UTC)
 
 
 def process_environment() -> Mapping[str, str]:
-    """Return the variables of this process and of `.env` in the present folder."""
+    """Return the variables from this process and from `.env` in the current folder."""
     return settings.environment(Path.cwd())
 
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """The context of a command or asset. `variables` has the settings, `now` is the clock (UTC)."""
+    """Context for a command or asset. `variables` has the settings; `now` is the clock (UTC)."""
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
@@ -60,15 +60,15 @@ class Nightbook:
     """Shows the traceback of a step that failed."""
 
     def settings(self, *, api: bool = False) -> Settings:
-        """Return the settings. Raises `InvalidSettings` with all errors at once."""
+        """Return the settings. Raises one `InvalidSettings` that lists every error."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":
-        """Return a copy that keeps the present variables, so that a command reads them once."""
+        """Return a copy with the current variables, so that a command reads them only once."""
         variables = self.variables()
         return replace(self, variables=lambda: variables)
 
     @property
     def layout(self) -> Layout:
-        """Return the paths of the home."""
+        """Return the home's paths."""
         return Layout(self.settings().home)

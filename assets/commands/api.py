@@ -1,4 +1,4 @@
-"""`nightbook api PATH`: one signed GET request, to look at a response of the API."""
+"""`nightbook api PATH`: send one signed GET request and show the API's response."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.requests import raw_call
 from pipelines.edge.signing import Credentials
 
-# Control characters except the white space of JSON, line separators, and marks of text direction.
+# Control characters (except JSON whitespace), line separators, and text direction marks.
 _TERMINAL_CONTROLS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
 )
@@ -41,6 +41,6 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
 
 
 def _printable_body(body: bytes) -> bytes:
-    """Return a body for a terminal, with control characters as JSON escapes."""
-    # Strict JSON allows only DEL, the C1 controls and marks of text direction unescaped.
+    """Return the body with control characters as JSON escapes, safe for a terminal."""
+    # Strict JSON allows only DEL, the C1 controls and text direction marks unescaped.
     return _TERMINAL_CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()

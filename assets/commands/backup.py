@@ -1,4 +1,4 @@
-"""`nightbook backup` and `nightbook restore`: the files that cannot be rebuilt."""
+"""`nightbook backup` and `nightbook restore`: save and restore files that cannot be rebuilt."""
 
 import shlex
 import shutil
@@ -76,7 +76,7 @@ def restore(
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
-        if is_new:  # it contains only the lock files of this command
+        if is_new:  # it contains only this command's lock files
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):
@@ -88,7 +88,7 @@ def restore(
 
 
 def _print_files(layout: Layout, digests: Mapping[str, str], output_format: str | None) -> None:
-    """Print the files that a backup of a firm would restore."""
+    """Print the files that a firm's backup would restore."""
     if output_format:
         print_rows(output_format, ("file", "sha256"), digests.items())
         return

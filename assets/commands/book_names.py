@@ -15,7 +15,7 @@ _MAX_NAMES = 200
 
 
 def starting_with(query: str, typed: str, home: str | None) -> Sequence[tuple[str, str | None]]:
-    """Return the rows (name, note) of a query whose name or note starts with a lower-case text.
+    """Return a query's rows (name, note) whose name or note starts with the lower-case `typed`.
 
     `home` overrides the setting. Raises `InvalidSettings`, `FileNotFoundError` if there is no book,
     and the errors of `warehouse.query.connect.connect`.

@@ -1,4 +1,4 @@
-"""The command line: every command of nightbook with its options and its help."""
+"""The command line: every nightbook command with its options and help."""
 
 from typing import Any
 
@@ -48,14 +48,14 @@ FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
 
 
 def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
-    """List commands under a title in the help."""
+    """Group commands under a heading in the help."""
     for entry in entries:
         entry.section = title
     return entries
 
 
 def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
-    """Declare a subcommand of `nightbook reconcile`. They all do the same in the home of a firm."""
+    """Declare a `nightbook reconcile` subcommand. All of them work unchanged in a firm's home."""
     settings["traits"] |= IN_FIRM
     return command(name, summary, *parameters, group="reconcile", **settings)
 
@@ -563,7 +563,7 @@ COMMANDS: dict[str, click.Command] = {
 )
 @click.pass_context
 def command_line(context: click.Context, /, **_options: Any) -> None:
-    """Show the help if no command was typed. The options are parsed by each command."""
+    """Show the help if no command was typed. Each command parses the options itself."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(WRONG_USAGE)

@@ -1,4 +1,4 @@
-"""The commands `nightbook demo`, `dev` and `sandbox`, which run nightbook on one machine."""
+"""`nightbook demo`, `dev` and `sandbox`, which run nightbook on a single machine."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:
-    """A clock that can be set and then runs on."""
+    """A clock that can be set and keeps running from there."""
 
     def __init__(self) -> None:
         self._set_at = monotonic()
@@ -100,7 +100,7 @@ def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
 
 
 def _run_next(nightbook: Nightbook) -> int:
-    """Simulate the night after the last one with its ledger, and compare them."""
+    """Simulate one more night with its ledger, and compare the two."""
     layout, settings = nightbook.layout, nightbook.settings()
     folder = layout.home / "reconcile"
     with next_of_demo(layout, nightbook.now()) as days:
@@ -129,14 +129,14 @@ def _run_next(nightbook: Nightbook) -> int:
 
 
 def _demo_at(nightbook: Nightbook, moment: datetime) -> Nightbook:
-    """Return the demo at a simulated time."""
+    """Return the demo's context at a simulated time."""
     clock = SimulatedClock()
     clock.set(moment.astimezone(UTC))
     return replace(nightbook, now=clock, is_demo=True)
 
 
 def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetime) -> int:
-    """Serve the sandbox and take its nights. Return the first exit code that is not 0."""
+    """Serve the sandbox and take its nights. Return the first nonzero exit code, if any."""
     settings = nightbook.settings()
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
@@ -178,7 +178,7 @@ def _print_result(layout: Layout) -> None:
 
 
 class NotStarted(Exception):
-    """A server cannot be started here now."""
+    """The server could not be started."""
 
 
 def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
@@ -199,12 +199,12 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
     """Run modules until one ends or a signal arrives, then end all of them."""
-    # The child processes hold the lock too, so killing this process does not free it. With
-    # PYTHONSAFEPATH, Python imports no modules from the present folder, such as the `warehouse` of
-    # a home.
+    # The child processes hold the lock too, so killing this process does not free it.
+    # PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a home's
+    # `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
-    # Set before the start, because child processes inherit ignored signals (nohup, background job).
+    # Set before starting them, because children inherit ignored signals (nohup, background job).
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.append(received))
     started = [
@@ -249,7 +249,7 @@ def require_free(port: int, command: str) -> None:
 
 
 class NoSuchFault(Exception):
-    """A fault, scope or choice that the sandbox does not have."""
+    """The sandbox does not have this fault, scope or choice."""
 
     exit_code = 2
 
@@ -262,7 +262,7 @@ def run_sandbox(
     choices: tuple[str, ...],
     output_format: str | None,
 ) -> int:
-    """Serve until Ctrl-C. Print the settings that make nightbook use the sandbox."""
+    """Serve the sandbox until Ctrl-C, and print the settings that make nightbook use it."""
     del nightbook
     if "list" in (*faults, *choices):
         _print_list(output_format, is_choices="list" in choices)

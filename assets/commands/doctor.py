@@ -48,7 +48,7 @@ READER = "no API is configured, so this home only downloads the nights of the sh
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its subject, whether all is well, and a message with the remedy."""
+    """The result of one check: its subject, whether all is well, and a message with any remedy."""
 
     subject: str
     is_well: bool
@@ -66,7 +66,7 @@ def _wrong(subject: str, message: str) -> Finding:
 def run(
     nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
 ) -> int:
-    """Print every finding. Return 2 if a setting is wrong, and 1 if anything else is."""
+    """Print every finding. Return 2 if a setting is wrong, or 1 if something else is."""
     turned_on = _run_check("schedule", lambda: [_turned_on(nightbook)]) if turn_on else []
     home = _without_api(nightbook)
     hint = misplaced_firm(Layout(home.home)) if home else ""
@@ -77,9 +77,9 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield the findings of a home, with their commands spelled for that home.
+    """Yield a home's findings, with the commands in them spelled for that home.
 
-    With the `folder` of its settings, the commands work in any folder.
+    If `folder` (the one with the home's settings) is given, the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -94,7 +94,7 @@ def _spell_commands(
 
 
 def show(findings: Sequence[Finding], output_format: str | None) -> int:
-    """Print each finding on one line. Return the exit code."""
+    """Print one line per finding. Return the exit code."""
     if output_format:
         print_records(output_format, ("subject", "is_well", "message"), findings)
     else:
@@ -110,9 +110,9 @@ def show(findings: Sequence[Finding], output_format: str | None) -> int:
 def findings_of(
     nightbook: Nightbook, *, alert: bool, folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield every finding of a home. Checks that need a wrong setting are left out.
+    """Yield every finding about a home, skipping checks that depend on an invalid setting.
 
-    `folder` has the settings of the home, if it is not the present folder (in a firm).
+    In a firm, `folder` is the one with the home's settings, if it is not the current folder.
     """
     return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
 
@@ -136,7 +136,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
 def _findings_at_home(
     nightbook: Nightbook, home: Settings, *, is_reader: bool
 ) -> Iterator[Finding]:
-    """Yield the findings about nights, schedule, shelf and catalog, which need no API."""
+    """Yield the findings that need no API: nights, schedule, shelf and catalog."""
     now, layout = nightbook.now(), Layout(home.home)
     yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
     if not is_reader:
@@ -148,7 +148,7 @@ def _findings_at_home(
 
 
 def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
-    """Yield the findings of the home of a firm, which has no nights and no shelf."""
+    """Yield the findings about a firm's own home, which has no nights and no shelf."""
     try:
         settings = nightbook.settings()
     except InvalidSettings as wrong:
@@ -160,7 +160,7 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
 
 
 def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home only reads: it has a shelf, no API settings, and no run was here."""
+    """Return whether a home only reads: it has a shelf but no API settings and no past runs."""
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
     except InvalidSettings:
@@ -171,7 +171,7 @@ def _is_reader(nightbook: Nightbook) -> bool:
 
 
 def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
-    """Run one check. If it fails, the error is its finding, and the other checks still run."""
+    """Run one check. If it fails, report the error as its finding, so other checks still run."""
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - doctor reports every error
@@ -321,7 +321,7 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
     """Test the object store. Raises an error if it cannot be reached or is not consistent.
 
-    A reader may have no permission to write to it, so its test does not write.
+    A reader may lack write permission, so its test does not write.
     """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)
@@ -339,7 +339,7 @@ def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:
-    """Send a test message through every channel, including those that are used as a fallback."""
+    """Send a test message through every channel, including the fallbacks."""
     layout = Layout(settings.home)
     if not settings.alerts:
         message = "NIGHTBOOK_ALERTS is not set, so nobody is told if a night is held or fails"

@@ -1,4 +1,4 @@
-"""The commands `run`, `status`, `doctor` and `rebuild` in the home of a firm."""
+"""The commands `run`, `status`, `doctor` and `rebuild` as they work in a firm's home."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ _EXTRA_COLUMNS = ("problem", "held_nights", "undecided_portfolios", "gone_since"
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Take the night of each organisation, then publish the firm's book, workbook and report."""
+    """Take each organisation's night, then publish the firm's book, workbook and report."""
     layout = nightbook.layout
     members = read_firm(layout.home)
     chosen = day or night.business_date(nightbook.settings(), nightbook.now())
@@ -56,7 +56,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
             book = firm.publish(nightbook, day=chosen, notes=failed)
     code = _report(nightbook, book, members, problems)
-    # A failed run counts as a failure even if the night of that organisation is in the book.
+    # A failed run counts as a failure even if that organisation's night is in the book.
     codes = {run.code for run in runs}
     return code or FAILED * bool(codes - {DONE, A_PERSON_MUST_DECIDE})
 
@@ -69,9 +69,9 @@ def rebuild(
     dry_run: bool = False,
     **_options: object,
 ) -> int:
-    """Rebuild the firm's book from the published books of its organisations.
+    """Rebuild the firm's book from its organisations' published books.
 
-    With an engine, first rebuild their lakes and warehouses, all nights in one job.
+    If an engine is given, first rebuild their lakes and warehouses, with all nights in one job.
     """
     for option, is_given in (("--from-landing", from_landing), ("--dry-run", dry_run)):
         if is_given:
@@ -98,14 +98,14 @@ def rebuild(
 
 
 def _variables(source: Source) -> Mapping[str, str]:
-    """Return the settings of an organisation, from its own folder, and its home."""
+    """Return an organisation's settings: its home, and the settings from its own folder."""
     return environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
 def status(nightbook: Nightbook, *, output_format: str | None) -> int:
-    """Print what the newest book lacks and which decisions are open.
+    """Print which nights the newest book lacks, and which decisions are open.
 
-    Return 3 while a person must decide, 1 while an organisation or its home is missing.
+    Return 3 if a person must decide, or 1 if an organisation or its home is missing.
     """
     layout = nightbook.layout
     state, members = read_state(layout.database), read_firm(layout.home)
@@ -118,9 +118,9 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return the homes that the newest book could not read, which may be readable by now.
+    """Return the homes that could not be read for the newest book, though they may be by now.
 
-    If the problem is also the reason for a missing night, it is not repeated.
+    A problem that is already the reason for a missing night is not explained a second time.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"If it is solved: {command_for(layout)} rebuild"
@@ -133,7 +133,7 @@ def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each organisation of the newest night, then one for each removed one."""
+    """Yield a row for each organisation in the newest night, then for each removed organisation."""
     for night_ in state.nights:
         undecided = [
             portfolio.portfolio_id
@@ -151,7 +151,7 @@ def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[objec
 def doctor(
     nightbook: Nightbook, *, alert: bool, output_format: str | None, turn_on: bool = False
 ) -> int:
-    """Print the findings of the firm's own home and of each organisation."""
+    """Print the findings about the firm's own home and each organisation."""
     if turn_on:
         raise OfOneOrganisation(nightbook.layout, "doctor --turn-on")
     findings = list(checkup.findings_of_place(nightbook, alert=alert))
@@ -174,7 +174,7 @@ def doctor(
 def _report(
     nightbook: Nightbook, book: FirmBook, members: Firm, problems: Mapping[str, str]
 ) -> int:
-    """Write workbook and report of the firm's book, and print a summary. Return the exit code."""
+    """Write the firm's workbook and report, and print a summary. Return the exit code."""
     files = firm.write_files(nightbook, book)
     problems = dict(book.state.problems) | dict(problems)
     for change in book.changes:
@@ -186,7 +186,7 @@ def _report(
 
 
 def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[str, str]) -> None:
-    """Print a line for the night, and one for each problem and open decision."""
+    """Print one line for the night, plus one for each problem and open decision."""
     nights = state.nights
     included = sum(firm_night.is_in_book for firm_night in nights)
     count = f"{included} of {count_of(len(nights), 'organisation')}"
@@ -203,7 +203,7 @@ def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[st
 
 
 def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield the lines for firm.toml about portfolios that several organisations see."""
+    """Yield lines for firm.toml that assign each portfolio seen by several organisations."""
     if not state.unsettled_portfolios:
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
@@ -222,7 +222,7 @@ def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterato
 
 
 def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
-    """Yield each organisation that the book lacks, and each home with a problem."""
+    """Yield a line for each organisation missing from the book, and each home with a problem."""
     for firm_night in state.nights:
         name, problem = firm_night.source, problems.get(firm_night.source, "")
         if not firm_night.is_in_book:
@@ -233,7 +233,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield held nights, and portfolios that are missing because their organisation is."""
+    """Yield a line for each held night, and each portfolio missing along with its organisation."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
@@ -250,7 +250,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield the organisations that left, and changes of firm.toml that the book does not have."""
+    """Yield a line for each removed organisation, and each firm.toml change not yet in the book."""
     names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():

@@ -16,7 +16,7 @@ UNIT_MODE = 0o644
 
 
 class UnsuitableHost(Exception):
-    """A unit cannot be written for this machine."""
+    """This machine or its settings are unsuitable for a unit."""
 
     exit_code = 2
 
@@ -45,7 +45,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 def _require_settings(file: Path) -> None:
     """Raise `UnsuitableHost` if `.env` lacks settings."""
-    # A unit does not get the variables of this shell, so only that file counts.
+    # A unit does not inherit this shell's variables, so only that file counts.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except InvalidSettings as wrong:
@@ -63,12 +63,12 @@ def _unit_folder() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Return a shipped unit with its placeholders filled in.
+    """Fill in the placeholders of a unit that nightbook ships.
 
     Raises `UnsuitableHost` if a value has special characters.
     """
-    # A user's unit cannot choose the user, restrict its view of the disk on every system, or wait
-    # for the network. Those lines are for system units only.
+    # A user's unit cannot choose its user, wait for the network, or (on every system) restrict its
+    # view of the disk. Those lines are for system units only.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"
     values = {
@@ -102,8 +102,8 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 
 def _user(layout: Layout) -> str:
-    """Return the owner of the home, who runs system units. Raises `UnsuitableHost`."""
-    # If root created the home here, no other user could write to it.
+    """Return the home's owner, who runs system units. Raises `UnsuitableHost`."""
+    # If root created the home now, no other user could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(
             f"{layout.home} does not exist, so the user who should run nightbook is unknown. "

@@ -1,4 +1,4 @@
-"""The commands that change past nights: `accept`, `reject`, `rebuild`, `shelve` and `publish`."""
+"""Commands that change past nights: `accept`, `reject`, `rebuild`, `shelve` and `publish`."""
 
 import re
 from datetime import date
@@ -36,7 +36,7 @@ def accept(
     dry_run: bool = False,
     output_format: str | None = None,
 ) -> int:
-    """Accept a night, publish it, and print the book of its date."""
+    """Accept a night, publish it, and print which snapshot is now its date's book."""
     if dry_run:
         return _rehearse_accept(nightbook, snapshot_id, why, output_format)
     return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
@@ -58,7 +58,7 @@ def rebuild_nights(
     output_format: str | None = None,
 ) -> int:
     """Rebuild the warehouse without calling the API. Decisions do not change."""
-    is_lake_included = from_landing or engine is not None  # Spark reads the landing folder
+    is_lake_included = from_landing or engine is not None  # Spark reads from the landing folder
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
             _rebuild(rehearsal, engine, from_landing=is_lake_included)
@@ -83,7 +83,7 @@ def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) ->
 
 
 def shelve(nightbook: Nightbook) -> int:
-    """Upload the nights that are not on the shelf. Every night run does this too."""
+    """Upload the nights that are missing from the shelf, as every nightly run does too."""
     address = shelf.require_shelf(nightbook, "shelve")
     with writing_with_progress(nightbook, "shelving") as reporting:
         nights, registered = shelf.shelve(reporting), shelf.register(reporting)
@@ -97,7 +97,7 @@ def shelve(nightbook: Nightbook) -> int:
 
 
 def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
-    """Build or update the warehouse of this home from the shelf."""
+    """Build or update this home's warehouse from the shelf."""
     address = shelf.require_shelf(nightbook, "publish")
     with writing_with_progress(nightbook, "fetching") as reporting:
         fetched = shelf.fetch_and_publish(reporting, with_landing=with_landing)
@@ -112,7 +112,7 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
 
 
 def print_changes(before: Layout, after: Layout, output_format: str | None) -> None:
-    """Print the differences of a home and its rehearsal: states, rows and exact totals."""
+    """Print the differences between a home and its rehearsal: states, rows and exact totals."""
     states, differences = state_changes(before, after), changes(before, after)
     if output_format:
         print_records(output_format, COLUMNS, [*states, *differences])
@@ -128,7 +128,7 @@ def print_changes(before: Layout, after: Layout, output_format: str | None) -> N
 
 
 def _change_line(change: Change) -> str:
-    """Return a change on one line. Equal counts mean that only the content differs."""
+    """Format a change as one line. If the counts are equal, only the content differs."""
     before, after = change.before or NOTHING, change.after or NOTHING
     values = "different content" if before == after else f"{before} -> {after}"
     if change.what == ROWS:
@@ -140,7 +140,7 @@ def _change_line(change: Change) -> str:
 def _rehearse_accept(
     nightbook: Nightbook, snapshot_id: str, why: str, output_format: str | None
 ) -> int:
-    """Accept a night on a copy of the home, and print the changes."""
+    """Accept a night in a copy of the home, and print the changes."""
     before = snapshots.find(nightbook.layout, snapshot_id)
     with rehearsing(nightbook) as rehearsal:
         is_open = snapshots.require_decidable(before, states.ACCEPTED, why=why)
@@ -155,7 +155,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     layout = nightbook.layout
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
-        # Another machine may have decided already.
+        # Another machine may already have decided.
         with writing(nightbook, f"asking the shelf about {snapshot_id}"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -184,7 +184,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """Decide nothing, but finish the work of a command that was killed after its decision."""
+    """Finish the work of a command that was killed after its decision. Decide nothing new."""
     layout = nightbook.layout
     if publish.is_unfinished(layout, snapshot):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
@@ -210,7 +210,7 @@ def _record(
 
 
 def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
-    """Revoke a lesson, so that its reason holds nights again."""
+    """Revoke a lesson, so that nights are held for its reason again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
         shelf_error = shelf.ask_shelf(nightbook)
@@ -224,7 +224,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
 
 
 def _renew_report(nightbook: Nightbook) -> None:
-    """Update this morning's report, if there is one, because it still asks for the decision."""
+    """Update the latest report, if there is one, because it still asks for the decision."""
     if not (nightbook.layout.reports / LATEST).exists():
         return
     try:
@@ -246,7 +246,7 @@ def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
 
 
 def _print_lessons(snapshot: Snapshot) -> None:
-    """Print the lessons of an accepted night, and how to revoke them."""
+    """Print an accepted night's lessons, and how to revoke them."""
     if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on (nightbook reject LESSON revokes it):")
         for lesson in taught:
@@ -254,14 +254,14 @@ def _print_lessons(snapshot: Snapshot) -> None:
 
 
 def _print_released_nights(layout: Layout, held: set[str]) -> None:
-    """Print the other nights that were held for the same reasons and are now accepted too."""
+    """Print other nights that were held for the same reasons and are now accepted too."""
     for snapshot in snapshots.landed_snapshots(layout):
         if snapshot.snapshot_id in held and snapshot.state == states.ACCEPTED:
             print(f"{snapshot.snapshot_id} was held for the same reasons and is accepted too.")
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """Print the lessons of a night that is no longer accepted, and the files made from it."""
+    """Print a rejected night's former lessons, and the files made from it."""
     for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
@@ -273,10 +273,10 @@ def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> No
 
 
 def _next_command(nightbook: Nightbook, day: date) -> str:
-    """Return the command that makes the workbook of an accepted night."""
+    """Return the command that creates the workbook for an accepted night."""
     program = command_for(nightbook.layout)
-    # The job of a past date can run again on its stored responses. A run for today would read the
-    # API again, and the new snapshot would replace the book that was accepted.
+    # The job for a past date can run again on its stored responses. A run for today would read the
+    # API again, and its snapshot would replace the accepted book.
     if day == night.business_date(nightbook.settings(), nightbook.now()):
         return f"Its workbook: {program} export --as-of {day}"
     return f"Its workbook, and the check in Dagster: {program} run --date {day}"

@@ -27,8 +27,8 @@ from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-# A new version starts as a copy of the last one and needs temporary files: at most 1.3 copies
-# (measured).
+# A new version starts as a copy of the last one and needs temporary files, at most 1.3 copies in
+# total (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (
@@ -92,7 +92,7 @@ def _prune_shelf(
     *,
     dry_run: bool,
 ) -> None:
-    """Delete the pruned nights from the shelf too, after no Iceberg table refers to them."""
+    """Delete the pruned nights from the shelf too, once no Iceberg table refers to them."""
     shelver = shelf.shelver_of(nightbook, address)
     forget = partial(shelf.expire, nightbook)
     result = prune_shelf(shelver, forget, pruned, dry_run=dry_run)
@@ -107,8 +107,8 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Remove old versions of the warehouse if the copy for a publish would not fit on the disk."""
-    # Old versions can be rebuilt from the lake, and the end of a prune publishes a new copy.
+    """Remove old warehouse versions if the copy for a publish would not fit on the disk."""
+    # Old versions can be rebuilt from the lake, and a prune ends by publishing a new copy.
     lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
@@ -120,7 +120,7 @@ def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
 
 
 def _publish(nightbook: Nightbook) -> None:
-    """Publish the remaining nights if the disk has room for a copy, and remove older versions."""
+    """Publish the remaining nights if the disk has room for a copy, then clean up old versions."""
     layout = nightbook.layout
     if not _has_room(layout, COPIES_NEEDED):
         print(
@@ -139,7 +139,7 @@ def _has_room(layout: Layout, copies: float) -> bool:
 
 
 def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry_run: bool) -> None:
-    """Delete the exports, reports and Dagster runs of all pruned nights, including earlier ones."""
+    """Delete exports, reports and Dagster runs for all pruned nights, including earlier ones."""
     files = records.prune_files(layout, result.gone, dry_run=dry_run)
     if files.count:
         count = count_of(files.count, "file")
@@ -159,7 +159,7 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
 
 
 def _print_result(result: PruneResult, verb: str) -> None:
-    """Print the deleted nights. This comes before the publish, which may fail."""
+    """Print the deleted nights. Call this before publishing, which may fail."""
     nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
     print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
     for snapshot_id in result.snapshots:
@@ -167,7 +167,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Return gigabytes as bytes. Raises `InvalidLimit` if the text is not a number in range."""
+    """Parse gigabytes into bytes. Raises `InvalidLimit` if they are not a number in range."""
     if text is None:
         return None
     try:

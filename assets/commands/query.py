@@ -21,7 +21,7 @@ class InvalidQueryArguments(Exception):
 
 
 class OutputNotWritten(Exception):
-    """The output file could not be written. The message has the reason."""
+    """The output file could not be written. The message gives the reason."""
 
 
 def run(
@@ -33,7 +33,7 @@ def run(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Print the result or write it to a file. If it is cut, say so on standard error."""
+    """Print the result or write it to a file. If it is truncated, say so on standard error."""
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
     output_format = target.suffix[1:].lower() if target else output_format or "table"
@@ -68,7 +68,7 @@ def _write(target: Path, content: bytes) -> None:
 
 
 def _read_query(sql: str | None, file: str | None) -> str:
-    """Return the query: the argument, a file, or standard input for `-`."""
+    """Return the query from the argument, a file, or standard input (`-`)."""
     if (sql is None) == (file is None):
         problem = "both SQL and a file were given" if sql is not None else "no query was given"
         raise InvalidQueryArguments(
@@ -90,7 +90,7 @@ def _read_query(sql: str | None, file: str | None) -> str:
 
 
 def _output_file(layout: Layout, output: str, output_format: str | None) -> Path:
-    """Return the file to write. Raises `InvalidQueryArguments` if it cannot be used."""
+    """Return the path to write to. Raises `InvalidQueryArguments` if it cannot be used."""
     target = Path(output).resolve()
     try:
         problem = _problem(layout, target, output_format)
@@ -102,7 +102,7 @@ def _output_file(layout: Layout, output: str, output_format: str | None) -> Path
 
 
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
-    """Return the reason why a result may not be written there, or an empty string."""
+    """Explain why a result must not be written there. Return an empty string if it may."""
     extension = target.suffix[1:].lower()
     for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
         if target.is_relative_to(folder.resolve()):

@@ -40,7 +40,7 @@ def _folder(nightbook: Nightbook) -> Path:
 
 
 def init(nightbook: Nightbook) -> int:
-    """Create the folder of reconciliations, with a ledger template."""
+    """Create the reconciliation folder with a ledger template."""
     created = service.init(nightbook.layout.database, _folder(nightbook))
     print(f"The newest book has {count_of(created.keys, 'position')}. Written:")
     for file in created.files:
@@ -52,7 +52,7 @@ def init(nightbook: Nightbook) -> int:
 
 
 def preview(nightbook: Nightbook, *, file: str) -> int:
-    """Print how a ledger would be read, and lines for recon.toml that answer open questions."""
+    """Print how a ledger would be read, and recon.toml lines that answer open questions."""
     ledger = service.preview(nightbook.layout.database, _folder(nightbook), Path(file))
     for line in preview_lines(ledger):
         print(printable(line))
@@ -166,12 +166,12 @@ def _print_status(status_of_run: service.RunStatus) -> None:
 
 
 def _notice(notice: Notice) -> str:
-    """Return a notice on one line, after its location if it has one."""
+    """Format a notice as one line that starts with its location, if it has one."""
     return f"{notice.location}: {notice.message}" if notice.location else notice.message
 
 
 def _break(break_: Break) -> str:
-    """Return a break on one line: ID, status, result, location and difference."""
+    """Format a break as one line: ID, status, result, location and difference."""
     details = f"{break_.result_words}  {break_.place}  {break_.difference_words}"
     return f"{break_.id}  {break_.status}  {details}"
 
@@ -182,7 +182,7 @@ def _print_list(lines: list[str], noun: str) -> None:
 
 
 def history(nightbook: Nightbook, *, break_id: str, output_format: str | None) -> int:
-    """Print the history of a break."""
+    """Print a break's history."""
     entries = service.history(_folder(nightbook), break_id)
     if output_format:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
@@ -215,7 +215,7 @@ def sign(
 
 
 def close(nightbook: Nightbook, *, month: str) -> int:
-    """Lock the days of a month and write its pack."""
+    """Lock a month's days and write its evidence pack."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
         firm.catch_up(nightbook)
@@ -261,7 +261,7 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
 def _print_proof(
     output_format: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool
 ) -> int:
-    """Print the findings about a file as rows, at least one. Return the exit code."""
+    """Print the findings about a file as one or more rows. Return the exit code."""
     rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
     print_rows(output_format, PROOF_COLUMNS, rows)
     return 0 if is_whole else 1

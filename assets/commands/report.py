@@ -10,7 +10,7 @@ from warehouse.report import build
 
 
 def run(nightbook: Nightbook) -> int:
-    """Write the report of this morning and print the name of the file."""
+    """Write this morning's report and print the name of its file."""
     file = write_report(nightbook)
     if note := staleness_note(nightbook):
         print(note, file=sys.stderr)
@@ -19,7 +19,7 @@ def run(nightbook: Nightbook) -> int:
 
 
 def write_report(nightbook: Nightbook) -> Path:
-    """Write the report of this morning and return its file."""
+    """Write this morning's report and return its path."""
     settings, layout = nightbook.settings(), nightbook.layout
     return build.write_report(
         layout.database,

@@ -1,4 +1,4 @@
-"""`nightbook run`: run the job of one night in this process. Dagster records the run."""
+"""`nightbook run`: run the job for one night in this process. Dagster records the run."""
 
 import dataclasses
 import gc
@@ -31,7 +31,7 @@ LEVELS = {DONE: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """The result of a run: exit code, event name, message and snapshot."""
+    """How a run ended: exit code, event name, message and snapshot."""
 
     code: int
     event: str
@@ -40,8 +40,8 @@ class RunEnding:
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Take the book of a night. Return 3 if the night is held."""
-    # Raises all errors at once, as doctor prints them. Only tonight needs the settings of the API.
+    """Take the book for a night. Return 3 if the night is held."""
+    # This raises all errors at once, as doctor prints them. Only tonight needs API settings.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     if hint := misplaced_firm(nightbook.layout):
@@ -64,15 +64,15 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     operation = f"starting the book of {chosen}"
     require_writable(nightbook.layout, operation)
     if chosen == today:
-        # If another run reads this night already, fail before Dagster records a run.
+        # If another run is already reading this night, fail before Dagster records a run.
         with hold_pull_lock(nightbook.layout, operation, nightbook.now()):
             pass
     run_id, log = None, None
     if not is_terminal():
         run_id = str(uuid.uuid4())
         log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    # Exclude imported modules from garbage collection, which saves half a CPU second in a night of
-    # 300,000 accounts (measured). Include them again at the end, because otherwise DuckDB's library
+    # Exclude imported modules from garbage collection, which saves half a CPU second in a night
+    # with 300,000 accounts (measured). Include them again at the end. Otherwise, DuckDB's library
     # reports them as leaked when the process exits.
     gc.freeze()
     try:
@@ -89,9 +89,9 @@ def take(
     run_id: str | None = None,
     is_tick: bool = False,
 ) -> int:
-    """Run the job of a date, send its alerts, and print the result."""
-    # With a `log`, progress and result are its lines. Messages for a person also go to standard
-    # error. With `is_tick`, cron starts more runs for the date later.
+    """Run the job for a date, send its alerts, and print the result."""
+    # If there is a `log`, progress and result are written to it, and messages for a person also go
+    # to standard error. `is_tick` means that cron may start more runs for the date later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
         tell: Tell = log or progress
@@ -125,7 +125,7 @@ def take(
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
-    """Return the snapshot of a run. By the clock of the API, tonight's may have another date."""
+    """Return a run's snapshot. By the API's clock, tonight's snapshot may have another date."""
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
     landed = reversed(snapshots.landed_snapshots(layout))
@@ -135,7 +135,7 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
 def _ending(
     layout: Layout, newest: snapshots.Snapshot | None, chosen: date, outcome: NightRun
 ) -> RunEnding:
-    """Return the result of a run: held, failed, or published."""
+    """Return how a run ended: held, failed, or published."""
     if outcome.is_judged and newest is not None and newest.state == states.HELD:
         message = _held_message(layout, newest)
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)

@@ -1,4 +1,4 @@
-"""`nightbook snapshots`: every landed night with its state and the reasons."""
+"""`nightbook snapshots`: list every landed night with its state and reasons."""
 
 import textwrap
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided
 
 
 def run(nightbook: Nightbook, *, are_lessons: bool, output_format: str | None) -> int:
-    """List the nights, newest last. Return 3 while one of them waits for a decision."""
+    """List the nights, newest last. Return 3 if any of them waits for a decision."""
     nights = snapshots.landed_snapshots(nightbook.layout)
     if output_format:
         (_print_lesson_rows if are_lessons else _print_rows)(output_format, nights)
@@ -97,7 +97,7 @@ def _print_lesson_rows(output_format: str, nights: list[Snapshot]) -> None:
 
 
 def _print_lessons(nights: Sequence[Snapshot]) -> None:
-    """List the lessons, with the user who accepted or revoked each."""
+    """List the lessons, each with the user who accepted or revoked it."""
     taught = lessons.all_lessons(nights)
     if not taught:
         print("There are no lessons yet.")

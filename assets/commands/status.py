@@ -29,7 +29,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStatus:
-    """The status of a home: nights, books, the next run and problems."""
+    """A home's status: nights, books, the next run and problems."""
 
     settings: Settings
     last: Snapshot | None

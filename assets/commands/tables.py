@@ -1,4 +1,4 @@
-"""`nightbook tables [NAME]`: tables, views and macros of the warehouse, with their comments."""
+"""`nightbook tables [NAME]`: tables, views and macros in the warehouse, with their comments."""
 
 import difflib
 import textwrap
@@ -58,12 +58,12 @@ def _print_list(descriptions: Sequence[Description]) -> None:
 
 
 def _names(table: Description) -> tuple[str, str]:
-    """Return the names that a user may type for a table."""
+    """Return the names under which a user may look up a table."""
     return table.name, f"{table.schema}.{table.name}"
 
 
 def _print_rows(output_format: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
-    """Print a row for each column or each table. The columns of a macro are its parameters."""
+    """Print a row for each column or each table. A macro's columns are its parameters."""
     if are_columns:
         print_rows(
             output_format,
@@ -94,7 +94,7 @@ def _print_rows(output_format: str, chosen: Sequence[Description], *, are_column
 def _print_line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
     signature = _signature(table)
-    if is_terminal():  # a program gets the full lines
+    if is_terminal():  # programs get the full lines
         first = textwrap.shorten(
             first, width() - max(NAME_WIDTH, len(signature)) - 3, placeholder=" …"
         )
@@ -102,7 +102,7 @@ def _print_line(table: Description) -> None:
 
 
 def _comment(table: Description) -> str:
-    """Return a comment. The comment of a macro starts with its signature, which is removed."""
+    """Return a comment. A macro's comment starts with its signature, which is removed here."""
     return table.comment.removeprefix(f"{_signature(table)}: ")
 
 

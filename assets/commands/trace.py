@@ -1,4 +1,4 @@
-"""The command `nightbook trace`: the bytes, the row and the totals of an amount."""
+"""`nightbook trace`: show an amount's bytes in the response, its row and its totals."""
 
 import shlex
 import sys
@@ -33,7 +33,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # in text output; JSON has everything
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output; JSON has everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class TracedAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The trace of one position, as `--format json` prints it."""
+    """A position's trace, as `--format json` prints it."""
 
     snapshot: Mapping[str, Any]
     requests: Sequence[Mapping[str, Any]]
@@ -81,7 +81,7 @@ class Trace:
 
 
 def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
-    """Yield the lines of the text output."""
+    """Yield the lines for text output."""
     custom = " (custom)" if trace.is_custom_asset else ""
     name = "" if trace.portfolio_name is None else f", {printable(trace.portfolio_name)}"
     night = trace.snapshot
@@ -167,7 +167,7 @@ def _shorten(words: str) -> str:
 
 
 def key_words(sum_: PublishedSum) -> str:
-    """Return the key of the row in its view."""
+    """Return the key that identifies a total's row in its view."""
     return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
 
 
@@ -186,7 +186,7 @@ _FROM_WAREHOUSE = "the amounts below come only from the warehouse."
 
 
 def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
-    """Print the trace. Return 1 if an amount has no bytes or a total does not tie out."""
+    """Print the trace. Return 1 if an amount is not in the landed bytes or a total is off."""
     if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
     layout = nightbook.layout
@@ -208,7 +208,7 @@ def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
 
 
 def _describe_request(layout: Layout, error: NightPruned) -> str:
-    """Return the facts about the request that the manifest of a pruned night still has."""
+    """Describe a pruned night's requests from its manifest, which pruning keeps."""
     folder = snapshots.find(layout, error.snapshot["snapshot_id"]).folder
     return "".join(
         f" Still known: the response to request {response.request_no}, GET "
@@ -252,7 +252,7 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
 def _read_landing(
     nightbook: Nightbook, traced: TracedFigures
 ) -> tuple[list[LandedPosition], list[str]]:
-    """Return the position in the landed bytes, and a message if they cannot be read."""
+    """Return the landed positions, or a message if the landed bytes cannot be read."""
     layout, snapshot_id = nightbook.layout, traced.snapshot["snapshot_id"]
     say = progress_reporter(nightbook, _tell, "tracing", snapshot_id)
     try:
@@ -266,7 +266,7 @@ def _read_landing(
 
 
 def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str]) -> str:
-    """Return the message for response bodies that are not in this home, with the remedy."""
+    """Explain that response bodies are missing from this home, and how to get them."""
     start = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(missing)}), so"
     if shelf_of(nightbook) is None:
         return f"{start} {_FROM_WAREHOUSE} Restore them from a backup."
@@ -276,7 +276,7 @@ def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str])
 
 def _tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
     del event, level, snapshot
-    print(f"  {message}", file=sys.stderr, flush=True)  # standard output is for the trace
+    print(f"  {message}", file=sys.stderr, flush=True)  # standard output is reserved for the trace
 
 
 def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
@@ -288,7 +288,7 @@ def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
 def _join(
     accounts: Sequence[PositionAccount], positions: Sequence[LandedPosition]
 ) -> Iterator[TracedAccount]:
-    """Yield each published account with the landed account that has the same amounts."""
+    """Pair each published account with the landed account that has the same amounts."""
     landed = defaultdict(list)
     for position in positions:
         for candidate in position.accounts:

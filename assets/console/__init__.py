@@ -1,1 +1,1 @@
-"""The console: declaration of commands, output, errors and completion."""
+"""The console: command declarations, output, errors and completion."""

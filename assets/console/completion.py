@@ -7,8 +7,8 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-# Names come from the network, and a shell inserts them into the command line unquoted. So only
-# names without special characters are offered.
+# Offer only names without special characters, because they come from the network and a shell
+# inserts them into the command line unquoted.
 _SAFE_NAME = re.compile(r"[\w.+/-]+")
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -32,9 +32,9 @@ VENUES = "select venue_id, display_name from venues"
 
 
 def complete_from_book(query: str) -> Complete:
-    """Return a completer for a parameter from a query for names and their descriptions.
+    """Return a parameter completer that uses a query for names and their descriptions.
 
-    A person may type the start of either. Without a book, nothing is completed.
+    A person may type the start of a name or description. Without a book, nothing is completed.
     """
 
     def complete(
@@ -42,7 +42,7 @@ def complete_from_book(query: str) -> Complete:
     ) -> list[CompletionItem]:
         del parameter
         try:
-            # Imported only if needed, so that commands start faster.
+            # Import the module only if needed, so that commands start faster.
             names = importlib.import_module("assets.commands.book_names")
             home = context.params.get("home") or context.find_root().params.get("home")
             rows = names.starting_with(query, incomplete.lower(), home)

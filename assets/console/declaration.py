@@ -1,4 +1,4 @@
-"""Declaration of commands: parameters, help, and the options that all commands share.
+"""Command declarations: parameters, help, and the options that all commands share.
 
 This module imports no command, so `nightbook query` starts without Dagster.
 """
@@ -15,11 +15,11 @@ import click
 
 from assets.console.completion import Complete, complete_from_book
 
-# The exit codes of commands. An error of this project may have its own `exit_code`.
+# Exit codes. An exception class of this project may define its own `exit_code`.
 DONE, FAILED, WRONG_USAGE, A_PERSON_MUST_DECIDE = range(4)
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
-WIDEST_TERM = 36  # of the left column of the help, so that long choices stay on one line
+WIDEST_TERM = 36  # width of the left help column, so that long choices stay on one line
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 
 Run = Callable[..., int]
@@ -27,7 +27,7 @@ Run = Callable[..., int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The values of the options that all commands share."""
+    """Values of the options that all commands share."""
 
     home: str | None
     is_debug: bool
@@ -39,7 +39,7 @@ class Shared:
 class Trait(Flag):
     """A property of a command.
 
-    A command without traits reads the home of one organisation, and that home must exist.
+    A command without traits reads the home of one organisation, which must exist.
     """
 
     NONE = 0
@@ -73,7 +73,7 @@ class Day(click.ParamType[date]):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Parse a date. An invalid date is wrong usage."""
+        """Parse a date. An invalid date is a usage error."""
         try:
             return date.fromisoformat(value)
         except ValueError:
@@ -100,17 +100,17 @@ class KeyValue(click.ParamType[tuple[str, str]]):
 
 
 class Choice(click.Choice[str]):
-    """A choice of keywords. The message for a wrong one suggests the nearest keyword."""
+    """A choice of keywords. The message for a wrong keyword suggests the closest one."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """Return the message of click, with a suggestion if a keyword is similar."""
+        """Return click's message, with a suggestion if a keyword is similar."""
         message = super().get_invalid_choice_message(value, ctx)
         near = difflib.get_close_matches(str(value), self.choices, n=1)
         return f"{message} Did you mean {near[0]!r}?" if near else message
 
 
 class _HelpInSections(click.Command):
-    """A command whose help starts with its summary and ends with prepared lines."""
+    """A command whose help starts with its summary and ends with its notes."""
 
     section = ""
     details = ""
@@ -130,7 +130,7 @@ class _HelpInSections(click.Command):
             formatter.write(f"\n{self.notes}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, with room for the longest choices."""
+        """Write the options, leaving room for the longest choices."""
         options = [each for each in self.get_params(ctx) if not isinstance(each, click.Argument)]
         with formatter.section("Options"):
             formatter.write_dl(
@@ -145,10 +145,10 @@ class TypedCommand(_HelpInSections):
 
 
 class SqlCommand(TypedCommand):
-    """A command whose argument may start with `--`, because SQL comments do."""
+    """A command whose argument may start with `--`, as SQL comments do."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reject a mistyped option: one word, in a form that no SQL statement has."""
+        """Reject a mistyped option, which is a single word that cannot be an SQL statement."""
         known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
         for word in args:
             name = word.partition("=")[0]
@@ -165,10 +165,10 @@ class SqlCommand(TypedCommand):
 
 
 class CommandGroup(_HelpInSections, click.Group):
-    """A group that lists its commands in the order of declaration, by section."""
+    """A group that lists its commands by section, in declaration order."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of declaration."""
+        """Return the names in declaration order."""
         del ctx
         return list(self.commands)
 
@@ -196,7 +196,7 @@ class CommandGroup(_HelpInSections, click.Group):
 
 
 def option(*names: str, complete: str = "", **attributes: Any) -> click.Option:
-    """Declare an option. A shell completes it from the query `complete` on the published book."""
+    """Declare an option. A shell completes it by running the query `complete` on the book."""
     return click.Option(names, shell_complete=_completer(complete), **attributes)
 
 
@@ -216,7 +216,7 @@ AS_OF = option("--as-of", help="Use the newest book on or before this date", **D
 def argument(
     name: str, metavar: str, help_text: str, *, complete: str = "", **attributes: Any
 ) -> click.Argument:
-    """Declare an argument, completed like an option."""
+    """Declare an argument that a shell completes like an option."""
     completer = _completer(complete)
     return click.Argument(
         [name], metavar=metavar, help=help_text, shell_complete=completer, **attributes
@@ -224,17 +224,17 @@ def argument(
 
 
 def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
-    """Declare an argument that is a file, so that a shell completes it."""
+    """Declare a file argument, so that a shell completes file names."""
     return argument("file", metavar, help_text, type=click.Path(), **attributes)
 
 
 def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
-    """Declare `--format`, by default for a command that prints text and can print rows instead."""
+    """Declare `--format`. The default text is for a command that can print rows instead of text."""
     return option("--format", "output_format", type=Choice(formats or FORMATS), help=help_text)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:
-    """Declare `--dry-run` and the format of its output."""
+    """Declare `--dry-run` and the option for its output format."""
     return (
         flag("--dry-run", help="Show the changes without making them"),
         format_option(help_text="With --dry-run: print the changes as rows"),
@@ -242,7 +242,7 @@ def dry_run_options() -> tuple[click.Option, click.Option]:
 
 
 def shared_options(*, hidden: bool) -> list[click.Option]:
-    """Declare the options of every command: shown before its name, accepted after it too."""
+    """Declare the shared options, shown before the command name but also accepted after it."""
 
     def declare(*names: str, **attributes: Any) -> click.Option:
         return option(*names, hidden=hidden, **attributes)
@@ -283,10 +283,10 @@ def command(
     kind: type[TypedCommand] = TypedCommand,
     **settings: Any,
 ) -> TypedCommand:
-    """Declare one command, or a subcommand of `group`.
+    """Declare a command, or a subcommand of `group`.
 
-    `run` returns the function of the command. Write it as a lambda, so that the module is imported
-    only if the command runs: importing Dagster alone takes longer than a query may take.
+    `run` returns the command's function. Pass a lambda, so that its module is imported only if the
+    command runs, because importing Dagster alone takes longer than a query may take.
     """
     shared = shared_options(hidden=True)
 

@@ -1,4 +1,4 @@
-"""Messages for errors. Disk errors get advice; errors of this project print their own message."""
+"""Error messages. Disk errors get advice, and this project's errors print their own message."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
 def report_error(error: Exception, nightbook: Nightbook) -> int:
     """Print an error as one paragraph on standard error. Return the exit code."""
     message = str(error) if is_ours(error) else disk_message(error, nightbook.layout.home)
-    # Our own code raises these without a number, with a message for the user.
+    # If these have no error number, our own code raised them with a message for the user.
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
         message = message or str(error)
     if message is None:
@@ -50,13 +50,13 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether this project defines an error, so that its message is for the user."""
+    """Return whether this project defines an error, which means its message is for the user."""
     return type(error).__module__.partition(".")[0] in OUR_PACKAGES
 
 
 def disk_message(error: BaseException, home: Path) -> str | None:
-    """Return the message for a disk error: the file and what to do. None for other errors."""
-    # Libraries copy the message of the system into their own errors, so messages are searched too.
+    """Describe a disk error: the file, and the remedy. Return None for other errors."""
+    # Search messages too, because libraries copy the system's message into their own errors.
     for cause in _causes(error):
         number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
         if number in DISK_ERRORS:
@@ -68,7 +68,7 @@ def disk_message(error: BaseException, home: Path) -> str | None:
 
 
 def helping_command(error: BaseException) -> str:
-    """Return the command that shows or fixes the cause of an error."""
+    """Return the command that shows or fixes an error's cause."""
     numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError)]
     if FULL.intersection(numbers) or any(_errno_in(str(cause)) in FULL for cause in _causes(error)):
         return "prune"
@@ -87,7 +87,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _errno_in(text: str) -> int | None:
-    """Return the number of the disk error whose system message is in a text."""
+    """Return the number of the disk error whose system message occurs in the text."""
     return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
@@ -124,7 +124,7 @@ def _disk_message(number: int, name: str) -> str:
 
 
 def _owner(name: str) -> str:
-    """Return who owns a file, or the nearest folder above it that can be read."""
+    """Describe who owns a file, or else the nearest parent folder that can be read."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"

@@ -1,4 +1,4 @@
-"""The invocation of nightbook: program name, home, user and version."""
+"""How nightbook was invoked: program name, home, user and version."""
 
 import importlib
 import os
@@ -23,13 +23,12 @@ _COMMAND_WITHOUT_HOME = re.compile(
     rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
 )
 _COMMAND_WITH_HOME = re.compile(r"(?<![\w./-])nightbook (?=--home )")
-# The value of NIGHTBOOK_HOME before `--home` replaced it. A command that is typed next uses this
-# value.
+# The value of NIGHTBOOK_HOME before `--home` replaced it, which the next typed command will use.
 _overridden: list[str | None] = []
 
 
 def override_home(home: str) -> None:
-    """Replace the setting with `--home`, for this process and its child processes."""
+    """Replace NIGHTBOOK_HOME with the value of `--home`, for this process and its children."""
     _overridden.append(os.environ.get(HOME))
     os.environ[HOME] = home
 
@@ -37,8 +36,8 @@ def override_home(home: str) -> None:
 def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
     """Return a command for this home that works in any folder.
 
-    It first changes to the folder of the home's `.env`, because commands read settings there. This
-    is `folder`, or the present folder if it has such a file.
+    It first changes to the folder with the home's `.env`, because commands read settings there:
+    `folder`, or the current folder if that has such a file.
     """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
@@ -49,7 +48,7 @@ def full_command(layout: Layout, *arguments: str, folder: Path | None = None) ->
 
 
 def command_for(layout: Layout) -> str:
-    """Return the start of a command for this home, as a person types it in this folder.
+    """Return how a command for this home starts when a person types it in this folder.
 
     Raises `InvalidSettings`.
     """
@@ -61,25 +60,25 @@ def command_for(layout: Layout) -> str:
 def spell_commands(text: str, start: str) -> str:
     """Replace `nightbook` in each `nightbook COMMAND` of a message with `start`.
 
-    Most messages come from packages that do not know the name of the program or the home. A command
-    that has its own `--home` keeps it.
+    Most messages come from packages that do not know the program name or the home. A command with
+    its own `--home` keeps it.
     """
     text = _COMMAND_WITH_HOME.sub(lambda _: f"{program()} ", text)
     return _COMMAND_WITHOUT_HOME.sub(lambda _: f"{start} ", text)
 
 
 def spell_for(layout: Layout, text: str) -> str:
-    """Spell the commands of a message for a person in this folder."""
+    """Spell a message's commands for a person in this folder."""
     return spell_commands(text, command_for(layout))
 
 
 def spell_for_any_folder(layout: Layout, text: str) -> str:
-    """Spell the commands of a message that may be read in any folder: an alert, page or log."""
+    """Spell a message's commands so that they work in any folder, for an alert, page or log."""
     return spell_commands(text, full_command(layout))
 
 
 def program() -> str:
-    """Return the name by which this program was called, without a home."""
+    """Return the name under which this program was called, without a home."""
     called = Path(sys.argv[0])
     if called.name != "nightbook":
         return shlex.join([sys.executable, "-m", "assets.cli"])
@@ -92,7 +91,7 @@ def program() -> str:
 
 
 def _default_home() -> Path:
-    """Return the home of a command that is typed here without `--home`."""
+    """Return the home that a command typed here without `--home` would use."""
     variables = dict(os.environ)
     if _overridden:
         variables.pop(HOME, None)
@@ -101,9 +100,9 @@ def _default_home() -> Path:
 
 
 def user_name() -> str:
-    """Return the user, to be stored with decisions and signatures.
+    """Return the user name to store with decisions and signatures.
 
-    It is the owner of this process. Environment variables such as USER cannot change it.
+    This is the process owner, so environment variables such as USER cannot change it.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -113,5 +112,5 @@ def user_name() -> str:
 
 def program_version() -> str:
     """Return the installed version of nightbook."""
-    # Imported here, so that a query does not read package metadata.
+    # Import it here, so that a query does not have to read package metadata.
     return str(importlib.import_module("importlib.metadata").version("nightbook"))

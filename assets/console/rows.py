@@ -12,21 +12,21 @@ from warehouse.query.formats import FORMATS, Answer, printable_json
 
 
 def print_records(output_format: str, columns: Sequence[str], records: Iterable[object]) -> None:
-    """Print a row for each record. The values are its attributes with the names of the columns."""
+    """Print a row for each record, with the attributes named by `columns`."""
     print_rows(
         output_format, columns, ([getattr(record, name) for name in columns] for record in records)
     )
 
 
 def print_rows(output_format: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows in a format of `nightbook query`."""
+    """Print rows in one of the formats that `nightbook query` supports."""
     sys.stdout.write(
         FORMATS[output_format](Answer(tuple(columns), tuple(map(tuple, rows)), is_cut=False))
     )
 
 
 def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping[str, str]) -> str:
-    """Return one line without unknown facts and without control characters."""
+    """Format a log line as JSON, without empty facts or control characters."""
     time = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     content = {"time": time, "level": level, "event": event, "words": message}
     present = {name: value for name, value in facts.items() if value}

@@ -18,7 +18,7 @@ MAX_WIDTH = 100
 
 
 class TerminalProgress:
-    """Progress lines. In a terminal, the last line may be a bar, which the next line replaces."""
+    """Prints progress lines. In a terminal, the last may be a bar, which the next line replaces."""
 
     # Use it in a `with` statement, which removes the last bar before other output follows.
 
@@ -40,7 +40,7 @@ class TerminalProgress:
     def __call__(
         self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Print one line. It is indented, unless it starts an operation."""
+        """Print one line, indented unless it starts an operation."""
         del level, snapshot
         self._remove_bar()
         print(f"{'' if event == STARTED else '  '}{printable_lines(message)}", flush=True)
@@ -63,7 +63,7 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """Return the width of the terminal in columns, limited to 40 to 100."""
+    """Return the terminal's width in columns, clamped to between 40 and 100."""
     return max(40, min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH))
 
 
@@ -87,20 +87,20 @@ def wants_color(stream: TextIO) -> bool:
 
 
 def paint(text: str, color: int, stream: TextIO | None = None) -> str:
-    """Return a text in a colour, if the stream wants colours."""
+    """Return the text coloured, if the stream wants colours."""
     return f"\x1b[{color}m{text}\x1b[0m" if wants_color(stream or sys.stdout) else text
 
 
 def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
-    """Return the icon before a line: a check mark or a cross."""
+    """Return the icon that starts a line: a check mark or a cross."""
     return paint("✓", GREEN, stream) if is_well else paint("✗", RED, stream)
 
 
 class SafeStream:
-    """A text stream around `out` that never fails. After an error of `out`, output is dropped.
+    """A text stream that wraps `out` and never fails. Once `out` has failed, output is dropped.
 
-    `error` is the reason. A character that `out` cannot encode is written as an escape sequence.
-    `spell` is applied to each text first.
+    `error` is the reason. Characters that `out` cannot encode are written as escape sequences.
+    `spell` is applied to each string first.
     """
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
@@ -112,7 +112,7 @@ class SafeStream:
             self._out.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Write a text, unless an error occurred before."""
+        """Write a string, unless an error has occurred before."""
         if self.error is None:
             try:
                 self._out.write(self._spell(text))
@@ -121,7 +121,7 @@ class SafeStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the output, unless an error occurred before."""
+        """Flush the output, unless an error has occurred before."""
         if self.error is None:
             try:
                 self._out.flush()
@@ -131,8 +131,8 @@ class SafeStream:
             self._redirect_to_null()
 
     def _redirect_to_null(self) -> None:
-        """Connect the file descriptor to the null device."""
-        # When Python exits, it flushes unwritten output again, which would fail.
+        """Redirect the file descriptor to the null device."""
+        # On exit, Python flushes unwritten output again, which would fail.
         try:
             descriptor = self._out.fileno()
         except (OSError, ValueError, AttributeError):
@@ -152,10 +152,10 @@ LINE_INTERVAL = timedelta(seconds=10)
 def progress_reporter(
     nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = ""
 ) -> Say:
-    """Return the callback for progress: a bar in a terminal, otherwise lines of a log.
+    """Return the progress callback: a bar in a terminal, otherwise log lines.
 
-    One thread may call it at a time, which `Tally` ensures. A bar is drawn for each finished item,
-    and at most ten times a second between items. A log gets a line every ten seconds.
+    Only one thread may call it at a time, which `Tally` ensures. The bar is drawn after each
+    finished item, and at most ten times a second in between. A log gets a line every ten seconds.
     """
     if nightbook.watch is not None:
         return _throttle(nightbook, nightbook.watch, BAR_INTERVAL, is_each_shown=True)
@@ -175,8 +175,8 @@ def _throttle(
     *,
     is_each_shown: bool,
 ) -> Say:
-    # Limited by time, not by count, because there may be thousands of reports in a second or one in
-    # a minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
+    # Limit by time, not by count, because there may be thousands of reports a second or one a
+    # minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
     last, next_at = (-1, ""), nightbook.now() + interval
 
     def say(progress: Progress) -> None:

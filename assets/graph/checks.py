@@ -1,9 +1,9 @@
-"""The checks of the warehouse as Dagster shows them, with their numbers, for each night.
+"""Warehouse checks as Dagster shows them, with their counts, for each night.
 
 The checks already ran before publishing, in the file that was being built, and a night that failed
 one is held. This step only shows the results from `ops.checks` and `ops.control_totals`. Because
-`ops.checks` has only the newest book, the same queries run on the book of an older night. A run
-may select the checks of one asset, or a single check.
+`ops.checks` only covers the newest book, an older night's book is queried again. A run may select
+the checks for one asset, or a single check.
 """
 
 # ruff: noqa: S608 - values are quoted by warehouse.contract.model.literal
@@ -33,12 +33,12 @@ CONTROL_MEANING = (
 )
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 GATE = {"gates": "publishing: a night that fails this check is held and does not become the book"}
-# The drift check reads no table of the book, so an older night needs its own query.
+# The drift check reads no book table, so it needs a separate query for an older night.
 DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
 def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
-    """Return all checks of the warehouse, each on its table, and the control totals of each."""
+    """Return all warehouse checks, each on its table, plus a control total check for each table."""
     controls = [Check(CONTROL, CONTROL_MEANING, ERROR, "")]
     specs = [_spec(check, key_of(table), partitions) for check in controls for table in BOOK]
     specs += [_spec(check, _asset_of(check), partitions) for check in every_check()]
@@ -68,8 +68,8 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
-    # In Dagster, only the checks of the warehouse can block later steps. The results for the
-    # tables are known only when the warehouse is ready, and the warehouse comes after the tables.
+    # In Dagster, only checks on the warehouse asset can block later steps. Checks on tables cannot,
+    # because their results are known only once the warehouse, a later step, is ready.
     is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,
@@ -83,12 +83,12 @@ def _spec(
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
-    """Return the table that a check is about, or the whole warehouse."""
+    """Return the table that a check covers, or else the whole warehouse."""
     return KEYS.get(check.name, WAREHOUSE)
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of the control totals for each table: how many there are, and differ."""
+    """Yield each table's control total result: how many totals there are, and how many differ."""
     totals = run(
         database,
         "select table_name, count(*), "
@@ -114,7 +114,7 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
 
 
 def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of each check for a night. A check that did not run counts as failed."""
+    """Yield each check's result for a night. A check that did not run counts as failed."""
     day = snapshot.snapshot_date
     query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
     results = {str(name): values for name, *values in run(database, query + _date(day)).rows}
@@ -124,7 +124,8 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # If a night has no book, `night_is_accepted` reports it, and its report is still written.
+        # If a night has no book, `night_is_accepted` reports that. The report must still be
+        # written.
         is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),
@@ -141,7 +142,7 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
 def _wrong_rows(database: Path, check: Check, day: date) -> int:
     """Count the wrong rows that a check finds in an older book."""
     date_literal = _date(day)
-    # `at_day` finds tables by unquoted names. No table of the book needs quotes.
+    # `at_day` finds tables by unquoted names, and no book table needs quotes.
     unquoted = check.sql.replace('"', "")
     sql = DRIFT_OF + date_literal if "ops.drift" in unquoted else at_day(unquoted, date_literal)
     [(wrong,)] = run(database, f"select count(*) from ({sql})").rows

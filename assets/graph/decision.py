@@ -1,4 +1,4 @@
-"""The asset that shows the decision on a night, and with which a person decides."""
+"""The asset that shows the decision about a night and lets a person decide."""
 
 import contextlib
 import dataclasses
@@ -19,9 +19,9 @@ from warehouse.contract import states
 
 LEAVE = "leave"
 STATES = {"accept": states.ACCEPTED, "reject": states.REJECTED}
-# The fields that the Launchpad shows, still empty.
+# The empty fields that the Launchpad shows.
 TO_FILL_IN = {"decision": LEAVE, "by": "", "why": "", "snapshot": ""}
-# A dict and not a `dg.Config` class, because importing that adds 0.1 s to each night.
+# Use a dict instead of a `dg.Config` class, whose import adds 0.1 s to each night.
 SCHEMA = {
     "decision": dg.Field(
         dg.Enum("Decision", [dg.EnumValue(name) for name in (LEAVE, *STATES)]),
@@ -42,7 +42,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionForm:
-    """The form that a person filled in."""
+    """The form as a person filled it in."""
 
     decision: str
     by: str
@@ -51,7 +51,7 @@ class DecisionForm:
 
 
 class NothingDecided(Exception):
-    """The job was started without a decision, or without the name of the person who decides."""
+    """The job was started without a decision, or without the name of the person deciding."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset of the decision on a night. In the job `decide_night` it also decides."""
+    """Return the asset for the decision about a night. The job `decide_night` uses it to decide."""
 
     @dg.asset(
         key=DECISION,
@@ -102,10 +102,10 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 
 @contextlib.contextmanager
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
-    """Cancel the run if the form was filled in wrongly. In that case, nothing was decided.
+    """Cancel the run if the form was filled in incorrectly, so that nothing was decided.
 
-    If the run failed instead, Dagster would show every view of the night as failed, although all
-    of them are unchanged.
+    If the run failed instead, Dagster would show all the night's views as failed, although they are
+    unchanged.
     """
     try:
         yield
@@ -116,7 +116,7 @@ def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
 
 
 def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -> None:
-    """Raise an error if the form is incomplete, or if the decision is not possible."""
+    """Raise an error if the form is incomplete or the decision is not allowed."""
     if config.decision != LEAVE:
         if not config.by.strip():
             raise NothingDecided("`by` is empty, so nobody would be named for the decision")
@@ -126,7 +126,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the named snapshot, or else the held one of the night, or else the newest one."""
+    """Return the named snapshot, or else the night's held snapshot, or else its newest one."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)

@@ -1,7 +1,7 @@
-"""The graph of a firm: its nights, partitioned by date and shard, with one run for each shard.
+"""A firm's graph: its nights, partitioned by date and shard, with one run per shard.
 
 Organisations are neither assets nor partitions, because their number depends on firm.toml. A shard
-takes the nights of the organisations that belong to it.
+takes its own organisations' nights.
 """
 
 from collections.abc import Iterator, Mapping
@@ -108,7 +108,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
 def _check(
     rows: list[FirmNight], problems: Mapping[str, str], state: FirmState
 ) -> dg.AssetCheckResult:
-    """Return the check of the firm's book. It is an error if a source's home has problems."""
+    """Return the check result for the firm's book. Problems in a source's home are an error."""
     wrong = {
         source_night.source: f"{source_night.state}: {source_night.reason}"
         for source_night in rows
@@ -169,7 +169,7 @@ def _schedule(nightbook: Nightbook, firm_settings: Firm) -> dg.ScheduleDefinitio
 
 
 def _sources_with_night(layout: Layout, day: date) -> set[str]:
-    """Return the organisations whose night of a date is taken, accepted or held."""
+    """Return the organisations with an accepted or held night for a date."""
     if not layout.database.exists():
         return set()
     rows = read_state(layout.database).nights

@@ -1,7 +1,7 @@
-"""The assets of the landed resources. One pull of the API lands all three, so they are one step.
+"""Assets for the landed resources. One pull lands all three, so they share one step.
 
-Only today can be pulled. A past date reuses its landed bytes. If it was never landed, the step
-fails, so data is never stored under a wrong date.
+Only today can be pulled. A past date reuses its landed bytes, and the step fails if there are none,
+so data is never stored under the wrong date.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import count_of
 
 API = dg.AssetKey("api")
-# The operation and the description of each resource.
+# Each resource's API operation and description.
 RESOURCES = {
     "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), unchanged."),
     "venues": ("list_venues", "GET /venues?include=instruments (4.3), unchanged."),
@@ -39,7 +39,7 @@ RESOURCES = {
 
 
 def api_asset() -> dg.AssetSpec:
-    """Return the API itself as an asset, so that lineage starts at the source of the data."""
+    """Return the API itself as an asset, so that lineage starts where the data comes from."""
     return dg.AssetSpec(
         API,
         description="The signed, read-only Portfolio and Venue Read API. It keeps no history.",
@@ -50,7 +50,7 @@ def api_asset() -> dg.AssetSpec:
 
 
 def _fields(*resources: str) -> dg.TableSchema:
-    """Return the fields of the API that become columns of the book."""
+    """Return the API fields that become columns in the book."""
     tables = [table for table in BOOK if table.resource in resources]
     sources = {column.source: column for table in tables for column in table.columns}
     return dg.TableSchema(
@@ -107,17 +107,17 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Return the manifest of the night, and whether it was landed before. Acquires the lock."""
+    """Return the night's manifest, and whether it was landed earlier. Acquires the lock."""
     nightbook, day, tell = step.nightbook, step.day, step.tell
-    # Read the clock once: midnight may pass during the run, and a night belongs to the date on
-    # which it began.
+    # Read the clock once, because midnight may pass during the run and a night belongs to the date
+    # on which it began.
     settings, started = nightbook.settings(), nightbook.now()
     is_reused = day != night.business_date(settings, started)
     if is_reused:
         manifest = night.landed_for(settings, started, day)
         lock.acquire(nightbook, f"rebuilding {day}", tell)
     else:
-        # Pull without the writer's lock, so that another writer cannot cost us the night.
+        # Pull without the writer's lock, so that another writer cannot make us miss the night.
         if not nightbook.is_demo:
             require_real(step.layout)
         manifest = tonight.pull_snapshot(
@@ -140,7 +140,7 @@ def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
 
 
 def _landed_message(manifest: Manifest) -> str:
-    """Explain that the night is landed, although it could not be published."""
+    """Explain that the night was landed but could not be published."""
     return (
         f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is completely landed, but it "
         "is not a book yet. The next run judges and publishes it, and so does nightbook rebuild."
@@ -162,7 +162,7 @@ def _warnings(tell: Tell) -> Callable[[Event], None]:
 
 
 def _event_summary(event: Event) -> str:
-    """Summarize an event and the next step. Advice follows only if the last attempt fails."""
+    """Summarize an event and the next step. Leave out the advice, which matters only at the end."""
     happened = event.message.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}, so it is retried in {event.wait:.1f} s"

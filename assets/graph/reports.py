@@ -1,4 +1,4 @@
-"""The report, the reconciliation, the shelf and the Iceberg tables as assets."""
+"""Assets for the report, the reconciliation, the shelf and the Iceberg tables."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the morning report. Held nights have one too, because they need it most."""
+    """Return the morning report asset. Held nights get a report too, because they need it most."""
 
     @dg.asset(
         key=REPORT,
@@ -65,7 +65,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
 
 
 def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the step that compares the book with the ledgers in the inbox, if there are any."""
+    """Return the step that compares the book with any ledgers in the inbox."""
 
     @dg.asset(
         key=RECONCILIATION,
@@ -100,8 +100,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 writing.acquire(nightbook, f"reconciling {day}", step.tell)
                 summary = _reconcile(nightbook, day, now)
             except (Late, DayClosed) as error:
-                # Usually the ledger of the day has not arrived yet. Or the run repeats a day of a
-                # closed month. In both cases there is neither an alert nor a success.
+                # Usually the day's ledger has not arrived yet. Otherwise, the run repeats a day in
+                # a closed month. In both cases, there is neither an alert nor a success.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
@@ -109,7 +109,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # There are files, but none of them could be read. That is worse than a late ledger.
+        # Files arrived, but none could be read, which is worse than a late ledger.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
@@ -130,8 +130,8 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
         by=user_name(),
     )
     if summary.run_id:
-        # This publishes a second version of the night, with the results. The first one was needed
-        # for the comparison, and the book should not wait for a ledger. It costs 0.2 CPU s.
+        # This publishes the night a second time, now with the results. The comparison needed the
+        # first version, and the book should not wait for a ledger. It costs 0.2 CPU s.
         publish.refresh(nightbook)
     return summary
 
@@ -143,7 +143,7 @@ def _reconciliation_result(
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """Return the result and its check. Open breaks are a warning, a missing result is an error."""
+    """Return the result and its check: a warning for open breaks, an error for a missing result."""
     # Neither fails the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
@@ -198,7 +198,7 @@ def shelf_assets(
 
 
 def _with_alert(nightbook: Nightbook, tell: Tell) -> Tell:
-    """Return a `Tell` that also stores an alert if two machines decided on the same night."""
+    """Return a `Tell` that also stores an alert if two machines decided about the same night."""
 
     def log(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
         tell(message, event=event, level=level, snapshot=snapshot)
@@ -209,7 +209,7 @@ def _with_alert(nightbook: Nightbook, tell: Tell) -> Tell:
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return the alert about a night on which two machines decided."""
+    """Return the alert for a night about which two machines decided."""
     layout = nightbook.layout
     return Alert(
         cause=f"merged:{snapshot_id}:{sha256(message.encode()).hexdigest()[:8]}",

@@ -43,7 +43,7 @@ LONGEST_RUN = 2 * 3600
 LOGGED = run_config("INFO")
 
 
-# All steps run in one process, because a process for each step would cost seconds.
+# Run all steps in one process, because a process for each step would cost seconds.
 NIGHTLY_JOB = dg.define_asset_job(
     NIGHTLY,
     selection=dg.AssetSelection.all() - dg.AssetSelection.assets(DECISION),
@@ -64,12 +64,12 @@ DECIDE_JOB = dg.define_asset_job(
 
 
 def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
-    """Return the schedule of `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`, on by default.
+    """Return the schedule set by `NIGHTBOOK_SCHEDULE` and `NIGHTBOOK_TIMEZONE`.
 
-    It is off by default only in a demo.
+    It is on by default, except in a demo.
     """
-    # A missed tick is not repeated, because the API shows only the present. A later tick of the
-    # same night takes the night if the earlier ones failed, and otherwise does nothing.
+    # A missed tick is not made up for, because the API shows only the present. A later tick on the
+    # same date takes the night if the earlier ones failed, and otherwise does nothing.
     settings = nightbook.settings()
 
     @dg.schedule(
@@ -112,9 +112,9 @@ CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
 def failure_alert(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
 ) -> Alert | None:
-    """Return the alert of a failed run. None if its night is held, which has its own alert."""
-    # A run that Dagster retries has an alert too, because the next attempt is a separate run. If a
-    # later tick can still take the night, a single alert of low priority says so.
+    """Return the alert for a failed run, or None if the failure is reported elsewhere."""
+    # A run that Dagster retries gets an alert too, because the next attempt is a separate run. If a
+    # later tick can still take the night, a single low-priority alert says so.
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
     steps = {event.step_key for event in failures}
@@ -122,7 +122,7 @@ def failure_alert(
         return None
     commands = [failure_command(event) for event in failures]
     if commands and set(commands) == {BUSY}:
-        return None  # another run is taking the night and reports its own end
+        return None  # another run is taking the night and reports its own result
     messages = [text for event in failures if (text := failure_message(event))]
     will_retry = run.tags.get(WILL_RETRY) == "true"
     after = "Dagster retries it automatically." if will_retry else "It is not retried."
@@ -155,7 +155,7 @@ def _is_by_hand(run: dg.DagsterRun) -> bool:
 
 
 def _next_tick(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
-    """Return the next scheduled attempt for the date of a run, or None if there is none."""
+    """Return the next scheduled attempt for a run's date, or None if there is none."""
     parsed = parse_date(day) if {SCHEDULED, TICK} & run.tags.keys() else None
     if parsed is None or night_of(nightbook, parsed):
         return None
@@ -179,7 +179,7 @@ def _retry_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str
 def death_alert(
     nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun
 ) -> Alert | None:
-    """Return the alert of a run that was closed because its process no longer exists."""
+    """Return the alert for a run that was closed because its process no longer exists."""
     return failure_alert(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
 
 
@@ -298,12 +298,12 @@ def look(
 ) -> None:
     """Send alerts, write the metrics and send the heartbeat, even if one of them fails.
 
-    `dagster` is the state of schedule and sensors, if the caller has already read it.
+    Pass `dagster`, the state of schedule and sensors, if it has already been read.
     """
     alerts = list(first)
     try:
         alerts += find_alerts(nightbook, dagster=dagster)
-    except Exception as error:  # noqa: BLE001 - the operator must know that checking fails
+    except Exception as error:  # noqa: BLE001 - the operator must learn that checking failed
         alerts.append(_blind_alert(nightbook, error))
     outcome = send_alerts(nightbook, alerts, send)
     for channel in outcome.dead:

@@ -1,4 +1,4 @@
-"""One step of the graph: its partition, its log lines and its errors."""
+"""A step in the graph: its partition, log lines and errors."""
 
 import contextlib
 import logging
@@ -42,9 +42,9 @@ def _first_dates(layout: Layout) -> list[date]:
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Return daily partitions from the first landed night, or else today, to today inclusive."""
-    # `end_offset` makes today's partition exist during the day, because a snapshot shows the
-    # present. Dagster uses this machine's clock, and only the nights of a demo are ahead of it.
+    """Return daily partitions from the first landed night (or today if there is none) to today."""
+    # A snapshot shows the present, so `end_offset` creates today's partition during the day.
+    # Dagster uses this machine's clock, and only a demo's nights are ahead of it.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days
@@ -67,7 +67,7 @@ LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """One step of the night of a date, with the function that reports its progress."""
+    """One step in a date's night, with the function that reports its progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -76,7 +76,7 @@ class NightStep:
     is_decision: bool = False
 
     def manifest(self) -> Manifest:
-        """Return the manifest of the night that was landed for the date. Raises `NeverLanded`."""
+        """Return the manifest of the night landed for this date. Raises `NeverLanded`."""
         # Only a decision may continue with a rejected night.
         if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
             return load_manifest(snapshot.folder)
@@ -84,15 +84,15 @@ class NightStep:
 
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return the book of a date, or else its newest snapshot. None if it was never pulled."""
+    """Return a date's book, or else its newest snapshot, or None if it was never pulled."""
     nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 
 
 def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapshot:
-    """Return the snapshot of a partition, or the newest book if the run has no partition.
+    """Return a partition's snapshot, or the newest book if the run has no partition.
 
-    A run that is started on Dagster's page of checks has no partition.
+    A run started from Dagster's checks page has no partition.
 
     Raises:
         NeverLanded: the date was never pulled.
@@ -116,7 +116,7 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
 
 @contextlib.contextmanager
 def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
-    """Run a step of a night. Expected errors fail it with one paragraph and without a retry."""
+    """Run one step of a night. An expected error fails it with a short message and no retry."""
     layout = nightbook.layout
     with failing_in_words(layout.home):
         if not context.has_partition_key:
@@ -135,13 +135,13 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
 
 
 def name_snapshot(context: dg.AssetExecutionContext, snapshot_id: str) -> None:
-    """Tag the run with the ID of its snapshot, so that the list of runs shows it."""
+    """Tag the run with its snapshot ID, so that the list of runs shows it."""
     context.instance.add_run_tags(context.run.run_id, {SNAPSHOT: snapshot_id})
 
 
 @contextlib.contextmanager
 def failing_in_words(home: Path) -> Iterator[None]:
-    """Turn our own errors, and disk errors of the home, into a failure without a stack trace."""
+    """Turn our own errors and the home's disk errors into a failure without a stack trace."""
     try:
         yield
     except Exception as error:
@@ -157,7 +157,7 @@ def failing_in_words(home: Path) -> Iterator[None]:
 
 
 def log_teller(log: logging.Logger) -> Tell:
-    """Return a function that writes progress to the log of a run."""
+    """Return a function that writes progress to a run's log."""
 
     def tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
         log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
@@ -166,14 +166,14 @@ def log_teller(log: logging.Logger) -> Tell:
 
 
 def failure_command(event: dg.DagsterEvent) -> str:
-    """Return the command that helps after a failed step. Empty if the error was unexpected."""
+    """Return the command that helps after a failed step, or "" if the error was unexpected."""
     failure = event.step_failure_data.user_failure_data
     value = failure.metadata.get(COMMAND) if failure is not None else None
     return str(value.value) if value is not None else ""
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return the reason of a failed step: our own paragraph, or the step and the error message."""
+    """Return why a step failed: our own message, or the step name with the error message."""
     failure = event.step_failure_data
     ours = failure.user_failure_data
     if ours is not None and ours.description:
@@ -186,23 +186,23 @@ CONSOLE = "console"
 
 
 def run_config(level: str) -> dict[str, Any]:
-    """Return the run configuration that logs lines of a level and above."""
+    """Return the run configuration that logs messages at this level and above."""
     return {"loggers": {CONSOLE: {"config": {"log_level": level}}}}
 
 
 class TerminalFormatter(logging.Formatter):
-    """Formats records of Dagster for a person at a terminal."""
+    """Formats Dagster's log records for a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format time and message, with unprintable characters escaped."""
+        """Format the time and the message, escaping unprintable characters."""
         return printable_lines(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats records of Dagster as JSON objects, one per line."""
+    """Formats Dagster's log records as JSON objects, one per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record as one line, without the line end."""
+        """Format a record as one line, without a line break at the end."""
         meta = getattr(record, "dagster_meta", None) or {}
         happened = meta.get("dagster_event")
         facts = {
@@ -214,7 +214,7 @@ class JsonFormatter(logging.Formatter):
         event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
         message = meta.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            # Dagster's own message does not contain the reason of the failure.
+            # Dagster's own message does not say why the step failed.
             message = failure_message(happened) or message
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, message, facts)

@@ -1,4 +1,4 @@
-"""The assets of the flattened tables, with a preview of their rows."""
+"""Assets for the flattened tables, with a preview of their rows."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ HIDDEN = ("snapshot_date", "snapshot_id")
 
 
 def preview(path: Path) -> str:
-    """Return the first rows of a Parquet file as a Markdown table."""
+    """Format the first rows of a Parquet file as a Markdown table."""
     with pq.ParquetFile(path) as file:
         names = [name for name in file.schema_arrow.names if name not in HIDDEN]
         batch = next(file.iter_batches(batch_size=ROWS, columns=names), None)
@@ -58,12 +58,12 @@ Stage = Callable[[Layout, Manifest, Say], Part]
 
 
 def key_of(table: Table) -> dg.AssetKey:
-    """Return the asset key of a table's Parquet."""
+    """Return the asset key of a table's Parquet file."""
     return dg.AssetKey(["lake", table.name])
 
 
 def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
-    """Return two steps: one for the portfolio tables, one for venue and instrument tables."""
+    """Return two steps: one for the portfolio tables, one for the venue and instrument tables."""
     of_portfolios = tuple(table for table in BOOK if table.resource == "portfolios")
     of_venues = tuple(table for table in BOOK if table.resource != "portfolios")
     return [
@@ -132,7 +132,7 @@ def _spec(table: Table) -> dg.AssetSpec:
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """Return the columns of a table with types, meanings and constraints, in Dagster's form."""
+    """Describe a table's columns for Dagster, with types, meanings and constraints."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(

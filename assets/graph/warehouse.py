@@ -1,4 +1,4 @@
-"""The assets of the published warehouse, its views and the workbook."""
+"""Assets for the published warehouse, its views and the workbook."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,13 +31,13 @@ from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
 AMOUNTS = ("balances.amount", "balances.amount_text")
-# The control totals in `ops` are the sums of the amounts of a night.
+# The control totals in `ops` are sums of a night's amounts.
 READ_AS = {"control_totals": BALANCES.name}
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A column that is computed: its type, and the columns from which it is computed."""
+    """A computed column: its type, and the columns it is derived from."""
 
     type: str
     sources: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Columns whose origin differs from other columns with the same name.
+# Columns with a different origin than other columns of the same name.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -83,12 +83,12 @@ OF_VIEW: Mapping[tuple[str, str], Computed] = {
 
 
 def key_of_view(name: str) -> dg.AssetKey:
-    """Return the asset key of a view."""
+    """Return a view's asset key."""
     return dg.AssetKey(["views", name])
 
 
 def view_specs(warehouse: dg.AssetKey) -> list[dg.AssetSpec]:
-    """Return one asset for each view. Views are published together with the warehouse."""
+    """Return one asset per view. Views are published together with the warehouse."""
     in_main = [_view_spec(view, "main", warehouse) for view in views()]
     return [*in_main, *(_view_spec(view, "ops", warehouse) for view in ops_views())]
 
@@ -120,13 +120,13 @@ def _view_spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSp
 
 @cache
 def _names_by_query() -> Mapping[str, frozenset[str]]:
-    """Map the SQL of each view to the names that it reads, parsed by DuckDB in one query."""
+    """Map each view's SQL to the names it reads. DuckDB parses all of them in one query."""
     queries = [view.sql for view in (*views(), *ops_views())]
     return dict(zip(queries, tables_read(queries), strict=True))
 
 
 def _sources_of_view(view: SqlFile) -> tuple[str, ...]:
-    """Return the tables of the book and the other views that a view reads, sorted."""
+    """Return the book tables and other views that a view reads, sorted by name."""
     # The tests also describe views that are not in the catalog.
     found = _names_by_query().get(view.sql) or tables_read([view.sql])[0]
     names = {name.removesuffix("_before") for name in found}
@@ -139,7 +139,7 @@ def _key(name: str) -> dg.AssetKey:
 
 
 def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
-    """Return type and origin of a column: tables, or columns of that name in other views."""
+    """Return a column's type and origin, from tables or from other views with that column."""
     column = _column_of_tables(view, name, sources)
     if any(source.partition(".")[0] in sources for source in column.sources):
         return column
@@ -151,7 +151,7 @@ def _column(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
 
 
 def _column_of_tables(view: SqlFile, name: str, sources: tuple[str, ...]) -> Computed:
-    """Return type and origin of a column: the exceptions above, or table columns of that name."""
+    """Return a column's type and origin, from the exceptions above or from the tables."""
     if (view.name, name) in OF_VIEW:
         return OF_VIEW[view.name, name]
     if f"{name}_text" in view.entries:
@@ -182,7 +182,7 @@ ACCEPTED = "night_is_accepted"
 
 
 class NoBook(Exception):
-    """A workbook was requested for a date without a book."""
+    """A workbook was requested for a date that has no book."""
 
     def __init__(self, day: date) -> None:
         super().__init__(
@@ -192,7 +192,7 @@ class NoBook(Exception):
 
 
 def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the step that judges the night, builds and verifies the DuckDB file, and swaps it."""
+    """Return the step that judges the night, then builds, verifies and swaps in the DuckDB file."""
 
     @dg.multi_asset(
         name=WAREHOUSE.path[0],
@@ -215,7 +215,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        if not context.selected_asset_keys:  # a run of checks alone does not publish
+        if not context.selected_asset_keys:  # a run that contains only checks does not publish
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))
@@ -254,7 +254,7 @@ def _warehouse_spec() -> dg.AssetSpec:
 
 
 def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
-    """Yield the published assets: always the file, and the views if the night is the book."""
+    """Yield the published assets: always the file, plus the views if the night is accepted."""
     yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
     if outcome.snapshot.state != states.ACCEPTED:
         return
@@ -273,14 +273,14 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
 def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
     """Return the event that records the guards' decision.
 
-    Without it, the dialog of a backfill would list the decision as missing.
+    Without it, Dagster's backfill dialog would list the decision as missing.
     """
     metadata = decision_metadata(snapshot)
     return dg.AssetMaterialization(DECISION, partition=partition, metadata=metadata)
 
 
 def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return the decision on a night with its user and reasons, all empty if there is none."""
+    """Return a night's state, with the user and reasons from its decision (empty if undecided)."""
     decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
     if snapshot.decision:
         decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
@@ -313,7 +313,7 @@ def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, Any]:
 
 
 def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the positions workbook of the night."""
+    """Return the asset for the night's positions workbook."""
 
     @dg.asset(
         key=WORKBOOK,
@@ -354,7 +354,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     return workbook
 
 
-# The owner and the readers of each group. Assets for finance override their group.
+# Owners and readers by asset group. Assets for finance override their group.
 OWNERS = {"source": "operator", "landing": "operator", "lake": "operator", "published": "operator"}
 READERS = {"source": "operator", "landing": "operator", "lake": "analyst", "views": "analyst"}
 FOR_FINANCE = ("workbook", "reconciliation")
@@ -364,7 +364,7 @@ LAST_MINUTE = 24 * 60 - 1
 def in_catalog(
     nightbook: Nightbook, assets: Iterable[dg.AssetsDefinition | dg.AssetSpec]
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return the same assets with owners, tags, and the time by which they should be ready."""
+    """Return the assets with owners, tags and freshness deadlines added."""
     policy = _freshness(nightbook.settings())
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -383,8 +383,8 @@ def in_catalog(
 
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
-    """Return the time by which a scheduled night should be ready. After it, Dagster shows late."""
-    # The time is on a day of the schedule, so at the latest one minute before midnight.
+    """Return the deadline after which Dagster shows a scheduled night as late."""
+    # The deadline must fall on the scheduled day, so it is at most one minute before midnight.
     last = last_tick(settings.schedule)
     ready = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
     minutes = min(int(ready / timedelta(minutes=1)), LAST_MINUTE)

@@ -1,4 +1,4 @@
-"""Backups of a home: write one, check it, and restore a home from it."""
+"""Backups of a home: writing, checking and restoring them."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ DIGESTS = "digests.json"  # the last entry of a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
 FILES = (SENT_ALERTS, "demo.json", FIRM)
-# The nights are moved last. Without them, a restore that was killed can start over.
+# Move the nights last, because a restore that was killed can start over until they arrive.
 RESTORE_ORDER = (*FILES, *reversed(FOLDERS))
 MAX_LIST_BYTES = 512 * 1024 * 1024
 CHUNK = 1024 * 1024
@@ -46,7 +46,7 @@ NOT_A_BACKUP = (
 
 
 class NotBackedUp(Exception):
-    """A backup was not written. The message has the problem and the remedy."""
+    """The backup was not written. The message states the problem and the remedy."""
 
     def __init__(self, problem: str, advice: str) -> None:
         super().__init__(
@@ -55,7 +55,7 @@ class NotBackedUp(Exception):
 
 
 class NothingToKeep(NotBackedUp):
-    """A home has no nights, so it is probably not the intended one."""
+    """The home has no nights, so it is probably the wrong one."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ class NothingToKeep(NotBackedUp):
 
 
 class NoFile(NotBackedUp):
-    """The given path cannot be the file of a backup."""
+    """A backup cannot be written to the given path."""
 
     exit_code = 2
 
@@ -76,11 +76,11 @@ class NoFile(NotBackedUp):
 
 
 class NotWhole(Exception):
-    """A file is not a complete backup. The message has the reason."""
+    """The file is not a complete backup. The message gives the reason."""
 
 
 class NotRestored(Exception):
-    """A backup is damaged, or the home is not empty."""
+    """The backup is damaged, or the home is not empty."""
 
 
 class NoBackup(NotRestored):
@@ -99,7 +99,7 @@ class BackupSummary:
 
 @dataclass(frozen=True, slots=True)
 class HashingReader:
-    """A file that is read once. `digest` is the hash of the bytes that were read."""
+    """A file reader that updates `digest` with every byte it reads."""
 
     file: IO[bytes]
     digest: Any = field(default_factory=hashlib.sha256)
@@ -112,7 +112,7 @@ class HashingReader:
 
 
 def place_for(layout: Layout, text: str) -> Path:
-    """Return the path of the backup to write. Raises `NoFile` if it cannot be a file."""
+    """Return the path to write a backup to. Raises `NoFile` if it is unsuitable."""
     if not text.strip():
         raise NoFile(f"A backup is a file, but {text!r} is not the name of a file")
     target = Path(text).resolve()
@@ -130,7 +130,7 @@ def place_for(layout: Layout, text: str) -> Path:
 
 
 def require_any(layout: Layout) -> None:
-    """Raise `NothingToKeep` if a home is empty. This is checked before the home is locked."""
+    """Raise `NothingToKeep` if a home is empty. Call this before locking the home."""
     if not any(os.path.lexists(layout.home / name) for name in (*FOLDERS, *FILES)) and not (
         layout.lake.exists() or layout.warehouse.exists()
     ):
@@ -138,16 +138,16 @@ def require_any(layout: Layout) -> None:
 
 
 def back_up(layout: Layout, target: Path) -> BackupSummary:
-    """Write a complete backup, or none. The caller must hold the writer's lock of the home.
+    """Write a complete backup or nothing. The caller must hold the home's writer lock.
 
     Raises `NothingToKeep` if no night is landed, and `NotBackedUp` if a night is missing or a file
     cannot be read or written.
     """
-    # The backup is read back before it replaces an older one.
+    # Read the backup back before it replaces an older one.
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        if not is_firm(layout.home):  # the nights of a firm are in the homes of its organisations
+        if not is_firm(layout.home):  # a firm's nights are in the homes of its organisations
             _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
@@ -167,16 +167,16 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 
 def _open_record(layout: Layout) -> None:
-    """Open the record of the reconciliation, which migrates an older one and rolls a journal back.
+    """Open the reconciliation record, which migrates an older format and rolls back a journal.
 
-    A damaged record is copied as it is. `nightbook verify` reports the damage.
+    A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """
     with contextlib.suppress(NotReconciled):
         Record(layout.home / "reconcile").days()
 
 
 def _require_nights(layout: Layout) -> None:
-    """Check that all nights of lake and warehouse are landed, at least one, with their bodies."""
+    """Check that at least one night is landed, and that no known night lacks its landed files."""
     if nights := without_bodies(layout):
         raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
@@ -192,7 +192,7 @@ def _require_nights(layout: Layout) -> None:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Yield the files to back up in a fixed order, without unfinished files of a killed run."""
+    """Yield the files to back up in a fixed order, skipping a killed run's unfinished files."""
     if not os.path.lexists(place):
         return
     if not place.is_dir():
@@ -211,7 +211,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _file(path: Path) -> Path:
-    """Return a path that can be backed up: a regular file, or a link to one."""
+    """Return the path unchanged if it is a regular file or a link to one. Raises `NotBackedUp`."""
     if not path.is_file():
         raise NotBackedUp(
             f"{path} is not a file that can be backed up, but perhaps a broken link",
@@ -225,7 +225,7 @@ def _raise(error: OSError) -> None:
 
 
 def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
-    """Write the files and the list of their digests. The digests are of the written bytes."""
+    """Write the files, then a list of digests computed from the bytes that were written."""
     digests: dict[str, str] = {}
     size = 0
     with tarfile.open(fileobj=file, mode="w") as tar:
@@ -246,7 +246,7 @@ def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[
 
 
 def check_backup(file: IO[bytes]) -> dict[str, str]:
-    """Check every digest of an open backup and return the digests. Raises `NotWhole`."""
+    """Check an open backup against its digests and return them. Raises `NotWhole`."""
     try:
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
@@ -256,8 +256,8 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
             )
             if members.keys() != {*digests, DIGESTS}:
                 raise NotWhole("its list and its files differ")
-            # Every file is hashed before anything is unpacked. This rejects a cut file, a changed
-            # byte, an added file, and a path that leads out of the home.
+            # Hash every file before unpacking anything. This rejects truncated files, changed
+            # bytes, added files, and paths that lead out of the home.
             for name, digest in digests.items():
                 if not _is_backup_path(name) or not members[name].isreg():
                     raise NotWhole(f"{name[:80]!r} is not a file of a backup")
@@ -270,7 +270,7 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
 
 
 def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    """Open an entry of a backup. Raises `KeyError` if it is not a file."""
+    """Open an entry in a backup. Raises `KeyError` if it is not a file."""
     body = tar.extractfile(entry)
     if body is None:
         raise KeyError(entry.name)
@@ -278,7 +278,7 @@ def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _is_backup_path(name: str) -> bool:
-    """Return whether a name is one of the kept files or inside a kept folder."""
+    """Return whether a name belongs in a backup: one of `FILES`, or a path inside `FOLDERS`."""
     path = PurePosixPath(name)
     is_below = any(
         path != PurePosixPath(folder) and path.is_relative_to(folder) for folder in FOLDERS
@@ -287,7 +287,7 @@ def _is_backup_path(name: str) -> bool:
 
 
 def require_file(source: Path) -> None:
-    """Raise `NoBackup` if a path is not a regular file, before a home is created."""
+    """Raise `NoBackup` if a path is not a regular file. Call this before creating a home."""
     if source.is_file():
         return
     problem = "is not a regular file" if source.exists() else "does not exist"
@@ -300,7 +300,7 @@ def require_file(source: Path) -> None:
 
 
 def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
-    """Return the digests by file of a backup that could be restored. Nothing is written.
+    """Check that a backup can be restored, without writing. Returns its digests by file name.
 
     Raises `NotRestored`.
     """
@@ -309,9 +309,9 @@ def require_restorable(layout: Layout, source: Path) -> Mapping[str, str]:
 
 
 def restore(layout: Layout, source: Path) -> BackupSummary:
-    """Restore a backup into a home without nights. Everything is checked before any file appears.
+    """Restore a backup into a home without nights, after checking every file.
 
-    The caller must hold the writer's lock of the home. Raises `NotRestored`.
+    The caller must hold the home's writer lock. Raises `NotRestored`.
     """
     aside = layout.work / "restore"
     with _reading(layout, source) as file:
@@ -330,7 +330,7 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
 
 @contextlib.contextmanager
 def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
-    """Open a backup. Errors in it or in its home become `NotRestored`."""
+    """Open a backup, and turn errors in the backup or the home into `NotRestored`."""
     try:
         with source.open("rb") as file:
             yield file
@@ -347,7 +347,7 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
 
 
 def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, str]:
-    """Return the digests of a complete backup that fits a home. Raises the errors of `restore`."""
+    """Return a backup's digests if it is complete and fits the home. Otherwise raise an error."""
     digests = check_backup(file)
     if FIRM not in digests and not any(name.startswith(f"{LANDING}/") for name in digests):
         raise NotWhole("it contains no night")
@@ -362,9 +362,9 @@ def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, 
 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Return whether restoring `name` of a backup overwrites no data of a home."""
-    # Empty folders contain no data, and alerts from before the first night are sent again. If the
-    # files are the same, an interrupted restore wrote them, and this one continues it.
+    """Return whether `name` can be restored without overwriting data in the home."""
+    # Empty folders contain no data, and alerts from before the first night may be sent again. If
+    # the files are identical, an interrupted restore wrote them, and this one continues it.
     place = layout.home / name
     if name == SENT_ALERTS or not os.path.lexists(place):
         return True
@@ -389,7 +389,7 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
 
 
 def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
-    """Write the files of a checked backup to another folder. Return the number of bytes."""
+    """Unpack a checked backup into the folder `aside`. Return the number of bytes written."""
     size = 0
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
@@ -405,12 +405,12 @@ def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move one file or folder into the home, unless an earlier restore has moved it."""
+    """Move one file or folder into the home, unless an earlier restore already has."""
     if not source.exists():
         return
     make_directory(target.parent)
-    # If the target folder contains a file, an earlier restore that was killed moved it here. Empty
-    # folders contain no data, but they would block the rename.
+    # If the target folder contains files, an earlier restore moved them here before it was killed.
+    # Empty folders contain no data, but they would block the rename.
     if target.is_dir():
         if any(not path.is_dir() for path in target.rglob("*")):
             return

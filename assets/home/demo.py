@@ -1,4 +1,4 @@
-"""The home of a demo. It is marked, so that simulated and real nights are never in one book."""
+"""A demo's home. It is marked, so that simulated and real nights never end up in one book."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ MARK_CONTENT = {"what": "invented nights of nightbook demo"}
 
 
 class OnlyADemo(Exception):
-    """A command would write a real night into the home of a demo."""
+    """A command would write a real night into a demo's home."""
 
     exit_code = 2
 
@@ -32,7 +32,7 @@ class OnlyADemo(Exception):
 
 
 class RealNights(Exception):
-    """A demo would be written into a home with real nights."""
+    """A demo would overwrite a home with real nights."""
 
     exit_code = 2
 
@@ -57,7 +57,7 @@ class NoDemo(Exception):
 
 
 class NotADemo(Exception):
-    """A demo would delete folders that it did not create."""
+    """Starting a demo would delete folders that no demo created."""
 
     exit_code = 2
 
@@ -82,13 +82,13 @@ def require_real(layout: Layout) -> None:
 
 @contextlib.contextmanager
 def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
-    """Lock a home for a demo. It is empty and marked when the `with` statement starts.
+    """Empty and mark a home for a demo, and lock it during the `with` block.
 
     Raises `RealNights` or `NotADemo` if the home contains something else, and `WriterBusy` if
     another demo or writer is active.
     """
-    _require_place(layout)  # before the locks are created, because the folder may not be ours
-    # Each night takes the writer's lock. Between the nights, only this lock is held.
+    _require_place(layout)  # check before creating locks, because the folder may not be ours
+    # Each night takes the writer's lock, but only this lock is held between nights.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):
         with hold_writer_lock(layout, "beginning the demo", now):
             make_demo(layout)
@@ -97,9 +97,9 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
 
 @contextlib.contextmanager
 def next_of_demo(layout: Layout, now: datetime) -> Iterator[list[date]]:
-    """Lock a home with a demo, and yield the dates of its nights.
+    """Lock a demo's home and yield the dates of its nights.
 
-    Raises `NoDemo` if there is no demo.
+    Raises `NoDemo` if the home contains no demo.
     """
     days = night_folders.dates(layout)
     if not is_demo(layout) or len(days) < FIRST_NIGHTS:
@@ -113,7 +113,7 @@ def make_demo(layout: Layout) -> None:
 
     Raises `RealNights`, `NotADemo`.
     """
-    # The mark is written first, so that a demo that was killed can start over.
+    # Write the marker first, so that a demo that was killed can start over.
     _require_place(layout)
     write_json(layout.home / MARK, MARK_CONTENT)
     for path in _places(layout):
@@ -123,7 +123,7 @@ def make_demo(layout: Layout) -> None:
 def _require_place(layout: Layout) -> None:
     """Raise an error unless the home is empty or contains an earlier demo."""
     mark = layout.home / MARK
-    # Compare the content, because a different program may have a file of this name.
+    # Compare the content, because another program may use the same file name.
     if mark.is_file() and mark.read_bytes() == json_bytes(MARK_CONTENT):
         return
     if nights := len(list(night_folders.folders(layout))):
@@ -134,7 +134,7 @@ def _require_place(layout: Layout) -> None:
 
 
 def _places(layout: Layout) -> tuple[Path, ...]:
-    """Return the folders that a demo creates, and deletes before it starts."""
+    """Return the folders that a demo creates, and deletes before starting."""
     return (
         layout.landing,
         layout.lake,

@@ -1,4 +1,4 @@
-"""The Dagster instance of a home, with the private parts of Dagster that it needs."""
+"""A home's Dagster instance, with the private parts of Dagster that it needs."""
 
 import contextlib
 import fcntl
@@ -22,28 +22,28 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_files
 
-# Ctrl-C in a step becomes a failure, which only this name distinguishes from others.
+# Why the private parts of Dagster are needed:
+# - DagsterExecutionInterruptedError: Ctrl-C in a step becomes a failure, and only this name
+#   distinguishes it from other failures.
+# - InstanceRef: `DagsterInstance.get` cannot override the configuration of a home.
+# - InstigatorState: the public API needs a running web server to show whether a schedule or sensor
+#   is on.
+# - AssetCheckExecutionsTable: deleting a run leaves the results of its checks behind, and no public
+#   function deletes them.
+# - schedule_execution_time_iterator: the daemon's own ticks, which are correct when clocks change.
 
-# `DagsterInstance.get` cannot override the configuration of a home.
-
-# The public API tells whether a schedule or sensor is on only through a running web server.
-
-# Deleting a run leaves the results of its checks, which no public function deletes.
-
-# The ticks of the daemon, which are correct when clocks change. They are not public.
-
-# The output of steps goes to the terminal. Dagster would copy it with four processes for each step,
-# which print errors when a person presses Ctrl-C.
+# Let steps print to the terminal. To capture their output, Dagster would start four processes for
+# each step, which print errors when a person presses Ctrl-C.
 NO_CAPTURED_OUTPUT = {
     "compute_logs": {
         "module": "dagster._core.storage.noop_compute_log_manager",
         "class": "NoOpComputeLogManager",
     }
 }
-_BATCH_SIZE = 500  # values in one statement, because databases have a limit
-# The script `dagster-daemon` may belong to a different interpreter, but a module does not.
+_BATCH_SIZE = 500  # values per statement, because databases have a limit
+# Run it as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
-# The modules that open Dagster's SQLite files. If Dagster uses a server, none of them is loaded.
+# Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
 _SQLITE = tuple(
     f"dagster._core.storage.{name}"
     for name in (
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
-    """Delete the results of asset checks of runs, which `delete_run` does not delete."""
+    """Delete the asset check results of runs, which `delete_run` leaves behind."""
     storage = instance.event_log_storage
     with storage.index_connection() as connection:
         table = AssetCheckExecutionsTable
@@ -78,11 +78,10 @@ def forget_checks(instance: Any, run_ids: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def shared_engines() -> Iterator[None]:
-    """Keep one SQLAlchemy engine and one open connection for each SQLite file of Dagster."""
-    # A night opens such a file 500 times. Each time, Dagster creates an engine, for which
-    # SQLAlchemy compiles the same statements again. If no other connection is open, SQLite also
-    # merges and deletes its log at every close. Sharing saves 0.7 of 5 CPU seconds for each night
-    # of the demo (measured).
+    """Keep one SQLAlchemy engine and one open connection for each of Dagster's SQLite files."""
+    # A night opens these files 500 times. Each time, Dagster creates an engine, and SQLAlchemy
+    # compiles the same statements again. If no other connection is open, SQLite also merges and
+    # deletes its log at every close. Sharing saves 0.7 of 5 CPU seconds per demo night (measured).
     engines: dict[str, Any] = {}
     connections: dict[str, Any] = {}
     modules: list[Any] = [sys.modules[name] for name in _SQLITE if name in sys.modules]
@@ -92,7 +91,7 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        elif key not in connections:  # not at the first use, when Dagster creates the file
+        elif key not in connections:  # not on first use, when Dagster creates the file
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
             connections[key].rollback()
@@ -121,7 +120,7 @@ DIED = "The process of this run has ended: it was killed, or the machine was sto
 
 
 def make_instance(layout: Layout) -> Path:
-    """Return the `DAGSTER_HOME` of a home. Create its configuration if it is missing."""
+    """Return a home's `DAGSTER_HOME`, and create its configuration if it is missing."""
     make_directory(layout.dagster)
     configuration = layout.dagster / "dagster.yaml"
     if not configuration.exists():
@@ -135,8 +134,8 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """Open the instance of a home without its log. `settings` override those of its file."""
-    # Dagster creates its files with the present umask, and they contain details of nights.
+    """Open a home's instance without its log. `settings` override its configuration file."""
+    # Dagster creates its files with the current umask, and they contain details about nights.
     with private_files(), quiet():
         home = make_instance(layout)
         reference = InstanceRef.from_dir(str(home), overrides=settings)
@@ -146,7 +145,7 @@ def open_instance(
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the log and the warnings of Dagster."""
+    """Silence Dagster's log and warnings."""
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -155,11 +154,12 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """Hold a lock file and yield its name, which is the tag of this process's runs."""
-    # A process ID would not work, because the system reuses it and each container has its own IDs.
+    """Hold a lock file and yield its name, which tags the runs in this process."""
+    # A process ID would not work: the system reuses IDs, and each container has its own.
     folder = layout.dagster / "alive"
     make_directory(folder)
-    # `filelock` would not work, because a check must not recreate the file of a run that has ended.
+    # `filelock` would not work, because a check must not recreate a lock file after its run has
+    # ended.
     descriptor, name = tempfile.mkstemp(dir=folder)
     os.fchmod(descriptor, FILE_MODE)
     try:
@@ -173,10 +173,10 @@ def alive(layout: Layout) -> Iterator[str]:
 def close_dead_runs(
     layout: Layout, instance: dg.DagsterInstance, *, launched: bool
 ) -> list[dg.DagsterRun]:
-    """Mark dead runs as failed and return them. Dagster would show them as running forever."""
-    # A run of the command line has a tag with the lock file of its process. If the lock is free,
-    # the process has ended. A run of the daemon has no such tag. It is dead if no daemon is
-    # running, which the caller states with `launched`.
+    """Mark dead runs as failed and return them, because Dagster would show them as running."""
+    # A run from the command line is tagged with its process's lock file. If the lock is free, the
+    # process has ended. A run from the daemon has no such tag, and is dead if no daemon is running.
+    # In that case, the caller sets `launched`.
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
@@ -194,7 +194,7 @@ def _lock_name(run: dg.DagsterRun) -> str | None:
 
 
 def is_daemon_locked(layout: Layout) -> bool | None:
-    """Return whether a daemon is running, or None if there is no lock file of a daemon."""
+    """Return whether a daemon is running, or None if its lock file is missing or unreadable."""
     try:
         return _is_locked(layout.dagster / DAEMON_LOCK)
     except OSError:  # no daemon ever ran, or this user may not read the file
@@ -206,7 +206,7 @@ def _lock(layout: Layout, name: str) -> Path:
 
 
 def _is_held(layout: Layout, name: str) -> bool:
-    """Return whether a process holds the lock of this name."""
+    """Return whether a process holds the lock with this name."""
     try:
         return _is_locked(_lock(layout, name))
     except OSError:
@@ -214,7 +214,7 @@ def _is_held(layout: Layout, name: str) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    # A shared lock conflicts with an exclusive one, and needs only permission to read.
+    # A shared lock conflicts with an exclusive one, but only needs read permission.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

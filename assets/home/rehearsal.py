@@ -1,7 +1,7 @@
-"""Dry runs: run a command on a temporary copy of the home, and compare the two.
+"""Dry runs, which run a command on a temporary copy of the home and compare the two.
 
-The copy consists of links, in the folder for temporary files (TMPDIR). The original is safe,
-because commands replace the files of a home and never write into them.
+The copy is made of links in the folder for temporary files (TMPDIR). The original is safe, because
+commands replace a home's files and never modify them in place.
 """
 
 # ruff: noqa: S608 - table names are constants, and a date is a literal
@@ -28,7 +28,7 @@ AMOUNTS = "balances"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change on a date: the rows of a table, the total of an asset, or the state of a snapshot.
+    """A change on a date: a table's rows, an asset's total, or a snapshot's state.
 
     `before` or `after` is None if there is no value. If they are equal, only the content differs.
     """
@@ -48,12 +48,12 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         home = Path(scratch) / "home"
         if not is_empty:
             _link_home(nightbook.layout, home)
-        # Without a shelf, because other machines would see the result.
+        # Disable the shelf, because other machines would see the result.
         variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: ""}
         try:
             yield replace(nightbook, variables=lambda: variables)
         except Exception as error:
-            # Error messages should name the file of the original home.
+            # Error messages should name the file in the original home.
             paths = (str(home), str(nightbook.layout.home))
             error.args = tuple(
                 part.replace(*paths) if isinstance(part, str) else part for part in error.args
@@ -62,8 +62,8 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
 
 
 def _link_home(layout: Layout, home: Path) -> None:
-    """Create the folders of a home, with links to its files."""
-    # Without working files (locks, temporary files, Dagster's records), and with only the current
+    """Create a copy of a home's folders, with links to its files."""
+    # Leave out working files (locks, temporary files, Dagster's records) and all but the current
     # version of the warehouse.
     for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
         _link_files(folder, home / folder.name)
@@ -86,7 +86,7 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def state_changes(before: Layout, after: Layout) -> list[Change]:
-    """Return the snapshots whose state changes."""
+    """Return the changes in snapshot states."""
     states = {
         snapshot.snapshot_id: snapshot.state for snapshot in snapshots.landed_snapshots(before)
     }
@@ -104,7 +104,7 @@ def state_changes(before: Layout, after: Layout) -> list[Change]:
 
 
 def changes(before: Layout, after: Layout) -> list[Change]:
-    """Return the differences of the published rows and totals of two homes, by date."""
+    """Return the differences between two homes' published rows and totals, by date."""
     old, new = (_counts(layout) for layout in (before, after))
     differences = []
     days = set()
@@ -122,7 +122,7 @@ def changes(before: Layout, after: Layout) -> list[Change]:
 
 
 def _counts(layout: Layout) -> dict[tuple[str, str], tuple[str | None, str | None]]:
-    """Return the number of rows and a hash of the content for each date and table."""
+    """Return the row count and a content hash for each date and table."""
     if not layout.database.exists():
         return {}
     counts: dict[tuple[str, str], tuple[str | None, str | None]] = {}
@@ -152,7 +152,7 @@ def _total_changes(before: Layout, after: Layout, days: list[str]) -> Iterator[C
 
 
 def _totals(layout: Layout, days: list[str]) -> dict[tuple[str, str, bool], str]:
-    """Return the exact total of each asset on these dates."""
+    """Return each asset's exact total on these dates."""
     if not days or not layout.database.exists():
         return {}
     totals = {}

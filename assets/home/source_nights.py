@@ -1,6 +1,6 @@
-"""The nights of a firm's organisations. Each is taken in a separate process with its own key.
+"""Nights of a firm's organisations, each taken in a separate process with its own key.
 
-No process gets the settings of a different organisation or of the firm.
+No process gets settings from another organisation or from the firm.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from warehouse.storage.layout import Layout
 
 MAX_MESSAGE = 500
 MAX_NAMED = 3
-# Settings of the firm's process. An organisation has its own settings in its `.env`.
+# The firm's own settings. Each organisation has its settings in its `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
 LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
 
@@ -41,19 +41,19 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return the shard (from 1) of an organisation, which does not depend on the others."""
+    """Return an organisation's shard (from 1), which does not depend on other organisations."""
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
 
 def sources_of(firm: Firm, shard: int | None) -> tuple[Source, ...]:
-    """Return the organisations of one shard of a firm, or all of them."""
+    """Return the organisations in one shard of a firm, or all of them."""
     if shard is None:
         return firm.sources
     return tuple(source for source in firm.sources if shard_of(source, firm.shards) == shard)
 
 
 def find_problems(layout: Layout, firm: Firm) -> dict[str, str]:
-    """Find the organisations whose home differs from the firm's book, with the reason."""
+    """Find organisations whose home cannot be used or has lost nights, with the reason."""
     known: KnownSources | None = KnownSources({}, {})
     if layout.database.exists():
         try:
@@ -86,7 +86,7 @@ def _problem(source: Source, known: KnownSources | None, names: Collection[str])
 
 
 def _doubt(source: Source, known: KnownSources | None, names: Collection[str]) -> str:
-    """Return a reason why a home without nights may have lost them, or an empty string."""
+    """Return a reason to suspect that an empty home has lost its nights, or an empty string."""
     if known is None:
         return "the firm's book, which would show earlier nights, cannot be read"
     if left := known.left_since(source.name, names):
@@ -104,9 +104,9 @@ def take_nights(
     problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:
-    """Take the night of each organisation, `at_once` in parallel. A failure does not stop others.
+    """Take each organisation's night, `at_once` in parallel. A failure does not stop the others.
 
-    An organisation with a problem is not started, because it would create a new home.
+    An organisation with a problem is not started, because its run would create a new home.
     """
     options = [*(("--date", day.isoformat()) if day else ()), *(["--unless-taken"] * unless_taken)]
 
@@ -127,11 +127,11 @@ def take_nights(
 
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
-    """Run one night in the folder of its `.env`. The last line of its log has the result."""
+    """Run one night in the folder with its `.env`. The last line of its log is the result."""
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    # Python imports no modules from that folder, such as the `warehouse` of its home.
+    # Keep Python from importing modules from that folder, such as its home's `warehouse`.
     variables["PYTHONSAFEPATH"] = "1"
     try:
         process = subprocess.run(
@@ -153,7 +153,7 @@ def _take(command: Sequence[str], source: Source) -> SourceRun:
 
 
 def _message(line: str) -> str:
-    """Return the message of a log line, or the line itself if it is not JSON."""
+    """Return the message from a log line, or the line itself if it is not JSON."""
     try:
         content = json.loads(line)
     except ValueError:

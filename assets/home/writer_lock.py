@@ -1,4 +1,4 @@
-"""Access to a home: the commands that it allows, and the lock of its one writer."""
+"""Access to a home: the commands that it allows, and the lock for its only writer."""
 
 import contextlib
 import errno
@@ -26,9 +26,9 @@ WAIT_SECONDS = 10.0
 def writing(
     nightbook: Nightbook, operation: str, say: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Hold the writer's lock for one command. If it is taken, wait some seconds and say for whom.
+    """Hold the writer's lock for one command. If it is taken, wait some seconds and say why.
 
-    Raises `WriterBusy` after that time. Nothing was changed.
+    Raises `WriterBusy` after that time, with nothing changed.
     """
     patience = LockTimeout(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
     with hold_writer_lock(nightbook.layout, operation, nightbook.now(), patience):
@@ -50,10 +50,10 @@ def _print_to_stderr(message: str) -> None:
 
 
 class RunLock:
-    """The writer's lock of one run: taken by the first step that writes, released by the run."""
+    """A run's writer lock: taken by the first step that writes, released at the end of the run."""
 
-    # It is not released between two steps, so that no other command can stop a half-finished night.
-    # If steps run in separate processes, which no shipped configuration does, each step takes and
+    # It stays locked between steps, so that no other command can block a half-finished night. If
+    # steps run in separate processes (no shipped configuration does this), each step takes and
     # releases the lock.
     _living: ClassVar[set["RunLock"]] = set()
 
@@ -69,7 +69,7 @@ class RunLock:
         self.release()
 
     def acquire(self, nightbook: Nightbook, operation: str, tell: Tell) -> None:
-        """Take the lock. Wait for other writers as long as a pull may take.
+        """Acquire the lock, waiting for other writers for as long as a pull may take.
 
         Raises `WriterBusy` after that time.
         """
@@ -102,7 +102,7 @@ MAX_NAMED = 3
 
 
 class NoHome(Exception):
-    """The directory is not a home of nightbook."""
+    """The directory is not a nightbook home."""
 
     exit_code = 2
 
@@ -115,7 +115,7 @@ class NoHome(Exception):
 
 
 class OfOneOrganisation(Exception):
-    """A command for one organisation was called with the home of a firm."""
+    """A command for one organisation was called on a firm's home."""
 
     exit_code = 2
 
@@ -128,7 +128,7 @@ class OfOneOrganisation(Exception):
 
 
 def misplaced_firm(layout: Layout) -> str:
-    """Return a message if this folder has a firm.toml but is not the home. Then it is not read."""
+    """Return a message if this folder has a firm.toml that is not read, as it is not the home."""
     if is_firm(layout.home) or not is_firm(Path.cwd()):
         return ""
     return (
@@ -139,7 +139,7 @@ def misplaced_firm(layout: Layout) -> str:
 
 
 def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
-    """Return whether the firm's version of a command must run.
+    """Return whether to run the firm's version of a command.
 
     Raises `OfOneOrganisation` if the command does not work for a firm.
     """
@@ -151,7 +151,7 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home exists if a command needs it, and belongs to us if it writes.
+    """Check that the home exists if the command needs it, and belongs to us if it writes.
 
     Raises the errors of `require_home` and `require_owner`.
     """

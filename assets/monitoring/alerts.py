@@ -1,7 +1,7 @@
-"""Alerts: each cause is sent once, through the first channel that works.
+"""Alerts, sent once for each cause through the first channel that works.
 
-`assets.monitoring.conditions` finds the causes. Addresses contain tokens, so they are never shown:
-messages name a channel by its number and scheme.
+`assets.monitoring.conditions` finds the causes. Addresses contain tokens, so they are never shown.
+Messages identify a channel by its number and scheme.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ MAX_CAUSES = 2000
 MAX_CHARACTERS = 1500
 RETRY_PERIOD = timedelta(days=7)
 MAX_UNSENT = 100
-# The severity of an alert, as Apprise names it. Channels may show or route these differently.
+# Severities, with the names that Apprise uses. Channels may show or route them differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-A_DAY = timedelta(hours=23)  # less than 24, because the times of the checks vary by some minutes
+A_DAY = timedelta(hours=23)  # less than 24, because the time of the check varies by some minutes
 # Takes address, title, body and kind. Returns whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
 # Names come from the API. They must not mention users (@) or be read as markup.
@@ -57,7 +57,7 @@ class Alert:
 
     @property
     def body(self) -> str:
-        """The text of the message, with the file to look at and the command to type."""
+        """The message text, with the file to look at and the command to type."""
         return f"{plain_text(self.words)}\n\nSee: {self.see}\nType: {self.command}"
 
 
@@ -76,13 +76,13 @@ class SentAlerts:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
-    """An unsent alert with the time at which it was found."""
+    """An unsent alert and the time when it was found."""
 
     since: str
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return the alert with that time in its text."""
+        """Return the alert with the time when it was found added to its text."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
@@ -91,7 +91,7 @@ Unsent = dict[str, StoredAlert]  # by cause
 
 
 def plain_text(text: str) -> str:
-    """Return a text that may contain names from the API as short plain text."""
+    """Shorten text that may contain API names, and remove its markup and control characters."""
     plain = "".join(
         character if character.isprintable() or character == "\n" else " " for character in text
     )
@@ -99,10 +99,10 @@ def plain_text(text: str) -> str:
 
 
 def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
-    """Send a message through one channel. Return whether it was accepted, and never raise."""
+    """Send a message through one channel. Return whether it was accepted. Never raises."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its plugins import deprecated modules
+            warnings.simplefilter("ignore")  # Apprise plugins import deprecated modules
             channel = Apprise()
             is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
             return bool(is_sent)
@@ -152,7 +152,7 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
 def _reminder(
     alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """Return a daily message about the alerts that were sent a day ago or more and still wait."""
+    """Return a daily reminder of the alerts that were sent at least a day ago and still wait."""
     due = [
         alert
         for alert in alerts
@@ -175,7 +175,7 @@ def _reminder(
 
 
 def _is_a_day_old(when: str | None, now: datetime) -> bool:
-    """Return whether a time is known and a day or more ago."""
+    """Return whether a time is known and at least a day ago."""
     try:
         return when is not None and now - datetime.fromisoformat(when) >= A_DAY
     except (ValueError, TypeError):
@@ -200,9 +200,8 @@ def deliver(
     """Send each alert through the first channel that works. A failed channel is not retried."""
     working, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
-    # The first channel is preferred, and the others replace it if it fails. A failed channel is not
-    # retried for the next alert, because each attempt at a dead mail server takes its whole
-    # timeout.
+    # The first channel is preferred, and the others are fallbacks. A failed channel is not retried
+    # for the next alert, because each attempt to reach a dead mail server takes the full timeout.
     for alert in alerts:
         while working:
             _, address = working[0]
@@ -220,7 +219,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call a function once for its cause. Return its result, or None if it succeeded before."""
+    """Call a function unless it already succeeded for this cause. Return its result, else None."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None
@@ -231,10 +230,10 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """Lock the times at which causes were sent, yield them, and write changes at the end."""
+    """Lock and yield the time when each cause was sent, and save changes at the end."""
     folder = layout.home / "alerts"
     make_directory(folder)
-    # The command line, three sensors and the start of the daemon may check at the same time.
+    # The command line, three sensors and a starting daemon may check at the same time.
     with private_files(), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")
@@ -257,8 +256,8 @@ def _unsent(layout: Layout) -> Path:
 def _stored_events(
     layout: Layout, sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Unsent, tuple[Alert, ...]]:
-    """Return the stored events that are still to be sent, and those that are too old."""
-    # An unreadable file counts as empty, because it must not stop today's alerts.
+    """Return the stored events that still need to be sent, and the alerts that are too old."""
+    # Treat an unreadable file as empty, because it must not stop today's alerts.
     try:
         entries = [
             StoredAlert(str(entry.pop("since")), Alert(**entry))
@@ -280,7 +279,7 @@ def _stored_events(
 
 
 def _write_events(layout: Layout, waiting: Unsent) -> None:
-    """Write the unsent events atomically. Without any, there is no file."""
+    """Write the unsent events atomically, or delete the file if there are none."""
     path = _unsent(layout)
     newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MAX_UNSENT:]
     with contextlib.suppress(OSError):  # a full disk must not stop an alert
@@ -291,7 +290,7 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the times by cause. An unreadable file counts as empty: twice beats never."""
+    """Return the times by cause. An unreadable file counts as empty: better to send twice."""
     try:
         content = json.loads(path.read_bytes())
         return {str(cause): str(when) for cause, when in content.items()}

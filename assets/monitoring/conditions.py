@@ -1,4 +1,4 @@
-"""The conditions that need an alert, for a home and for each night."""
+"""Conditions that trigger an alert, for the home as a whole and for each night."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -34,9 +34,10 @@ MAX_SHOWN = 5
 def find_alerts(
     nightbook: Nightbook, *, patience: timedelta = GRACE, dagster: Switches | None = None
 ) -> list[Alert]:
-    """Return the alerts for all nights and for the newest book.
+    """Return the alerts for the schedule, the nights, the newest book and the reconciliation.
 
-    A run has `patience` to publish an accepted night. `dagster` is read if it is None.
+    `patience` is how long a run may take to publish an accepted night. If `dagster` is None, it is
+    read from the home.
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
@@ -52,7 +53,7 @@ def find_alerts(
 def night_alerts(
     nightbook: Nightbook, nights: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
-    """Yield the alerts for nights until they are settled, and for unread dates for a week."""
+    """Yield the alerts for nights that need attention, and for dates missed in the last week."""
     layout, now = nightbook.layout, nightbook.now()
     yield from _held_alerts(layout, nights)
     yield from _rejected_book_alerts(layout, nights, now - LOOK_BACK)
@@ -86,7 +87,7 @@ def late_alert(nightbook: Nightbook) -> Alert | None:
 
 
 def book_line(nightbook: Nightbook, day: date | str) -> list[str]:
-    """Return a line that says whether a date has a book. Empty if `day` is not a date."""
+    """Return a line saying whether a date has a book, or an empty list if `day` is not a date."""
     try:
         wanted = date.fromisoformat(str(day))
     except ValueError:
@@ -109,7 +110,7 @@ def published_books(
 
 
 def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:
-    """Return the past scheduled dates after the first night that were not read."""
+    """Return the scheduled dates from the first night until yesterday that were not read."""
     landed, settings = {snapshot.snapshot_date for snapshot in nights}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
@@ -117,7 +118,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 
 
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield held nights. Those of a date with a newer book share one alert."""
+    """Yield an alert for each held night, or one per date if the date has a newer book."""
     books = snapshots.books(nights)
     superseded: dict[date, list[Snapshot]] = {}
     for snapshot in nights:
@@ -165,7 +166,7 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
 def _rejected_book_alerts(
     layout: Layout, nights: list[Snapshot], since: datetime
 ) -> Iterator[Alert]:
-    """Yield nights that were books and were then rejected, because somebody may have used them."""
+    """Yield an alert for each book that was later rejected, because somebody may have used it."""
     books = snapshots.books(nights)
     for snapshot in nights:
         states = [decision.state for decision in snapshot.decisions]
@@ -189,7 +190,7 @@ def _rejected_book_alerts(
 
 
 def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
-    """Return whether a snapshot that was accepted and then rejected was a book in between."""
+    """Return whether a snapshot was the book at some time between its acceptance and rejection."""
     accepted, rejected = snapshot.decisions[-2:]
     newer = [
         night
@@ -197,7 +198,7 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
         if night.snapshot_date == snapshot.snapshot_date
         and night.snapshot_id > snapshot.snapshot_id
     ]
-    # The newest accepted snapshot of a date is its book, so only decisions on newer ones matter.
+    # A date's book is its newest accepted snapshot, so only decisions on newer snapshots matter.
     times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
         not any(night.state_at(time) == ACCEPTED for night in newer)
@@ -207,7 +208,7 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 
 def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield the past scheduled dates of the last week that were not read."""
+    """Yield an alert for each scheduled date in the last week that was not read."""
     layout = nightbook.layout
     for day in unread_dates(nightbook, nights, today):
         if day >= today - LOOK_BACK:
@@ -223,7 +224,7 @@ def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
 
 
 def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
-    """Yield dates without a snapshot that have the unfinished folder of a killed run."""
+    """Yield an alert for each date on which a killed run left a folder but no snapshot."""
     with acquire_if_free(layout.pull_lock) as is_nobody_pulling:
         folders = list(layout.landing.glob("*/.*.pulling")) if is_nobody_pulling else []
     landed = {str(snapshot.snapshot_date) for snapshot in nights}
@@ -240,7 +241,7 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield landed nights that were not judged, after the deadline of the run that landed them."""
+    """Yield an alert for each landed night that is still not judged after its run's deadline."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:
@@ -263,7 +264,7 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
 def _unpublished_alerts(
     layout: Layout, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield one alert about the books that were accepted before a time and not published."""
+    """Yield one alert about books that were accepted before the given time but never published."""
     _, missing = published_books(layout, nights)
     old = [
         snapshot
@@ -288,7 +289,7 @@ def _unpublished_alerts(
 def _unshelved_alerts(
     nightbook: Nightbook, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield one alert about the nights decided before a time whose decision is not on the shelf."""
+    """Yield one alert about nights decided before the given time whose decision is not shelved."""
     old = [
         snapshot
         for snapshot in shelf.waiting_nights(nightbook, nights)
@@ -308,7 +309,7 @@ def _unshelved_alerts(
 
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about the nights in lake or warehouse that are missing in landing."""
+    """Yield one alert about nights in the lake or warehouse that are missing from landing."""
     nights = [damage.night or "" for damage in missing_landings(layout)]
     if nights:
         yield Alert(
@@ -329,7 +330,7 @@ def _time(text: str) -> datetime:
 
 
 def _days(nights: Iterable[object]) -> str:
-    """Return the names of nights with a verb. Of many, only the newest are named."""
+    """Name the nights, followed by a verb. If there are many, name only the newest."""
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"
@@ -361,7 +362,7 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _drift_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert about deviations that the newest night is the first to have."""
+    """Yield one alert about deviations first seen in the newest night."""
     rows = _rows(
         layout,
         "select first_seen, kind, path, word, example, seen from ops.drift where first_seen = "
@@ -413,7 +414,7 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield lists that may be one page of several, once for each list and count."""
+    """Yield an alert for each list, and record count, that may be only one page of several."""
     query = "select venue_id, words from findings where kind = 'round_count' order by all"
     for venue, description in _rows(layout, query):
         yield Alert(
@@ -429,7 +430,7 @@ def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _clock_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield one alert while the newest nights had to correct this machine's clock."""
+    """Yield one alert if the newest nights had to correct for this machine's clock."""
     corrected: list[tuple[str, int]] = []
     query = "select snapshot_id, clock_skew_ms from ops.snapshots order by snapshot_id desc"
     for snapshot_id, skew in _rows(layout, query):
@@ -451,7 +452,7 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield the alerts about the newest reconciliation."""
+    """Yield alerts about the newest reconciliation."""
     folder = layout.home / "reconcile"
     try:
         result = service.status(folder).run
@@ -482,7 +483,7 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield one alert about files in the inbox that were not used and not marked as ignored."""
+    """Yield one alert about inbox files that were neither used nor marked as ignored."""
     if result.unread:
         yield Alert(
             cause=f"unread:{result.day}",
@@ -496,7 +497,7 @@ def _unread_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]
 
 
 def _break_alerts(layout: Layout, result: Run, folder: Path) -> Iterator[Alert]:
-    """Yield an alert about all open breaks, and one for each day with old breaks."""
+    """Yield one alert about all open breaks, plus one for each day with old breaks."""
     by_day: dict[str, list[Break]] = {}
     for break_ in result.breaks:
         if break_.is_open:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and the heartbeat of a night."""
+"""Metrics for Prometheus, and the heartbeat after a night."""
 
 import shutil
 import urllib.request
@@ -23,7 +23,7 @@ from warehouse.storage.layout import Layout, written_aside
 TIMEOUT = 10.0
 MAX_HEARTBEAT_AGE = timedelta(hours=20)
 COUNTS = ("portfolio", "account", "balance", "venue", "instrument", "reject", "inexact", "drift")
-# Metrics that are counts in the published warehouse.
+# Metrics that count rows in the published warehouse.
 QUERIES = (
     ("gaps", "Dates without a book.", "from ops.gaps where reason <> 'pruned'"),
     ("checks_failed", "Failed checks of the newest book.", "from ops.checks where not passed"),
@@ -43,13 +43,13 @@ class Metric:
     label: tuple[str, str] | None = None
 
     def __str__(self) -> str:
-        """Return the sample as a line of the file."""
+        """Format the sample as a line in the metrics file."""
         label = f'{{{self.label[0]}="{self.label[1]}"}}' if self.label else ""
         return f"nightbook_{self.name}{label} {self.value}"
 
 
 def write(nightbook: Nightbook) -> Path:
-    """Write the file and return its path."""
+    """Write the metrics file and return its path."""
     path = nightbook.layout.home / "metrics" / "nightbook.prom"
     with written_aside(path) as file:
         file.write(render(nightbook).encode())
@@ -57,7 +57,7 @@ def write(nightbook: Nightbook) -> Path:
 
 
 def render(nightbook: Nightbook) -> str:
-    """Return every metric with its help and type (Prometheus text format 0.0.4)."""
+    """Format every metric with its help and type (Prometheus text format 0.0.4)."""
     lines: list[str] = []
     for metric in _metrics(nightbook):
         head = f"# HELP nightbook_{metric.name} {metric.description}"
@@ -88,7 +88,7 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
 
 
 def _newest(layout: Layout) -> Iterator[Metric]:
-    """Yield the time, duration, size and clock skew of the newest book."""
+    """Yield the newest book's metrics, such as its time, duration, size and clock skew."""
     query = "from ops.snapshots where is_book order by snapshot_id desc limit 1"
     answer = ask(layout.database, query)
     for row in answer.rows:
@@ -115,7 +115,7 @@ def _count(layout: Layout, query: str) -> int:
 
 
 def plain_get(url: str) -> bool:
-    """Return whether a GET succeeded. Never raises, because the night is published anyway."""
+    """Return whether a GET succeeded. Never raises, because the night is already published."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:  # noqa: S310 - settings: http(s)
             return bool(response.status < 300)  # noqa: PLR2004 - 2xx is success
@@ -124,9 +124,9 @@ def plain_get(url: str) -> bool:
 
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Send a heartbeat for a new book. Return None if there is none, or if it was sent before."""
-    # Only the newest published book counts, and only for some hours, because a rebuild of old
-    # nights is not a sign that the schedule works.
+    """Send a heartbeat for a new book. Return None if there is no new book to report."""
+    # Only the newest published book counts, and only for some hours, because rebuilding old nights
+    # does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None

@@ -1,6 +1,6 @@
-"""The note next to a result if the newest book is not from the last night that was due.
+"""The note printed with a result if the newest book is not from the last night due.
 
-Quick commands import this module, so it imports nothing from Dagster.
+It imports nothing from Dagster, because fast commands import this module.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 
-# After its deadline, a run has an hour to publish. The alert for a late night uses the same time.
+# A run has an hour to publish after its deadline. The alert for a late night uses this too.
 GRACE = timedelta(hours=1)
-# A removed organisation is in no total. The note mentions it for a month, and status always does.
+# Removed organisations are in no total. The note mentions them for a month, and status always.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 
 def staleness_note(nightbook: Nightbook) -> str:
-    """Return a note on the newest book and the later nights. Empty if the book is current."""
-    # A later night either waits (it is landed, but not decided or not published) or has no book (it
-    # was due but not read, or it was rejected).
+    """Return a note about the newest book and later nights, or "" if the book is current."""
+    # A later night either waits (landed, but not decided or not published) or has no book (due but
+    # not read, or rejected).
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
@@ -62,7 +62,7 @@ def staleness_note(nightbook: Nightbook) -> str:
 
 
 def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
-    """Return a line about data that a firm's book lacks. Empty if the book is complete."""
+    """Return a line about data missing from a firm's book, or "" if the book is complete."""
     parts = []
     last_tried = state.nights[0].snapshot_date if state.nights else None
     if state.book:
@@ -109,8 +109,8 @@ def _names(nights: Sequence[FirmNight]) -> str:
 
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
-    """Return the dates after the newest book whose night should be published by now."""
-    # Today counts after its last tick, the longest pull and an hour for publishing.
+    """Return the dates after the newest book for which a night should be published by now."""
+    # Today counts once its last tick, the longest pull and an hour for publishing have passed.
     local = now.astimezone(settings.timezone)
     last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= last_run + timedelta(seconds=settings.deadline) + GRACE

@@ -1,4 +1,4 @@
-"""The schedule and the sensors: whether they are on, and the night that is due."""
+"""The schedule and the sensors: whether they are on, and which night is due."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -53,11 +53,11 @@ class Switches:
     """Whether a process holds the daemon's lock. None if there is no lock, as in a cluster."""
 
     def daemon(self, now: datetime) -> str:
-        """Return a phrase that says whether a daemon is up to start a night."""
+        """Return a phrase that says whether a daemon is running and can start a night."""
         if self.seen is None and not self.is_locked:
             return "if the daemon is up"
-        # The lock ends with its process, but the last heartbeat stays fresh for minutes after that.
-        # A process that holds the lock without a fresh heartbeat hangs.
+        # The lock is released when its process ends, but the last heartbeat stays fresh for
+        # minutes. A process that holds the lock without a fresh heartbeat has hung.
         is_fresh = self.seen is None or now - self.seen <= MAX_HEARTBEAT_AGE
         if is_fresh and self.is_locked is not False:
             return "the daemon is up"
@@ -65,7 +65,7 @@ class Switches:
 
 
 def read_switches(layout: Layout) -> Switches:
-    """Read Dagster's records of a home. If Dagster never ran in it, the result is empty."""
+    """Read the switches from a home's Dagster records. Empty if Dagster never ran in it."""
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
@@ -76,7 +76,7 @@ def read_switches(layout: Layout) -> Switches:
 
 
 def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
-    """Read from an open instance. Opening one takes 0.1 s."""
+    """Read the switches from an instance that is already open. Opening one takes 0.1 s."""
     states = _ours(instance.all_instigator_state())
     beat = instance.get_daemon_heartbeats().get(DAEMON)
     return Switches(
@@ -88,9 +88,9 @@ def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
 
 
 def turn_on(layout: Layout) -> tuple[str, ...]:
-    """Turn on the schedule and the sensors that somebody turned off, and return their names.
+    """Turn on each schedule or sensor that somebody turned off, and return their names.
 
-    The daemon may be running, because it reads these states at its next tick.
+    This works while the daemon is running, because it reads these states at its next tick.
     """
     turned_on = []
     with open_instance(layout) as instance:
@@ -102,10 +102,10 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Return whether each is on. A home may have two names for its code location."""
+    """Map each name to whether it is on. A home's code location may have had two names."""
     is_on: dict[str, bool] = {}
-    # The shipped units use the location `assets.definitions`. It is sorted last, so that it
-    # overrides other locations.
+    # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
+    # the others.
     for state in sorted(states, key=_is_of_units):
         is_on[state.name] = state.is_running
     return is_on
@@ -116,7 +116,7 @@ def _is_of_units(state: InstigatorState) -> bool:
 
 
 def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
-    """Yield an alert for each schedule or sensor that is off, every day until it is on."""
+    """Yield a daily alert for each schedule or sensor that is off, until it is turned on."""
     layout = nightbook.layout
     if is_demo(layout):
         return
@@ -145,7 +145,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
     """Return the first tick after a time, in the operator's time zone."""
-    # Uses the iterator of Dagster's daemon, so that both agree when clocks change.
+    # Use the same iterator as Dagster's daemon, so that both agree when clocks change.
     ticks = schedule_execution_time_iterator(
         after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
     )
@@ -160,14 +160,14 @@ def tick_of(settings: Settings, day: date) -> datetime | None:
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night that a date already has, so that a later tick does nothing."""
+    """Return the night that already exists for a date, so that a later tick does nothing."""
     # A held night counts, because it waits for a person, and reading the API again would not help.
     # An accepted night that was never published does not count.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
-    # If the clock is wrong, the run of this date may have taken the night of a different date.
+    # If the clock was wrong, this date's run may have taken the night of a different date.
     if (manifest := night.taken_on(layout, day)) is not None:
         candidates += [
             snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id
@@ -187,7 +187,7 @@ def next_try(nightbook: Nightbook, day: date) -> datetime | None:
 
 
 def next_night(nightbook: Nightbook) -> datetime:
-    """Return the next tick that takes a night. Ticks on a date that has a night do nothing."""
+    """Return the next tick that takes a night. On a date that has a night, ticks do nothing."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()

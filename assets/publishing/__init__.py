@@ -1,1 +1,1 @@
-"""Publishes the lake as a warehouse, after a night or a decision."""
+"""Publication of the lake as a warehouse, after a night or a decision."""

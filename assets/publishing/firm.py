@@ -1,4 +1,4 @@
-"""Publishes the firm's book from the published books of its organisations."""
+"""Publication of the firm's book, from its organisations' published books."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -23,7 +23,7 @@ from warehouse.storage.firm import is_firm, read_firm
 
 
 def refresh(nightbook: Nightbook) -> None:
-    """Republish the home of an organisation or a firm. The caller must hold the writer's lock."""
+    """Republish an organisation's or a firm's home. The caller must hold the writer's lock."""
     if is_firm(nightbook.layout.home):
         publish(nightbook)
     else:
@@ -45,10 +45,10 @@ def publish(
     notes: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> FirmBook:
-    """Publish the firm's book. The caller must hold the writer's lock of the firm's home.
+    """Publish the firm's book. The caller must hold the writer's lock for the firm's home.
 
-    `day` is the night that the run should take. `notes` maps the name of a source to the reason
-    why it may have no book of that night. With `fresh`, load the whole history again.
+    `day` is the night that the run should take. `notes` maps a source's name to the reason why it
+    may have no book for that night. `fresh` reloads the whole history.
     """
     layout, now = nightbook.layout, nightbook.now()
     build = FirmBuild(
@@ -69,7 +69,7 @@ def publish(
 
 
 def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
-    """Write the workbook and the report of the firm's book. Write nothing if it has no night."""
+    """Write the firm's workbook and report, or nothing if the book has no night."""
     layout, version = nightbook.layout, program_version()
     if book.newest is None:
         return []

@@ -1,7 +1,7 @@
-"""Restores decisions that the landing zone lost from the published warehouse.
+"""Recovery, from the published warehouse, of decisions that the landing zone lost.
 
-A crash cannot lose a decision, because it is on disk before it is published, but a person or a
-failing disk can. Without its decision, the guards would judge a rejected night a second time.
+A crash cannot lose a decision, because decisions are on disk before they are published, but a
+person or a failing disk can. The guards would then judge a rejected night a second time.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
@@ -28,9 +28,9 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Restore lost decisions as they were published. Returns one sentence for each.
+    """Restore lost decisions as they were published. Returns a message for each.
 
-    `nights` are the landed snapshots, if the caller has already read them.
+    Pass the landed snapshots as `nights` if they have already been read.
     """
     # Use the warehouse only if it is unchanged since it was published.
     published = _published_decisions(layout)
@@ -45,12 +45,12 @@ def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) 
 
 
 def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
-    """Return the IDs of snapshots with a decision that the published warehouse does not have.
+    """Return the IDs of snapshots with a decision that is missing from the published warehouse.
 
-    `nights` are the landed snapshots, if the caller has already read them.
+    Pass the landed snapshots as `nights` if they have already been read.
     """
-    # They exist if a command died between deciding and publishing. Compare the counts too, because
-    # a decision from a different machine may be older than the last one.
+    # Such snapshots exist if a command died between deciding and publishing. Compare the counts
+    # too, because a decision from another machine may be older than the last one.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {
@@ -69,7 +69,7 @@ def _utc_time(decision: Decision) -> str:
 
 
 def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
-    """Map each published snapshot to the UTC time of its decision, or None without a decision."""
+    """Map each published snapshot to the UTC time when it was decided, or None if undecided."""
     digests = read_digests(layout.database.parent)
     return digests.decided if digests else {}
 
@@ -94,9 +94,9 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
 
 
 def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
-    """Return the decisions on a snapshot from the published warehouse, oldest first."""
+    """Return the published decisions about a snapshot, oldest first."""
     where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
-    # Warehouses of older versions have no machine, or only the last decision.
+    # Warehouses from older versions have no machine, or only the last decision.
     for source in (
         f"machine, decision_id from ops.decisions {where} order by decision_no",
         f"null, null from ops.decisions {where} order by decision_no",
@@ -121,7 +121,7 @@ def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
 
 
 def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
-    """Add the guards' reasons to the decisions, so that a night still counts as held before."""
+    """Add the guards' reasons to the decisions, so that the night still counts as once held."""
     if not any(decision.by in JUDGES for decision in decisions):
         at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
         reasons = tuple(cause.sentence for cause in causes)
@@ -139,14 +139,14 @@ def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """Return the reasons of a snapshot from a published table. Empty if there is no such table."""
+    """Return a snapshot's reasons from a published table, or nothing if that table is missing."""
     try:
         rows = ask(
             layout.database,
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # an older version published the warehouse without this table
+    except QueryFailed:  # published by an older version without this table
         return ()
     return tuple(
         Reason(

@@ -1,6 +1,6 @@
-"""Publishing a night, deciding about it, and rebuilding published nights.
+"""Publication of nights, decisions about them, and rebuilds.
 
-Callers of functions that write must hold the writer's lock of the home.
+Before calling a function that writes, acquire the home's writer lock.
 """
 
 import importlib
@@ -49,7 +49,7 @@ from warehouse.storage.layout import Layout, digest_of, sync_directory, written_
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
-    """A judged snapshot, and the version of the warehouse that was published with it."""
+    """A judged snapshot and the warehouse version that was published with it."""
 
     snapshot: Snapshot
     published: Published
@@ -60,18 +60,18 @@ def refresh(
 ) -> Published:
     """Publish the lake as a new version of the warehouse.
 
-    A book that fails its checks is held, and the others are published. With `fresh`, load the
-    whole history again. `manifests` are those of the lake, if the caller has already read them.
+    A book that fails its checks is held, and the others are published. `fresh` reloads the whole
+    history. Pass the lake's `manifests` if they have already been read.
 
     Raises:
-        NotPublished: checks failed that do not belong to a single book.
+        NotPublished: a check failed that cannot be attributed to a book.
     """
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
-    # If books fail the checks of the new version, hold them and rebuild the version without them.
-    # Each round holds at least one book, so the loop ends.
+    # If books fail the new version's checks, hold them and rebuild the version without them. Each
+    # round holds at least one book, so the loop ends.
     while True:
         lake = placement.lake_contents(manifests)
         manifests.briefs.keep()
@@ -105,8 +105,8 @@ def refresh(
 def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
     """Rebuild judged nights that the lake lost or that an older nightbook built.
 
-    Returns True if there were any, so `manifests` is out of date. A damaged landed night is
-    reported. Its date is then missing in the warehouse, but the others are there.
+    Returns True if there were any, in which case `manifests` is out of date. A damaged landed night
+    is reported, and only its date will be missing from the warehouse.
     """
     nights = [lost for lost in outdated_nights(manifests) if lost.is_decided]
     older = [old for old in nights if old.contract is not None]
@@ -126,7 +126,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
 
 
 def reconciliation_rows(layout: Layout) -> Rows | None:
-    """Return the stored reconciliations as rows of `ops`. None if they cannot be read.
+    """Return the stored reconciliations as `ops` rows, or None if they cannot be read.
 
     An unreadable store is reported but must not stop the night.
     """
@@ -138,7 +138,7 @@ def reconciliation_rows(layout: Layout) -> Rows | None:
 
 
 def version_name(layout: Layout, now: datetime) -> str:
-    """Return an unused name for a version: the time in UTC, or the next free microsecond."""
+    """Return an unused version name: the UTC time, or the next free microsecond after it."""
     named = now.astimezone(UTC)
     while (layout.warehouse / "versions" / f"{named:%Y%m%dT%H%M%S%fZ}").exists():
         named += timedelta(microseconds=1)
@@ -166,7 +166,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
-    """Judge a staged snapshot and publish. This updates `ops` even if the night is held."""
+    """Judge a staged snapshot, then publish, which updates `ops` even if the night is held."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -179,8 +179,8 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
 def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     """Judge landed nights that a dead run left behind, so that the next publish includes them.
 
-    `but` is the ID of the snapshot that the caller handles itself. If a night cannot be read, it
-    is reported and remains a gap, because it must not stop a different night.
+    `but` is the ID of the snapshot that the caller handles itself. An unreadable night is reported
+    and remains a gap, so it cannot block other nights.
     """
     layout = nightbook.layout
     manifests = LakeManifests(layout)
@@ -210,7 +210,7 @@ def catch_up(nightbook: Nightbook) -> None:
 
 
 def is_of_another_schema(layout: Layout, schema: str) -> bool:
-    """Return whether a warehouse is published and its schema version is not `schema`."""
+    """Return whether a warehouse is published with a schema version other than `schema`."""
     if not layout.database.exists():
         return False
     return ask(layout.database, "select schema_version from ops.build").rows != ((schema,),)
@@ -219,9 +219,9 @@ def is_of_another_schema(layout: Layout, schema: str) -> bool:
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     """Restore nights that the lake lost when a rebuild died, and publish pending decisions.
 
-    Call this before publishing without a new night, because nights that are missing in the lake
-    would disappear from the warehouse. Returns whether decisions are still to be published, which
-    is possible only without `and_publish`.
+    Call this before publishing without a new night, because nights missing from the lake would
+    disappear from the warehouse. Returns whether decisions are still unpublished, which is only
+    possible if `and_publish` is False.
     """
     layout = nightbook.layout
     manifests = LakeManifests(layout)
@@ -254,20 +254,20 @@ class SparkMissing(Exception):
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
-    """Rebuild the warehouse, and with `from_landing` also the lake. Decisions are unchanged."""
+    """Rebuild the warehouse and, with `from_landing`, the lake. Decisions do not change."""
     _require_rebuildable(nightbook, from_landing=from_landing)
     return _rebuild(nightbook, from_landing=from_landing)
 
 
 def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
-    """Rebuild lake and warehouse of each home from its landing zone, flattened on Spark.
+    """Rebuild each home's lake and warehouse from its landing zone, flattening on Spark.
 
-    If it raises `SparkMissing`, `SparkFailed` or `NotFlattened`, nothing was changed.
+    Nothing has changed if this raises `SparkMissing`, `SparkFailed` or `NotFlattened`.
     """
     spark = _spark()
     for nightbook in nightbooks:
         _require_rebuildable(nightbook, from_landing=True)
-    first, *_ = nightbooks  # it reports the progress of all of them
+    first, *_ = nightbooks  # reports the progress of all homes
     say = progress_reporter(first, first.tell, "flattening")
     with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
         finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))
@@ -294,7 +294,7 @@ def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
 def _rebuild(
     nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
 ) -> Published:
-    """Rebuild, and remove damaged older versions, so that `verify` succeeds afterwards."""
+    """Rebuild and remove damaged older versions, so that `verify` succeeds afterwards."""
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
         _remove_lake(layout)
@@ -310,9 +310,9 @@ def _rebuild(
 
 
 def _remove_lake(layout: Layout) -> None:
-    """Remove the lake, manifests first."""
-    # If we die in between, no night may have a manifest but no tables. The next command rebuilds
-    # nights without a manifest.
+    """Remove the lake, starting with the manifests."""
+    # A crash in between must not leave a night with a manifest but no tables. The next command
+    # rebuilds nights without a manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()
@@ -324,9 +324,9 @@ NOTE = ".rejected.txt"
 
 
 def files_showing(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the files that show a night: exports and workbooks of its date, and later reports.
+    """Return the files made from a night: its exports, reports and reconciliation files.
 
-    The paths are relative to the home and sorted.
+    The paths are sorted, and relative to the home.
     """
     return tuple(
         path.relative_to(layout.home).as_posix() for path in sorted(_files(layout, snapshot))
@@ -362,12 +362,12 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        return True  # unreadable, and an unnecessary note is better than a missing one
+        return True  # if unreadable: an unnecessary note is better than a missing one
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Return whether a file that a decision withdrew has no note next to it."""
+    """Return whether any file that a decision withdrew still lacks its note."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
         for name in decision.withdrawn
@@ -391,7 +391,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Store a decision and publish it. If it takes a book back, mark the files that show it."""
+    """Store a decision and publish it. If it withdraws a book, mark the files made from it."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -414,7 +414,7 @@ def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: 
 
 
 def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a command died between deciding and the end of publishing."""
+    """Return whether a command died after deciding but before it finished publishing."""
     return snapshot.decision is not None and (
         snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
         or is_without_note(layout, snapshot.decision)
@@ -422,7 +422,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Finish the work of a command that died after deciding."""
+    """Finish what a command left undone when it died after deciding."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

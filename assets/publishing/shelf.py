@@ -1,4 +1,4 @@
-"""The exchange of nights with the object store, and their registration as Iceberg tables."""
+"""Exchange of nights with the object store, and their registration as Iceberg tables."""
 
 import contextlib
 import importlib
@@ -68,7 +68,7 @@ class NotAllDone(Exception):
 
 
 class NotYetShelved(Exception):
-    """Nights are not on the shelf yet, and after pruning they could not be shelved any more."""
+    """Nights are not on the shelf yet, and once pruned, they can no longer be shelved."""
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(
@@ -79,13 +79,13 @@ class NotYetShelved(Exception):
 
 
 def shelf_of(nightbook: Nightbook) -> StoreAddress | None:
-    """Return the address of the shelf. None if it is not configured, and for demos."""
+    """Return the shelf's address, or None in a demo or if no shelf is configured."""
     is_invented = nightbook.is_demo or is_demo(nightbook.layout)
     return None if is_invented else nightbook.settings().shelf
 
 
 def require_shelf(nightbook: Nightbook, command: str) -> StoreAddress:
-    """Return the address of the shelf. Raises `NoShelf`."""
+    """Return the shelf's address. Raises `NoShelf`."""
     address = shelf_of(nightbook)
     if address is None:
         raise NoShelf(command)
@@ -107,11 +107,11 @@ def require_all_on_shelf(nightbook: Nightbook) -> None:
 
 
 def shelve(nightbook: Nightbook) -> tuple[str, ...]:
-    """Synchronize this home with the shelf. Returns the IDs of the uploaded nights.
+    """Synchronize this home with the shelf. Returns the IDs of nights that were uploaded.
 
-    Decisions of other machines are published here. Does nothing if there is no shelf. The caller
-    must hold the writer's lock. Raises `StoreFailed`, `UnsafeStoreError`, `StoreNotInstalled`, and
-    `NotAllDone` if some nights failed.
+    Decisions made on other machines are published in this home. Does nothing if there is no shelf.
+    The caller must hold the writer's lock. Raises `StoreFailed`, `UnsafeStoreError`,
+    `StoreNotInstalled`, and `NotAllDone` if some nights failed.
     """
     address = shelf_of(nightbook)
     if address is None:
@@ -138,10 +138,10 @@ def shelver_of(nightbook: Nightbook, address: StoreAddress) -> Shelver:
 
 
 def ask_shelf(nightbook: Nightbook) -> Exception | None:
-    """Fetch and publish decisions of other machines, before a person decides.
+    """Fetch and publish decisions from other machines before a person decides.
 
-    Returns the error if the shelf cannot be reached. The person then decides with the decisions
-    of this home, and all decisions are merged later. The caller must hold the writer's lock.
+    Returns the error if the shelf cannot be reached. The person then sees only the decisions in
+    this home, and all decisions are merged later. The caller must hold the writer's lock.
     """
     if (address := shelf_of(nightbook)) is None:
         return None
@@ -156,7 +156,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 @contextlib.contextmanager
 def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
-    """Yield a function that reports decisions of other machines. Publish them at the end."""
+    """Yield a function that reports decisions from other machines. Publish those at the end."""
     followed: list[FollowedNight] = []
 
     def tell(night: FollowedNight) -> None:
@@ -180,7 +180,7 @@ def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
 
 
 def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
-    """Mark the files of a night that a different machine took back. Returns a sentence."""
+    """Mark the files made from a night that another machine rejected. Return a message."""
     decision = night.after.decision
     states = (night.before.state, night.after.state)
     if decision is None or states != (ACCEPTED, REJECTED):
@@ -191,10 +191,10 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
-    """Shelve a decision. If the store is down, the decision stays valid and the next run shelves.
+    """Shelve a decision. If the store is down, it stays valid and the next run shelves it.
 
-    `unreached` is the error if the store could not be reached before deciding. The store is then
-    not contacted a second time.
+    `unreached` is the error if the store could not be reached before the decision. In that case,
+    the store is not contacted a second time.
     """
     try:
         if unreached is not None:
@@ -206,21 +206,21 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedNights:
-    """The nights fetched from the shelf, and the version published after it, if there is one."""
+    """The nights fetched from the shelf, and the version published afterwards, if any."""
 
     result: FetchResult
     published: Published | None
 
 
 def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNights:
-    """Fetch all nights that this home lacks from the shelf, and publish them.
+    """Fetch the nights that this home lacks from the shelf, and publish them.
 
     The caller must hold the writer's lock. Raises `NoShelf`, `StoreFailed`, and `NotAllDone` if
     some nights failed.
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
-    # If the lake has an older contract, it is rebuilt from the bodies, so fetch them too.
+    # If the lake has an older contract, it will be rebuilt from the bodies, so fetch those too.
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
@@ -237,13 +237,13 @@ ICEBERG = "pipelines.lake.iceberg"
 
 
 def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
-    """Return the addresses of catalog and shelf. None if one of them is not configured."""
+    """Return the addresses of the catalog and the shelf, or None unless both are configured."""
     shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
     return None if shelf is None or catalog is None else (catalog, shelf)
 
 
 def register(nightbook: Nightbook) -> tuple[str, ...]:
-    """Register the shelf's nights that the catalog lacks. Returns their IDs.
+    """Register shelved nights that the catalog lacks. Returns their IDs.
 
     Does nothing if there is no catalog. Raises `NoIceberg`, `NoCatalog`, `Conflict`,
     `ForeignTable` and `StoreFailed`.
@@ -283,7 +283,7 @@ def register_after_deciding(nightbook: Nightbook) -> None:
 
 
 def expire(nightbook: Nightbook, snapshot_ids: Collection[str]) -> None:
-    """Remove nights from all tables of the catalog, before their files are deleted."""
+    """Remove nights from all catalog tables. Call this before deleting their files."""
     if (addresses := catalog_of(nightbook)) is not None:
         address, shelf = addresses
         with _catalog(address, shelf) as catalog:

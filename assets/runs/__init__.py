@@ -1,1 +1,1 @@
-"""One run of the nightly job, and runs that died."""
+"""Runs of the nightly job, and cleanup of runs that died."""

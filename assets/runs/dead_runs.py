@@ -1,9 +1,9 @@
-"""Closes dead runs before the daemon starts.
+"""Cleanup of dead runs before the daemon starts.
 
 Service units start `python -m assets.runs.dead_runs COMMAND ...`, which closes runs whose process
 no longer exists and then becomes COMMAND. If a machine dies, Dagster considers its run as running
-forever, and every later night would wait for it. A lock ensures that a home has one daemon at
-most. The system releases it when the process ends.
+forever, and every later night would wait for it. A lock ensures that a home has at most one daemon.
+The system releases the lock when the process ends.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from warehouse.storage.layout import FILE_MODE, UMASK, Layout, make_directory
 
 
 class DaemonUp(Exception):
-    """A daemon already runs for this home, so its runs are alive and must not be closed."""
+    """A daemon is already running for this home, so its runs are alive and must not be closed."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class DaemonUp(Exception):
 
 
 def reap(nightbook: Nightbook) -> int:
-    """Close dead runs and send alerts. Returns the file descriptor of the lock.
+    """Close dead runs and send alerts. Returns the lock's file descriptor.
 
     The daemon inherits the lock. Raises `DaemonUp` and `RecordAway`.
     """
@@ -56,7 +56,7 @@ def reap(nightbook: Nightbook) -> int:
         dead = close_dead_runs(layout, instance, launched=True)
         records.record_stored_events(layout, instance)
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-    # Send them here too, because a sensor that never ticked before sees only new events.
+    # Send the alerts here too, because a sensor that never ticked before sees only new events.
     with contextlib.suppress(OSError):  # a full disk must not prevent the daemon from starting
         send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
@@ -65,7 +65,7 @@ def reap(nightbook: Nightbook) -> int:
 
 def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
     """Send alerts from this process, because no sensor runs while the record is unreachable."""
-    # The supervisor restarts this process every few seconds, so it can also report a late night.
+    # The supervisor restarts this process every few seconds, so it can report a late night too.
     alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
     alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)

@@ -1,4 +1,4 @@
-"""Runs the nightly job in this process and records it in Dagster, as the daemon does."""
+"""Execution of the nightly job in this process, recorded in Dagster as the daemon does."""
 
 import contextlib
 import signal
@@ -34,11 +34,11 @@ SILENT = run_config("CRITICAL")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
-    """The result of a run.
+    """The result of a nightly run.
 
-    `is_judged` is true if the guards judged the night. `failures` are the messages of failed
-    steps, and `trace` is the stack trace of the first unexpected failure. `alerts` are about this
-    run and about earlier runs that it found dead. `switches` is the state of schedule and sensors.
+    `is_judged` is true if the guards judged the night. `failures` has the messages from failed
+    steps, and `trace` the stack trace of the first unexpected failure. `alerts` are about this run
+    and any earlier runs it found dead. `switches` is the state of schedule and sensors.
     """
 
     success: bool
@@ -53,10 +53,10 @@ class NightRun:
 def run_night(
     nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
 ) -> NightRun:
-    """Run the nightly job for one date in this process, recorded in Dagster.
+    """Run the nightly job for one date in this process, and record it in Dagster.
 
     If Dagster's record cannot be reached or fails during the run, the night is taken without it.
-    `is_tick` is true if cron started the run in place of the schedule.
+    `is_tick` is true if cron started the run instead of the schedule.
     """
     tags = {TICK: "cron"} if is_tick else {}
     try:
@@ -76,7 +76,7 @@ def _run_with_record(
             records.record_stored_events(layout, instance)
         name = stack.enter_context(alive(layout))
         deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-        # Store the alerts now. The dead runs are closed, so no later run would find them.
+        # Store the alerts now, because these runs are closed and no later run would find them.
         store_events(nightbook, deaths)
         # If the record fails during the run, the job runs again without it.
         try:
@@ -89,9 +89,9 @@ def _run_with_record(
 
 
 def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
-    """Return the state of schedule and sensors. None if it is unreadable, which an alert reports.
+    """Return the state of schedule and sensors, or None if it cannot be read.
 
-    The next check for problems sends that alert.
+    In that case, the next check for problems sends an alert.
     """
     with contextlib.suppress(Exception):
         return switches_of(instance, layout)
@@ -101,7 +101,7 @@ def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
 def _run_without_record(
     nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
 ) -> NightRun:
-    """Run the same job with a record in memory. Its events are recorded in Dagster later."""
+    """Run the same job with an in-memory record. Its events are added to Dagster's record later."""
     if nightbook.tell is not None:
         message = f"Dagster's record cannot be reached ({away.why}), so this night is not recorded"
         nightbook.tell(message, event="unrecorded", level=WARNING)
@@ -135,16 +135,16 @@ def _execute(
 
 @contextlib.contextmanager
 def _restoring_sigterm() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Dagster replaces by that of SIGINT.
+    """Restore the SIGTERM handler, which Dagster replaces with the SIGINT handler.
 
-    In a background job of a shell, SIGINT is ignored, so the process could not be terminated.
+    A shell's background job ignores SIGINT, so the process could not be terminated.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and handler is not None:  # None: not set by Python, which cannot restore it
+        if is_main and handler is not None:  # None: not set from Python, so it cannot be restored
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -168,7 +168,7 @@ def _night_run(
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """Yield the alerts that a sensor would send about this run. Equal alerts are sent once."""
+    """Yield the alerts that a sensor would send for this run. Identical alerts are sent once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):
@@ -186,7 +186,7 @@ def _is_interrupted(event: dg.DagsterEvent) -> bool:
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
-    """Yield the message of each failed step, and the stack trace if the error was unexpected."""
+    """Yield each failed step's message, and its stack trace if the error was unexpected."""
     for event in result.all_events:
         if not event.is_step_failure:
             continue

@@ -1,4 +1,4 @@
-"""Dagster's record of runs: storing events while it is unreachable, and pruning it."""
+"""Dagster's run record: storage for events while it is unreachable, and pruning."""
 
 import contextlib
 import re
@@ -43,15 +43,15 @@ class RecordAway(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """Return type and first line of an error. Database errors are long and contain statements."""
+    """Return an error's type and first line, because database errors are long and contain SQL."""
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line[:LONGEST]}"
 
 
 def is_away(error: BaseException) -> bool:
     """Return whether a database raised the error or one of its causes."""
-    # Dagster wraps database errors, and each driver has its own error types. So check the module
-    # of each error in the chain of causes instead of its type.
+    # Dagster wraps database errors, and each driver has its own error types, so check the module
+    # rather than the type of each error in the chain of causes.
     current: BaseException | None = error
     while current is not None:
         if type(current).__module__.partition(".")[0] in DATABASES:
@@ -69,7 +69,7 @@ def in_memory() -> Iterator[dg.DagsterInstance]:
 
 @contextlib.contextmanager
 def reaching_record(layout: Layout) -> Iterator[None]:
-    """Raise `RecordAway` for errors within the `with` block, except for our own errors."""
+    """Turn errors in the `with` block into `RecordAway`, except for our own errors."""
     try:
         yield
     except Exception as error:
@@ -79,7 +79,7 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 
 
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
-    """Return the alert that the record cannot be reached. It is sent at most once a day."""
+    """Return the alert for an unreachable record, which is sent at most once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
     outcome = "No schedule runs until it is back, so start tonight's run yourself."
     if is_taken:
@@ -94,7 +94,7 @@ def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Aler
 
 
 def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
-    """Append the events of a run to the file of events that Dagster could not record."""
+    """Append a run's events to the file of events that Dagster could not record."""
     events: list[dict[str, Any]] = [
         {"day": day, "asset": list(event.asset_key.path)}
         for event in result.get_asset_materialization_events()
@@ -115,7 +115,7 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
 
 
 def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
-    """Record the stored events in Dagster. Returns their number.
+    """Record the stored events in Dagster. Returns how many there were.
 
     If this is interrupted, the next call records all of them again, which does no harm.
     """
@@ -166,14 +166,14 @@ _REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The number and the bytes of removed files or runs, or of those that would be removed."""
+    """The count and size of the files or runs that were removed, or would be in a dry run."""
 
     count: int
     byte_count: int
 
 
 def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Remove exports and reports of pruned dates, unless the date was signed or closed.
+    """Remove exports and reports for pruned dates, unless the date was signed or closed.
 
     With `dry_run`, only count them.
     """
@@ -188,7 +188,7 @@ def prune_files(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed
 
 
 def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
-    """Yield the files to remove. Files whose names are not ours stay."""
+    """Yield the files to remove, skipping files whose names are not ours."""
     signed = _signed_days(layout)
     if signed is None:
         return
@@ -201,7 +201,7 @@ def _files(layout: Layout, gone: MissingDates) -> Iterator[Path]:
 
 
 def _signed_days(layout: Layout) -> set[date] | None:
-    """Return the days that are signed or in a closed month. None if that cannot be read."""
+    """Return the days that are signed or in a closed month, or None if the record is unreadable."""
     store = Record(layout.home / "reconcile")
     try:
         closed = {day.day for closing in store.closings for day in closing.days}
@@ -211,9 +211,9 @@ def _signed_days(layout: Layout) -> set[date] | None:
 
 
 def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
-    """Delete the runs of pruned dates from Dagster's record. Raises `RecordAway`.
+    """Delete runs for pruned dates from Dagster's record. Raises `RecordAway`.
 
-    Unfinished runs stay. For a run without a partition, the day of its creation counts.
+    Unfinished runs are kept. A run without a partition counts for the day it was created.
     """
     if not (layout.dagster / "dagster.yaml").is_file():
         return Removed(0, 0)
@@ -228,7 +228,7 @@ def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Remove
         if old and not dry_run:
             forget_checks(instance, old)
     if not dry_run:
-        # Dagster deletes the events of a run, but leaves its empty file.
+        # Dagster deletes a run's events but leaves the empty file behind.
         for path in {*files, *(path for run_id in old for path in _event_files(layout, run_id))}:
             path.unlink(missing_ok=True)
         size += sum(map(_compact, _databases(layout)))
@@ -249,13 +249,13 @@ def _is_gone(record: dg.RunRecord, gone: MissingDates) -> bool:
 
 
 def _event_files(layout: Layout, run_id: str) -> list[Path]:
-    """Return the SQLite files with the events of a run. Empty if the database is not SQLite."""
+    """Return the SQLite files with a run's events, or nothing if the database is not SQLite."""
     folder = layout.dagster / "history" / "runs"
     return [path for path in sorted(folder.glob(f"{run_id}.db*")) if path.is_file()]
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return event files without a run, left by a prune that died before it removed them."""
+    """Return event files without a run, left by a prune that died before removing them."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY
@@ -272,10 +272,10 @@ def _databases(layout: Layout) -> Iterable[Path]:
 
 
 def _compact(path: Path) -> int:
-    """Vacuum a database if enough of it is free. Returns the number of freed bytes.
+    """Vacuum a database if enough of its pages are free. Returns the number of bytes freed.
 
-    If the database is in use, or the disk has no room for the copy that SQLite makes, it stays
-    unchanged, and the next prune retries it. SQLite makes the copy in one transaction.
+    SQLite vacuums in one transaction, by making a copy. If the database is in use or the disk has
+    no room for the copy, nothing changes and the next prune retries it.
     """
     before = path.stat().st_size
     try:

@@ -29,7 +29,7 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The status and the message with which a request is refused."""
+    """The status and the message for a refused request."""
 
     status: int
     message: str
@@ -46,7 +46,7 @@ class Guard:
     names: frozenset[str] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request to the application, or refuse it with a message."""
+        """Forward a request to the application, or refuse it and say why."""
         if scope["type"] not in ("http", "websocket"):
             await self.application(scope, receive, send)
             return
@@ -97,7 +97,7 @@ def _split(address: str) -> SplitResult | None:
 
 
 def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> bool:
-    """Return whether the browser's headers show that a page of a different server asks."""
+    """Return whether browser headers show that the request comes from another server's page."""
     # Allow navigation from any page, because alerts contain links to runs. Programs that are not
     # browsers send neither `Origin` nor `Sec-Fetch-Site`.
     for address in headers.getlist("origin"):
@@ -145,7 +145,7 @@ def _changes(query: str) -> bool:
 
 
 def _forbid_frames(send: Send) -> Send:
-    """Forbid other pages to show ours in a frame, because they could redirect clicks to it."""
+    """Prevent other sites from embedding our pages in a frame, because they could hijack clicks."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -156,13 +156,13 @@ def _forbid_frames(send: Send) -> Send:
     return sending
 
 
-# Private modules of Dagster, because its own command cannot add a guard.
+# Dagster's private modules are used here, because its own command cannot add a guard.
 
 
 MODULE = "assets.definitions"
 LOOPBACK = "127.0.0.1"
 PORT = 3000
-# The defaults of Dagster's own command, in milliseconds, seconds and connections.
+# Defaults from Dagster's own command, in milliseconds, seconds and connections.
 STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW = 15_000, 3600, 20
 SHUTDOWN_TIMEOUT = 5  # seconds
 
@@ -176,11 +176,11 @@ SHUTDOWN_TIMEOUT = 5  # seconds
 def main(
     host: str, port: int, host_names: tuple[str, ...], log_format: str, working_directory: str
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM, which also end all processes that were started here."""
+    """Serve until Ctrl-C or SIGTERM, which also end all processes started here."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     configure_loggers(formatter=log_format, log_level="INFO")
-    # Dagster stores the state of the schedule under the module name, so it must not change.
+    # Dagster stores the schedule's state under the module name, so that name must not change.
     target = ModuleTarget(MODULE, None, working_directory, MODULE)
     with (
         contextlib.suppress(KeyboardInterrupt),
