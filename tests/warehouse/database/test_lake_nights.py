@@ -23,6 +23,7 @@ from warehouse.database.publish import Published, publish
 from warehouse.query import child
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import open_book
+from warehouse.query.exact_amount import NotExact
 from warehouse.query.read import run
 from warehouse.sql.catalog import Macro, macros, views
 from warehouse.storage.layout import Layout
@@ -230,10 +231,15 @@ def test_400_nights_outside_a_window_change_no_answer_of_any_door(tmp_path: Path
     for client in OLDER:
         said = asked(environments.python(client), layout.database, queries, 600)[1]
         assert [name for name, rows in wanted.items() if said[name] != rows] == [], client
+    refused = set()
     with open_book(layout.home) as book:
         for name, sql in queries:
             assert len(child.ask(layout.database, sql).rows) == len(wanted[name]), sql
-            assert len(book.query(sql)) == len(wanted[name]), sql
+            try:
+                assert len(book.query(sql)) == len(wanted[name]), sql
+            except NotExact:  # the Python API returns no struct with amounts, in any home
+                refused.add(sql)
+    assert all("internal.exact_" in sql for sql in refused), refused
 
 
 def test_a_publish_within_a_window_loads_only_the_new_night(tmp_path: Path) -> None:
