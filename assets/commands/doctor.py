@@ -160,7 +160,7 @@ def findings_of_place(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]
 
 
 def _is_reader(nightbook: Nightbook) -> bool:
-    """Return whether a home only reads: it has a shelf but no API settings and no past runs."""
+    """Return whether a home is read-only: it has a shelf, but no API settings and no past runs."""
     try:
         variables, settings = nightbook.variables(), nightbook.settings()
     except InvalidSettings:

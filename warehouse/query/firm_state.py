@@ -1,4 +1,4 @@
-"""The state of the sources in a firm's book: missing, held or removed, and shared portfolios.
+"""The state of each source in a firm's book, and the portfolios that sources share.
 
 This module is quick to import, because `nightbook query` shows the state with every result.
 """

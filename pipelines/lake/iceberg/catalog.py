@@ -112,7 +112,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
 
 
 def _reason(error: Exception, secrets: Collection[str]) -> str:
-    """Return a driver's message on one line, without secrets and without queries in addresses."""
+    """Return a driver's message on one line, without secrets and query strings."""
     text = " ".join(str(getattr(error, "orig", None) or error).split())
     for secret in sorted(secrets, key=len, reverse=True):
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):

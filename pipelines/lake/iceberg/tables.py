@@ -1,4 +1,4 @@
-"""The Iceberg tables: one for each lake table, and the gate that readers join.
+"""The Iceberg tables: one for each lake table, and a gate table that lists complete nights.
 
 Iceberg registers the files of the lake, but does not own them. With `gc.enabled=false`, engines do
 not delete a file when they expire a snapshot. Without it, Spark deleted files.

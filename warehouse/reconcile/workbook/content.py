@@ -25,8 +25,8 @@ POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 TRAIL = "Audit trail"
 
-# Increase this number if a title or a text in workbooks or packs changes. An older workbook is
-# compared using the titles of its own wording, and an older pack's pages are not rendered.
+# Increase this number if a title or text in workbooks or packs changes. An older workbook is
+# compared by the titles of its own version, and the pages of an older pack are not rendered.
 WORDING = 4
 HEADER, FIRST = 2, 3  # rows of the sheet Breaks, counted from 1
 

@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
 _MOST_VISITS = 1_000_000  # cells in ranges, because running totals read the same cells repeatedly
 _DEEPEST = 60  # limit for the nesting of formulas that use other formulas
-_ROUNDING = 1e-11  # of the sum of magnitudes, because the order of additions affects the result
+_ROUNDING = 1e-11  # relative to the absolute values, because the order of additions matters
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CalculatedSheet:
             self._depth -= 1
 
     def total(self, first: Location, last: Location) -> tuple[float, float]:
-        """Return a range's sum, and the sum of its magnitudes. Skip text, as programs do."""
+        """Return a range's sum and the sum of its absolute values. Skip text cells."""
         self._visits += (last[0] - first[0] + 1) * (last[1] - first[1] + 1)
         if self._visits > _MOST_VISITS:
             raise NotCalculated
