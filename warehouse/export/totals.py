@@ -29,7 +29,7 @@ _SHARED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
-    """A figure as each place states it, in plain digits, or None where it is not stated."""
+    """A figure as each place states it, in plain digits, or None if a place does not state it."""
 
     kind: str
     of: str
