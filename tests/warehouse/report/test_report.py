@@ -272,6 +272,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return warehouse(tmp_path_factory.mktemp("small"), two_nights())
 
 
+def test_a_night_after_the_clock_has_no_age(small: Path) -> None:
+    """`demo --next` simulates a night of tomorrow, which was not read before the page was made."""
+    found = shown(small, NOW - timedelta(days=1))
+    assert "Read at 2026-11-20 02:15:00 UTC." in found.text
+
+
 def test_a_small_report_says_just_this(small: Path) -> None:
     """Every sentence and figure of a small report, as text."""
     found = shown(small)
