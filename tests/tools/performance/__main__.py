@@ -5,7 +5,7 @@
 
 Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
 history. `--page` puts the tables into the page beside this file; `--scale` can be given more than
-once. With `--before` our own designs are measured with the rooms of that commit as well, in turn.
+once. With `--before`, our own designs of that commit are measured in turn with those of today.
 """
 
 import argparse
@@ -42,7 +42,9 @@ LISTED = "instruments"
 WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
 # By default the designs that need gigabytes, or that cost minutes, stay out of the large scale.
 LARGE = {"nightbook", "nightbook, the whole night", "polars"}
-ROOMS = ("assets", "pipelines", "warehouse")
+ROOMS = ("assets", "pipelines", "warehouse", "tests")
+# The module that runs one design, in this commit and in commits before the tools had a folder.
+RUNNERS = ("tests.tools.performance.designs", "tests.performance.designs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +108,12 @@ def _measure(
 
 
 def _checked_out(commit: str, folder: Path) -> Path:
-    """The rooms of a commit, with the tests of today."""
+    """Return a folder with the rooms of a commit and its own designs."""
     tree = folder / "before"
     tree.mkdir()
     archive = ["git", "-C", str(ROOT), "archive", commit, *ROOMS]
     with subprocess.Popen(archive, stdout=subprocess.PIPE) as packed:
         subprocess.run(["tar", "-x", "-C", str(tree)], stdin=packed.stdout, check=True)
-    (tree / "tests").symlink_to(ROOT / "tests")
     return tree
 
 
@@ -137,7 +138,10 @@ def _one(name: str, body: Path, folder: Path, truth: Truth, tree: Path) -> tuple
     os.environ["PYTHONPATH"] = str(tree)
     os.sync()  # what was written before is not this one's to wait for
     python = [_python(name), "-P", "-m"]
-    cost = spent([*python, "tests.tools.performance.designs", name, str(body), str(folder)])
+    runner = next(
+        runner for runner in RUNNERS if (tree / f"{runner.replace('.', '/')}.py").is_file()
+    )
+    cost = spent([*python, runner, name, str(body), str(folder)])
     cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
