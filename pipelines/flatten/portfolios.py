@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.flatten import accounts as balances
 from pipelines.flatten import columns
 from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue, tail
+from pipelines.records.defects import repeated_integration
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
 from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
@@ -182,7 +183,6 @@ def _integrations_once(
     for several in by_id.values():
         if len(several) > 1:
             several.sort(key=_content)
-            reason = f"an id that stands once was expected, not {len(several)} times: one is taken"
-            value = _members(several[1:])
-            reader.reject(place.member("integrations"), reason, value, money=False)
+            defect, value = repeated_integration(len(several)), _members(several[1:])
+            reader.reject(place.member("integrations"), defect, value, money=False)
     return [several[0] for several in by_id.values()]

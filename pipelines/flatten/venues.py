@@ -19,6 +19,7 @@ from pipelines.flatten import columns
 from pipelines.flatten.columns import Resource, TableBatch, UnfitValue, tail
 from pipelines.landing import snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
+from pipelines.records.defects import repeated_type
 from pipelines.records.fast_reader import Element, id_of
 from pipelines.records.json_text import UNKNOWN_FIELD, Notes
 from pipelines.records.schema import INSTRUMENT, VENUE
@@ -267,6 +268,5 @@ def _settle_types(record: dict[str, Any], reader: TolerantReader, place: AnswerP
     counts = Counter(record["type"] or ())
     for type_name, times in counts.items():
         if times > 1:
-            reason = f"a type that stands once was expected, not {times} times"
-            reader.reject(place.member("type"), reason, type_name, money=False)
+            reader.reject(place.member("type"), repeated_type(times), type_name, money=False)
     record["type"] = list(counts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -51,35 +51,43 @@ def moves(before: Path, now: Path, without: Collection[str] = ()) -> list[Slice]
     return [Slice(*row) for row in rows]
 
 
-def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
+class DateDoubt(NamedTuple):
+    """A reason why a night's date is uncertain, with a code that never changes."""
+
+    code: str
+    message: str
+
+
+def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[DateDoubt]:
     """Return the reasons why a landed night's date is uncertain, or an empty list."""
     return [*_by_clock(manifest), *_backwards(manifest, landed), *_by_zone(manifest, landed)]
 
 
-def _by_clock(manifest: Manifest) -> Iterator[str]:
+def _by_clock(manifest: Manifest) -> Iterator[DateDoubt]:
     if manifest.is_date_doubtful:
-        yield (
-            f"the date is not sure: it is {manifest.snapshot_date} by the server's clock and "
-            f"{manifest.machine_date} by this machine's, so one of them is wrong: set the clock of "
-            "this machine right"
+        yield DateDoubt(
+            "clocks differ",
+            f"the date is uncertain: it is {manifest.snapshot_date} by the server's clock, but "
+            f"{manifest.machine_date} by this machine's clock. Check the clock of this machine",
         )
 
 
-def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
+def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateDoubt]:
     """Yield a doubt if a night begins before the previous one, because a clock was moved back."""
     for earlier in landed:
         if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
             continue
         before = datetime.fromisoformat(load_manifest(earlier.folder).started_at)
         if before > datetime.fromisoformat(manifest.started_at):
-            yield (
-                f"the date is not sure: this night begins at {manifest.started_at}, and "
-                f"{earlier.snapshot_id}, which was taken before it, at {before.isoformat()}: the "
-                "clock was moved back, or was ahead then"
+            yield DateDoubt(
+                "clock moved back",
+                f"the date is uncertain: this night starts at {manifest.started_at}, but the night "
+                f"before it, {earlier.snapshot_id}, started at {before.isoformat()}. The clock was "
+                "moved back, or it was ahead that night",
             )
 
 
-def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
+def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[DateDoubt]:
     day = manifest.snapshot_date
     for book in landed:
         is_book = book.state == states.ACCEPTED and book.snapshot_id != manifest.snapshot_id
@@ -87,9 +95,10 @@ def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
             continue
         zone = load_manifest(book.folder).timezone
         if zone != manifest.timezone:
-            yield (
-                f"the date is not sure: {day} has the book {book.snapshot_id}, which was dated in "
-                f"{zone}, and this night is dated in {manifest.timezone}"
+            yield DateDoubt(
+                "time zone changed",
+                f"the date is uncertain: the time zone of {day}'s book, {book.snapshot_id}, is "
+                f"{zone}, but this night's time zone is {manifest.timezone}",
             )
             return
 
@@ -227,12 +236,12 @@ class Facts:
 
     `counts` has row counts by table, `totals` has exact totals by asset, and `money` shows for each
     portfolio whether it holds money. `drops` has each measure's move since the earlier book, as
-    text from 0 to 1. `everywhere` has the defects that all records of a list have. `accounts` has
-    the number of accounts by asset. `unread` has the venues whose instruments could not be read, or
-    are no longer listed. `slices` has the slices that moved, by the snapshot that they are compared
-    with. `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds`
-    has the balance kinds. A night is suspect if it was held for its figures and accepted by a
-    person.
+    text from 0 to 1. `everywhere` has the keys of the defects that all records of a list have, and
+    `defect_messages` has their messages, except in older manifests. `accounts` has the number of
+    accounts by asset. `unread` has the venues whose instruments could not be read, or are no longer
+    listed. `slices` has the slices that moved, by the snapshot that they are compared with.
+    `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds` has the
+    balance kinds. A night is suspect if it was held for its figures and accepted by a person.
     """
 
     counts: Mapping[str, int]
@@ -240,6 +249,7 @@ class Facts:
     money: Mapping[str, bool]
     drops: Mapping[str, str]
     everywhere: Sequence[str] = ()
+    defect_messages: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, int] = field(default_factory=dict)
     unread: Sequence[str] = ()
     slices: Mapping[str, Sequence[Slice]] = field(default_factory=dict)
@@ -282,9 +292,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """Rejects that carry money, with the same path and the same reason.
+    """Rejects that carry money, with the same path and the same defect.
 
-    `count` is their number, `share` is their share of the list, and `first` is the first path.
+    `reason` is the defect's key, and `message` describes the first reject. It is empty in older
+    manifests. `count` is the number of rejects, `share` is their share of the list, and `first` is
+    the first path.
     """
 
     path: str
@@ -292,6 +304,7 @@ class RejectGroup:
     count: int
     share: str
     first: str
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,5 +325,5 @@ class Findings:
     notices: Sequence[str] = ()
     signs: Sequence[AnswerNotice] = ()
     window: Window = field(default_factory=Window)
-    date_doubts: Sequence[str] = ()
+    date_doubts: Sequence[DateDoubt] = ()
     repeated: Sequence[RepeatedAccounts] = ()

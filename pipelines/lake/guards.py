@@ -23,6 +23,8 @@ from pipelines.lake.facts import (
 from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Manifest, Window
 from pipelines.landing.reasons import Reason, shape_of
+from pipelines.records.defects import Defect
+from pipelines.records.json_text import Reject
 from pipelines.records.schema import BALANCE_KINDS
 from warehouse.contract.model import and_more, count_of
 from warehouse.exact import exact, plain
@@ -156,10 +158,10 @@ MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
 IN_BOTH = "in the portfolios of both books"
 FATES = {
-    REFUSED: "refused: access was taken away",
-    DELETED: "not found: it was deleted",
-    THERE: "still there: the list left it out",
-    UNTOLD: "without an answer that tells",
+    REFUSED: "refused, so access was removed",
+    DELETED: "not found, so it was deleted",
+    THERE: "still there, but not in the list",
+    UNTOLD: "not answered",
 }
 
 
@@ -186,28 +188,28 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
 
 def _broken(night: Findings) -> Iterator[Reason]:
     for doubt in night.date_doubts:
-        yield Reason(f"date: {shape_of(doubt)}", doubt)
+        yield Reason(f"date: {doubt.code}", doubt.message)
     for shape in night.rejects:
         yield Reason(
             f"reject: {shape.path}: {shape.reason}",
-            f"{shape.count} rejected records carry money, first {shape.first}: {shape.reason}; see "
-            "ops.rejects",
+            f"rejected values that carry money: {shape.count}, the first at {shape.first} "
+            f"({shape.message or shape.reason}). See ops.rejects",
             is_teachable=True,
             share=shape.share,
         )
     if night.differing_totals:
         yield Reason(
             "control totals",
-            f"{len(night.differing_totals)} control totals differ between the landed JSON and the "
-            f"lake, first {night.differing_totals[0]}: see ops.control_totals",
+            f"{len(night.differing_totals)} control totals of the landed JSON and the lake "
+            f"differ, the first for {night.differing_totals[0]}. See ops.control_totals",
         )
     for venue in night.repeated:
         counted = and_more([f"{total} {asset}" for asset, total in venue.totals.items()], SHOWN)
         yield Reason(
             f"repeated accounts: {venue.venue_id}",
-            f"{count_of(venue.accounts, 'account')} at venue {venue.venue_id} listed more than "
-            f"once with the same amounts, so that these count twice or more: {counted}; first "
-            f"{venue.first}",
+            "accounts are listed more than once with the same amounts, which would count at least "
+            f"twice: {count_of(venue.accounts, 'account')} at venue {venue.venue_id} with "
+            f"{counted}. The first one is {venue.first}",
             is_teachable=True,
             share=venue.share,
         )
@@ -224,7 +226,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
         return
     gone = ""
     if emptied:
-        gone = f", or are no longer listed though no error came ({and_more(emptied, SHOWN)})"
+        gone = f", or are no longer listed ({and_more(emptied, SHOWN)})"
     yield Reason(
         "venues unread",
         f"the instruments of {count} of {asked} venues could not be read{gone} (limit a tenth)",
@@ -236,24 +238,25 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
     """Yield a reason for each list that became empty, or that is empty on the first night."""
     # The API returns empty lists if the key has no access (4.1).
-    why = "this is what the API answers to a key that may see nothing (4.1)"
+    why = ". The API responds like this if the key has no access (4.1)"
     if not facts.money and not compared:
-        yield Reason("empty: portfolios", f"the portfolio list is empty: {why}")
+        yield Reason("empty: portfolios", f"the list of portfolios is empty{why}")
     for table, words in (
-        ("positions", "no position is in any portfolio"),
+        ("positions", "no portfolio has a position"),
         ("venues", "the list of venues is empty"),
     ):
         was_empty = any(not base.counts.get(table, 1) for base in compared)
         if facts.counts.get(table, 1) or was_empty or (table == "positions" and not facts.money):
             continue
-        yield Reason(f"empty: {table}", f"{words}: {why}")
+        yield Reason(f"empty: {table}", f"{words}{why}")
 
 
 def _everywhere(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
     known = {defect for base in compared for defect in base.everywhere}
     for defect in facts.everywhere:
         if defect not in known:
-            words = f"a defect is in every record, so the document has changed: {defect}"
+            message = facts.defect_messages.get(defect, defect)
+            words = f"every record has the same defect, so the API has changed: {message}"
             key = f"everywhere: {shape_of(defect)}"
             yield Reason(key, words, is_teachable=True, share="1")
 
@@ -262,8 +265,9 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
     if before.money and not facts.money:
         yield Reason(
             "empty: portfolios",
-            f"the portfolio list is empty and had {len(before.money)} portfolios: this is what the "
-            f"API answers when access is lost (4.1){_confirmation(window, set(before.money))}",
+            f"the list of portfolios is empty, but had {len(before.money)} before. The API "
+            "responds like this if the key has lost its access (4.1)"
+            f"{_confirmation(window, set(before.money))}",
         )
         return
     gone = sorted(
@@ -283,9 +287,9 @@ def _confirmation(window: Window, gone: set[str]) -> str:
     """Describe the result of a second read, and of requests for missing portfolios by id."""
     words = ""
     if window.second_count is not None:
-        words += f"; a second read {window.second_after} s later had {window.second_count}"
+        words += f"; a second read {window.second_after} s later returned {window.second_count}"
     elif window.missing:
-        words += "; it could not be read a second time"
+        words += "; the list could not be read a second time"
     ids_by_fate: dict[str, list[str]] = {}
     for portfolio, fate in sorted(window.missing.items()):
         if portfolio in gone:
@@ -295,7 +299,7 @@ def _confirmation(window: Window, gone: set[str]) -> str:
         fates = ", ".join(
             f"{len(ids)} {fate} ({ids[0]})" for fate, ids in sorted(ids_by_fate.items())
         )
-        words += f"; asked for by id, {asked} of {len(gone)}: {fates}"
+        words += f"; requested by ID, {asked} of {len(gone)}: {fates}"
     return words
 
 
@@ -364,13 +368,14 @@ def _is_established(kind: str, past: Sequence[Facts]) -> bool:
 
 def _words(part: Slice) -> str:
     if part.change == GONE:
-        return f"all that was held in {part.kind} {part.identity} is gone: {part.assets} assets"
-    change = (
-        "less than an eighth" if part.change == FELL else f"more than {SCALE:.0f} times as much"
-    )
+        return (
+            f"{part.kind} {part.identity} no longer holds anything: it had "
+            f"{count_of(part.assets, 'asset')} before"
+        )
+    change = "less than an eighth of" if part.change == FELL else f"more than {SCALE:.0f} times"
     return (
-        f"of {part.moved} of the {part.assets} assets in {part.kind} {part.identity} there is "
-        f"{change} of what there was: as if its amounts had another scale"
+        f"{part.moved} of the {part.assets} assets in {part.kind} {part.identity} are now {change} "
+        "their earlier amount, as if the API had changed the scale of its amounts"
     )
 
 
@@ -389,23 +394,24 @@ _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.i
 
 
 def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
-    """Group the rejects that carry money by path and reason, both without indexes and numbers."""
+    """Group the rejects that carry money by path and defect, both without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {name: table.rows for name, table in parts.tables.items()}
-    paths_by_shape: dict[tuple[str, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Reject]] = defaultdict(list)
     for reject in parts.rejects:
         if reject.carries_money:
             path = f"{operations.get(reject.request_no, '')} {shape_of(reject.path)}"
-            paths_by_shape[path, shape_of(reject.reason)].append(reject.path)
+            groups[path, shape_of(reject.defect.key)].append(reject)
     return [
         RejectGroup(
             path=path,
             reason=reason,
-            count=len(paths),
-            share=_share(path, len(paths), counts),
-            first=paths[0],
+            count=len(rejects),
+            share=_share(path, len(rejects), counts),
+            first=rejects[0].path,
+            message=rejects[0].defect.message,
         )
-        for (path, reason), paths in sorted(paths_by_shape.items())
+        for (path, reason), rejects in sorted(groups.items())
     ]
 
 
@@ -416,29 +422,34 @@ def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
-def everywhere(manifest: Manifest, parts: Parts) -> list[str]:
-    """Return defects that all records of a list have, for example `list_venues createdAt: ...`."""
+def everywhere(manifest: Manifest, parts: Parts) -> dict[str, str]:
+    """Return the messages of defects that all records of a list have, by key.
+
+    A key is for example `list_venues createdAt: text was expected`.
+    """
     # A list with a single record does not prove that the document changed.
     operations = {answer.request_no: answer.operation for answer in manifest.book}
-    records_by_defect: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
+    records_by_defect: dict[tuple[str, str, Defect], set[tuple[int, str]]] = defaultdict(set)
     for reject in parts.rejects:
         place = _PATH.fullmatch(reject.path)
         operation = operations.get(reject.request_no)
         if place is not None and operation is not None:
-            records_by_defect[operation, place[2] or "", reject.reason].add(
+            records_by_defect[operation, place[2] or "", reject.defect].add(
                 (reject.request_no, place[1])
             )
-    return sorted(
-        f"{operation} {field}: {reason}".replace(" :", ":")
-        for (operation, field, reason), records in records_by_defect.items()
+    found = [
+        (f"{operation} {field}".strip(), defect)
+        for (operation, field, defect), records in records_by_defect.items()
         if len(records) > 1 and len(records) >= _count(parts, operation, records_by_defect)
-    )
+    ]
+    messages = {f"{where}: {of.key}": f"{where}: {of.message}" for where, of in found}
+    return dict(sorted(messages.items()))
 
 
 def _count(
     parts: Parts,
     operation: str,
-    records_by_defect: Mapping[tuple[str, str, str], set[tuple[int, str]]],
+    records_by_defect: Mapping[tuple[str, str, Defect], set[tuple[int, str]]],
 ) -> int:
     """Return how many records an operation returned, with and without a row."""
     without = set[tuple[int, str]]()

@@ -270,6 +270,7 @@ def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dic
 
 
 def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
+    defects = systemic_defects.everywhere(manifest, parts)
     with open_files(files) as connection:
         money = dict(connection.execute(_MONEY).fetchall())
         accounts = dict(connection.execute(_ACCOUNTS).fetchall())
@@ -284,7 +285,8 @@ def _facts(files: Mapping[str, Path], manifest: Manifest, parts: Parts) -> Row:
         "totals": {asset: plain(total) for asset, total in totals.items()},
         "money": money,
         "drops": {},
-        "everywhere": systemic_defects.everywhere(manifest, parts),
+        "everywhere": list(defects),
+        "defect_messages": defects,
         "kinds": sorted({total.bucket for total in parts.portfolios.totals if total.bucket}),
         "accounts": accounts,
         "unread": sorted({*flatten.failed_venues(manifest), *parts.venues.stale_venues}),
@@ -302,7 +304,7 @@ def _nightly_rows(manifest: Manifest, parts: Parts) -> list[tuple[Table, list[Ro
     requests = [_request(asdict(answer)) for answer in manifest.answers]
     return [
         (REQUESTS, requests),
-        (REJECTS, [asdict(reject) for reject in parts.rejects]),
+        (REJECTS, [reject.row() for reject in parts.rejects]),
         (INEXACT, [asdict(inexact) for part in parts for inexact in part.inexact]),
         (DRIFT, [asdict(drift) for part in parts for drift in part.drift]),
         (LISTINGS, listings),

@@ -74,7 +74,7 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
     return decided
 
 
-def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Findings:
+def _night(content: Row, manifest: Manifest, date_doubts: Sequence[facts.DateDoubt]) -> Findings:
     failed = flatten.failed_venues(manifest)
     return Findings(
         rejects=tuple(RejectGroup(**shape) for shape in content.get("money_shapes", ())),

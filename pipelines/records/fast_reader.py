@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from msgspec import NODEFAULT
 
+from pipelines.records.defects import conflicting_record, repeated_record
 from pipelines.records.json_text import UNKNOWN_VALUE, Members, Notes, Reject, read_json, text_of
 from pipelines.records.schema import (
     DOCUMENTED,
@@ -283,21 +284,18 @@ def _settle(
     differ = any(text != first[0] for text, *_ in repeats) and _differ(copies, shape)
     refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:
-        same = f"repeats the id of data[{first[2]}]"
-        if not differ:
-            finding = "is the same" if text == first[0] else "differs in unknown fields alone"
-            reason, money = f"{same} and {finding}: taken once", False
+        if differ:
+            defect = conflicting_record(first[2], is_one_used=not carries_money)
         else:
-            outcome = "none of them is taken" if carries_money else "the first by content is taken"
-            reason, money = f"{same} and differs: {outcome}", carries_money
+            defect = repeated_record(first[2], is_same=text == first[0])
         value = bytes(element.raw).decode()
         notes.rejects.append(
             Reject(
                 request_no=request_no,
                 path=f"data[{number}]",
-                reason=reason,
+                defect=defect,
                 value=value,
-                carries_money=money,
+                carries_money=differ and carries_money,
             )
         )
     return [] if differ and carries_money else [first[3]]

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipelines.records.defects import Defect
+
 DEEPEST = 500
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NON_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
@@ -129,13 +131,23 @@ def _leaf(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One value that breaks the contract: its path, the reason, and its JSON."""
+    """One value that breaks the contract: its path, the defect, and its JSON."""
 
     request_no: int
     path: str
-    reason: str
+    defect: Defect
     value: str
     carries_money: bool
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns of `ops.rejects`."""
+        return {
+            "request_no": self.request_no,
+            "path": self.path,
+            "reason": self.defect.message,
+            "value": self.value,
+            "carries_money": self.carries_money,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.records import amounts, timestamps
+from pipelines.records import amounts, defects, timestamps
+from pipelines.records.defects import Defect
 from pipelines.records.json_text import (
     CHANGED_TYPE,
     MISSING_FIELD,
@@ -67,18 +68,17 @@ class Leaf:
         return self.value if is_amount else None
 
     @property
-    def defect(self) -> str | None:
-        """The reason why the value may contain an unreadable amount, or None if it cannot."""
+    def defect(self) -> Defect | None:
+        """The defect of a value that may contain an unreadable amount, or None if it cannot."""
         value = self.value
         if isinstance(value, Members):
-            repeated = "an amount was expected, not an object with a key that stands twice"
-            return repeated if value.repeated else None
+            return defects.OBJECT_WITH_REPEATED_KEY if value.repeated else None
         if isinstance(value, Number):
-            return "an amount as text was expected, not a number"
+            return defects.NUMBER_FOR_AMOUNT
         if isinstance(value, list):
-            return "an amount as text was expected, not a list" if _may_have_money(value) else None
+            return defects.LIST_FOR_AMOUNT if _may_have_money(value) else None
         if is_text(value) and _may_be_amount(value):
-            return "an amount as text was expected, not this text"
+            return defects.UNREADABLE_AMOUNT
         return None
 
 
@@ -130,6 +130,14 @@ def _may_be_amount(text: str) -> bool:
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
 
 
+class InvalidText(Exception):
+    """A string that is not a valid amount or timestamp."""
+
+    def __init__(self, defect: Defect) -> None:
+        super().__init__(defect.message)
+        self.defect = defect
+
+
 class UnusableRecord(Exception):
     """A record that cannot have a row. It has been recorded as a reject."""
 
@@ -170,10 +178,9 @@ class TolerantReader:
         try:
             value = read_json(raw)
         except (ValueError, RecursionError):
-            reason = "a record that can be taken apart was expected: this one is nested too deeply"
             text = raw.decode(errors="backslashreplace")
-            self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
-            raise UnusableRecord(reason) from None
+            self._add_reject(place, defects.TOO_DEEP, text, money=money)
+            raise UnusableRecord from None
         return self.record(value, shape, place, money=money)
 
     def record(
@@ -181,26 +188,30 @@ class TolerantReader:
     ) -> dict[str, Any]:
         """Return the usable parts of a record. Raises `UnusableRecord` if it cannot have a row."""
         if not isinstance(value, Members):
-            raise self._broken(place, "an object was expected", value, money=money)
+            raise self._broken(place, defects.NOT_AN_OBJECT, value, money=money)
         if value.repeated:
-            key = value.repeated_key()[:SHOWN]
-            reason = f"the key {key!r} stands twice: which one counts cannot be known"
-            raise self._broken(place, reason, value, money=money)
+            defect = defects.repeated_key(value.repeated_key()[:SHOWN])
+            raise self._broken(place, defect, value, money=money)
         clean: dict[str, Any] = {}
         for field in shape.fields.values():
             clean[field.name] = self._field(value, field, place, clean, money=money)
         self._unknown(value, shape, place, clean)
         return clean
 
-    def reject(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> None:
+    def reject(self, place: AnswerPath, defect: Defect, value: Any, *, money: bool) -> None:
         """Record a value that breaks the contract. A missing value is recorded as ""."""
         text = "" if value is MISSING else text_of(value)
-        self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
+        self._add_reject(place, defect, text, money=money)
 
-    def _broken(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> UnusableRecord:
+    def _add_reject(self, place: AnswerPath, defect: Defect, text: str, *, money: bool) -> None:
+        self.notes.rejects.append(Reject(self.request_no, place.path, defect, text, money))
+
+    def _broken(
+        self, place: AnswerPath, defect: Defect, value: Any, *, money: bool
+    ) -> UnusableRecord:
         """Record a reject for a record without a row, and return the exception to raise."""
-        self.reject(place, reason, value, money=money)
-        return UnusableRecord(reason)
+        self.reject(place, defect, value, money=money)
+        return UnusableRecord(defect.message)
 
     def _field(
         self,
@@ -218,34 +229,33 @@ class TolerantReader:
                 return None
             state, value = ("null", None) if field.name in record else ("missing", MISSING)
             self.notes.add_drift(location.pattern, MISSING_FIELD, field.name, state)
-            return self._without(record, field, place, f"required, but {state}", value, money=money)
+            return self._without(record, field, place, defects.required(state), value, money=money)
         try:
             return self._value(value, field, location, clean)
         except TypeError:
-            reason = f"{field.json_type.value} was expected"
+            defect = defects.wrong_type(field.json_type.value)
             self.notes.add_drift(location.pattern, CHANGED_TYPE, field.name, text_of(value))
             if rows := self._amounts_elsewhere(value, field, location):
                 clean.setdefault(OTHER, []).extend(rows)
                 return None
-        except ValueError as error:
-            reason = str(error)
-        return self._without(record, field, place, reason, value, money=money)
+        except InvalidText as error:
+            defect = error.defect
+        return self._without(record, field, place, defect, value, money=money)
 
     def _without(
         self,
         record: Members,
         field: Field,
         place: AnswerPath,
-        reason: str,
+        defect: Defect,
         value: Any,
         *,
         money: bool,
     ) -> None:
         """Reject an invalid field. Raises `UnusableRecord` if it is a key."""
         if field.is_key:
-            reason = f"{field.name}: {reason}; without it there is no row"
-            raise self._broken(place, reason, record, money=money)
-        self.reject(place.member(field.name), reason, value, money=field.carries_money)
+            raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
+        self.reject(place.member(field.name), defect, value, money=field.carries_money)
 
     def _value(self, value: Any, field: Field, location: AnswerPath, clean: dict[str, Any]) -> Any:
         """Return a value of the field's JSON type.
@@ -265,7 +275,7 @@ class TolerantReader:
         raise TypeError
 
     def _text(self, value: Any, field: Field, location: AnswerPath) -> Any:
-        """Return a string. Raises `ValueError` if it is not a valid amount or timestamp."""
+        """Return a string. Raises `InvalidText` if it is not a valid amount or timestamp."""
         if not is_text(value):
             raise TypeError
         if field.kind is Kind.AMOUNT:
@@ -280,7 +290,7 @@ class TolerantReader:
         """Check an amount, and record it if its column cannot store it exactly."""
         value = amounts.parse(text)
         if value is None:
-            raise ValueError("decimal text was expected")
+            raise InvalidText(defects.NOT_AN_AMOUNT)
         if fit_decimal(value) is None:
             self._inexact(text, source, location)
 
@@ -288,7 +298,7 @@ class TolerantReader:
         """Check a timestamp, and record it if its column cannot store it exactly."""
         moment = timestamps.parse(text)
         if moment is None:
-            raise ValueError("a date-time with its zone was expected (ISO 8601)")
+            raise InvalidText(defects.NOT_A_TIMESTAMP)
         if not moment[1]:
             self._inexact(text, source, location)
 
@@ -331,7 +341,7 @@ class TolerantReader:
                     self._word(value, place)
                     elements.append(value)
                 else:
-                    self.reject(place, "text was expected", value, money=False)
+                    self.reject(place, defects.NOT_TEXT, value, money=False)
                 continue
             try:
                 elements.append(self.record(value, field.shape, place, money=field.carries_money))
@@ -379,8 +389,8 @@ class TolerantReader:
             if (amount := leaf.amount) is not None:
                 self._amount(amount, BALANCE, place)
                 rows.append({"bucket": bucket, "state": leaf.state, "amount": amount})
-            elif reason := leaf.defect:
-                self.reject(place, reason, leaf.value, money=True)
+            elif defect := leaf.defect:
+                self.reject(place, defect, leaf.value, money=True)
         return rows
 
 

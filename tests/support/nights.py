@@ -149,8 +149,9 @@ def differing(parts: Mapping[str, Part]) -> list[dict[str, Any]]:
 
 
 def noted(parts: Mapping[str, Part], what: str) -> list[dict[str, Any]]:
-    """All rejects, inexact or drift of both parts."""
-    return [one for part in parts.values() for one in part[what]]
+    """All rejects, inexact or drift of both parts. The reason of a reject is its message."""
+    found = [one for part in parts.values() for one in part[what]]
+    return [one | {"reason": one["defect"]["message"]} if "defect" in one else one for one in found]
 
 
 def of_world(world: World) -> Book:

@@ -91,7 +91,7 @@ DATA = (
         "portfolios suddenly []",
         ("portfolios-empty",),
         HELD,
-        lambda a: "the portfolio list is empty and had 5 portfolios" in a.reasons,
+        lambda a: "the list of portfolios is empty, but had 5" in a.reasons,
     ),
     DataFault(
         "D2",

@@ -29,13 +29,13 @@ FAULTS = {
 }
 HELD = {
     LOST: (
-        "the portfolio list is empty and had 14 portfolios: this is what the API answers when "
-        "access is lost (4.1); a second read 0 s later had 0; asked for by id, 10 of 14: "
-        "10 refused: access was taken away"
+        "the list of portfolios is empty, but had 14 before. The API responds like this if the key "
+        "has lost its access (4.1); a second read 0 s later returned 0; requested by ID, 10 of 14: "
+        "10 refused, so access was removed"
     ),
     GONE: "1 portfolios that held money are missing: ",
     HALF: "accounts fell from ",
-    BUCKET: "all that was held in balance kind trading is gone: ",
+    BUCKET: "balance kind trading no longer holds anything",
 }
 
 
@@ -112,7 +112,7 @@ def test_numbers_of_half_and_of_a_bucket(bad: Bad) -> None:
 
 def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
     """Deleted is told from revoked, and the request that told it is on record with its answer."""
-    assert "asked for by id, 1 of 1: 1 not found: it was deleted" in bad.said[GONE].err
+    assert "requested by ID, 1 of 1: 1 not found, so it was deleted" in bad.said[GONE].err
     query = (
         "select purpose, operation, status, error is null from ops.requests "
         f"where snapshot_date = '{GONE}' and purpose <> 'book' order by all"

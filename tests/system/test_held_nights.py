@@ -69,9 +69,9 @@ def held(keeper: Keeper, day: date) -> str:
 @pytest.mark.parametrize(
     ("day", "words"),
     [
-        (EMPTY, "the portfolio list is empty and had "),
+        (EMPTY, "the list of portfolios is empty, but had "),
         (VANISHED, "1 portfolios that held money are missing: "),
-        (BROKEN, "1 rejected records carry money, first data["),
+        (BROKEN, "rejected values that carry money: 1, the first at data["),
     ],
 )
 def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
@@ -131,7 +131,7 @@ def test_snapshots_lists_what_waits(bad: Bad) -> None:
     assert said.code == 3
     for day in (EMPTY, VANISHED, BROKEN):
         assert held(bad.keeper, day) in said.out
-    assert "the portfolio list is empty" in said.out
+    assert "the list of portfolios is empty" in said.out
     assert "Decide: " in said.out
     assert all(len(line) <= 100 for line in said.out.splitlines() if "Decide" not in line)
 

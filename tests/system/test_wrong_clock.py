@@ -22,7 +22,7 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     keeper.sandbox.show(skew_ms=-TWENTY_HOURS)
     said = keeper.run(SECOND)
     assert said.code == 3, said.err
-    assert "the date is not sure" in said.err
+    assert "the date is uncertain" in said.err
     first, wrong = snapshots.landed_snapshots(keeper.layout)
     assert wrong.snapshot_id in said.out + said.err, said
     assert {one.snapshot_date for one in (first, wrong)} == {FIRST}

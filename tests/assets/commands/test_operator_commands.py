@@ -67,8 +67,8 @@ def test_an_account_that_is_listed_twice_holds_one_night_and_is_a_finding(watche
     [(reason,)] = keeper.ask(f"select words from ops.reasons where snapshot_date = '{THIRD}'")
     assert reason in " ".join(keeper("snapshots").out.split())
     match = re.fullmatch(
-        "1 account at venue .+ listed more than once with the same amounts, so that these count "
-        "twice or more: (.+) BTC; first account (.+) of portfolio .+",
+        "accounts are listed more than once with the same amounts, which would count at least "
+        "twice: 1 account at venue .+ with (.+) BTC. The first one is account (.+) of portfolio .+",
         reason,
     )
     assert match

@@ -44,7 +44,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     home.look()
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the night of {THIRD} is held"
-    assert "the portfolio list is empty and had " in words
+    assert "the list of portfolios is empty, but had " in words
     assert f"The book of {SECOND} did not change." in words
     held = f"{THIRD:%Y%m%d}T021500Z"
     assert f"accept {held} --dry-run" in words  # first see, then decide

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pipelines.lake import guards
 from pipelines.lake import guards as measures
-from pipelines.lake.facts import Facts, Findings, RejectGroup, Slice
+from pipelines.lake.facts import DateDoubt, Facts, Findings, RejectGroup, Slice
 from pipelines.lake.lake_manifest import read_manifest
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
@@ -60,10 +60,10 @@ def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
     """With nothing before it there is nothing to fall from; but an empty list is no book."""
     assert judged(GOOD, []) == ()
     assert judged(replace(GOOD, counts=COUNTS | {"accounts": 0}), []) == ()
-    why = ": this is what the API answers to a key that may see nothing (4.1)"
-    assert judged(replace(GOOD, money={}), []) == (f"the portfolio list is empty{why}",)
+    why = ". The API responds like this if the key has no access (4.1)"
+    assert judged(replace(GOOD, money={}), []) == (f"the list of portfolios is empty{why}",)
     no_position = replace(GOOD, counts=COUNTS | {"positions": 0})
-    assert judged(no_position, []) == (f"no position is in any portfolio{why}",)
+    assert judged(no_position, []) == (f"no portfolio has a position{why}",)
     no_venue = replace(GOOD, counts=COUNTS | {"venues": 0})
     assert judged(no_venue, []) == (f"the list of venues is empty{why}",)
     nothing = Facts(counts={"positions": 0, "venues": 0}, totals={}, money={}, drops={})
@@ -94,8 +94,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         replace(GOOD, money={}),
         {},
         (
-            "the portfolio list is empty and had 3 portfolios: this is what the API answers when "
-            "access is lost (4.1)"
+            "the list of portfolios is empty, but had 3 before. The API responds like this if the "
+            "key has lost its access (4.1)"
         ),
     ),
     "portfolios with money are gone": (
@@ -137,7 +137,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
             slices={"": [Slice(kind="venue", identity="v1", change="gone", assets=3, moved=3)]},
         ),
         {},
-        "all that was held in venue v1 is gone: 3 assets",
+        "venue v1 no longer holds anything: it had 3 assets before",
     ),
     "a portfolio of another scale": (
         replace(
@@ -146,8 +146,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         ),
         {},
         (
-            "of 3 of the 3 assets in portfolio p1 there is more than 8 times as much of what there "
-            "was: as if its amounts had another scale"
+            "3 of the 3 assets in portfolio p1 are now more than 8 times their earlier amount, as "
+            "if the API had changed the scale of its amounts"
         ),
     ),
     "money among the rejects": (
@@ -160,18 +160,26 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
                     count=2,
                     share="0.5",
                     first="data[1]",
+                    message="expected an object",
                 )
             ]
         },
-        ("2 rejected records carry money, first data[1]: an object was expected; see ops.rejects"),
+        (
+            "rejected values that carry money: 2, the first at data[1] (expected an object). See "
+            "ops.rejects"
+        ),
     ),
-    "a doubtful date": (GOOD, {"date_doubts": ["the date is not sure"]}, "the date is not sure"),
+    "a doubtful date": (
+        GOOD,
+        {"date_doubts": [DateDoubt("clocks differ", "uncertain")]},
+        "uncertain",
+    ),
     "control totals": (
         GOOD,
         {"differing_totals": ["balances sum BTC trading"]},
         (
-            "1 control totals differ between the landed JSON and the lake, first balances sum BTC "
-            "trading: see ops.control_totals"
+            "1 control totals of the landed JSON and the lake differ, the first for balances sum "
+            "BTC trading. See ops.control_totals"
         ),
     ),
     "more than a tenth of the venues": (
@@ -327,16 +335,16 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
     ("fault", "word"),
     some_daily(
         [
-            ("portfolios-empty", "the portfolio list is empty"),
+            ("portfolios-empty", "the list of portfolios is empty"),
             ("portfolio-vanished", "portfolios that held money are missing"),
             ("accounts-halved", "the totals of"),
-            ("bucket-gone", "is gone"),
+            ("bucket-gone", "no longer holds anything"),
             ("venues-empty", "the list of venues is empty"),
             ("venues-dropped", "venues fell"),
             ("instruments-halved", "instruments fell"),
             ("venue-instruments-empty", None),
             ("portfolio-repeated", None),
-            ("portfolio-repeated-different", "rejected records carry money"),
+            ("portfolio-repeated-different", "rejected values that carry money"),
             ("account-repeated", "listed more than once with the same amounts"),
             ("account-repeated-different", None),
             ("position-repeated", "listed more than once with the same amounts"),
@@ -458,20 +466,21 @@ def test_a_reason_says_what_the_second_read_found() -> None:
     )
     [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
     assert empty.endswith(
-        "(4.1); a second read 10 s later had 1; asked for by id, 3 of 3: 1 not found: it was "
-        "deleted (p2), 1 refused: access was taken away (p1), 1 still there: the list left it out "
-        "(p3)"
+        "(4.1); a second read 10 s later returned 1; requested by ID, 3 of 3: 1 not found, so it "
+        "was deleted (p2), 1 refused, so access was removed (p1), 1 still there, but not in the "
+        "list (p3)"
     )
     [missing] = judged(replace(GOOD, money={"p3": False}), [GOOD], window=window)
     assert missing == (
-        "2 portfolios that held money are missing: p1, p2; a second read 10 s later had 1; asked "
-        "for by id, 2 of 2: 1 not found: it was deleted (p2), 1 refused: access was taken away (p1)"
+        "2 portfolios that held money are missing: p1, p2; a second read 10 s later returned "
+        "1; requested by ID, 2 of 2: 1 not found, so it was deleted (p2), 1 refused, so access was "
+        "removed (p1)"
     )
     untold = Window(missing={"p1": UNTOLD})
     [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
     assert reason == (
-        "1 portfolios that held money are missing: p1; it could not be read a second time; asked "
-        "for by id, 1 of 1: 1 without an answer that tells (p1)"
+        "1 portfolios that held money are missing: p1; the list could not be read a second "
+        "time; requested by ID, 1 of 1: 1 not answered (p1)"
     )
 
 

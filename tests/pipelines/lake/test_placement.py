@@ -96,7 +96,7 @@ def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state:
     snapshots.decide_by_hand(layout, snapshot.snapshot_id, state, by=ME, at=at, why="asked them")
     found = snapshots.find(layout, snapshot.snapshot_id)
     assert [(one.state, one.by) for one in found.decisions] == [(HELD, "guards"), (state, ME)]
-    assert "access is lost" in found.decisions[0].reasons[0]
+    assert "lost its access" in found.decisions[0].reasons[0]
     assert found.decisions[1].reasons == ("asked them",)
     assert found.decisions[1].at == at.isoformat()
 
@@ -378,7 +378,7 @@ def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
     assert snapshot.decision
     assert snapshot.decision.reasons == (
         (
-            "2 control totals differ between the landed JSON and the lake, first balances rows: "
-            "see ops.control_totals"
+            "2 control totals of the landed JSON and the lake differ, the first for balances rows. "
+            "See ops.control_totals"
         ),
     )

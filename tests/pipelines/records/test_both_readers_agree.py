@@ -187,7 +187,7 @@ def test_of_integrations_with_one_id_the_first_by_content_is_taken(layout: Layou
         assert found == {("b", "v"), ("x", "u")}
         assert [row["integration_count"] for row in rows["portfolios"]] == [4]
         [told] = nights.noted(parts, "rejects")
-        assert "not 3 times" in told["reason"]
+        assert "3 times" in told["reason"]
         assert [one in told["value"] for one in ('"u"', '"v"', '"w"')] == [False, True, True]
 
 
@@ -226,8 +226,8 @@ def test_accounts_that_repeat_are_numbered_by_content(
 @pytest.mark.parametrize(
     ("change", "reason", "money", "left"),
     [
-        ({}, "repeats the id of data[0] and is the same: taken once", False, 1),
-        ({"name": "m"}, "repeats the id of data[0] and differs: none of them is taken", True, 0),
+        ({}, "repeats the ID of data[0] and is the same. One of them is used", False, 1),
+        ({"name": "m"}, "repeats the ID of data[0], but differs. None of them is used", True, 0),
     ],
 )
 def test_a_repeated_portfolio_is_told_with_its_text(
@@ -253,7 +253,7 @@ def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
     assert [row["type"] for row in rows["venue_types"]] == ["otc", "exchange"]
     [told] = nights.noted(parts, "rejects")
     assert (told["path"], told["value"], told["carries_money"]) == ("data[0].type", '"otc"', False)
-    assert told["reason"] == "a type that stands once was expected, not 3 times"
+    assert told["reason"] == "expected each type once, but got this one 3 times"
 
 
 def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> None:

@@ -1,0 +1,110 @@
+"""The defects of a record or value, each with a stable key and a message.
+
+Lessons and the guards refer to a defect by its key. A key looks like a message, because it was the
+message until November 2026. Never change a key, or lessons from earlier nights no longer apply. The
+message can change freely.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One way in which a value breaks the contract. `message` is the reason in `ops.rejects`."""
+
+    key: str
+    message: str
+
+
+TOO_DEEP = Defect(
+    "a record that can be taken apart was expected: this one is nested too deeply",
+    "the record is nested too deeply to be read",
+)
+NOT_AN_OBJECT = Defect("an object was expected", "expected an object")
+NOT_TEXT = Defect("text was expected", "expected text")
+NOT_AN_AMOUNT = Defect("decimal text was expected", "expected an amount as decimal text")
+NOT_A_TIMESTAMP = Defect(
+    "a date-time with its zone was expected (ISO 8601)",
+    "expected a date and time with a time zone (ISO 8601)",
+)
+OBJECT_WITH_REPEATED_KEY = Defect(
+    "an amount was expected, not an object with a key that stands twice",
+    "expected an amount, but got an object with a repeated key",
+)
+NUMBER_FOR_AMOUNT = Defect(
+    "an amount as text was expected, not a number",
+    "expected an amount as text, but got a number",
+)
+LIST_FOR_AMOUNT = Defect(
+    "an amount as text was expected, not a list",
+    "expected an amount as text, but got a list",
+)
+UNREADABLE_AMOUNT = Defect(
+    "an amount as text was expected, not this text",
+    "expected an amount as text, but this text is not an amount",
+)
+
+
+def wrong_type(expected: str) -> Defect:
+    """Return the defect of a value that does not have the documented JSON type."""
+    return Defect(f"{expected} was expected", f"expected {expected}")
+
+
+def required(state: str) -> Defect:
+    """Return the defect of a required field that is `missing` or `null`."""
+    message = "this field is required, but it is missing"
+    if state != "missing":
+        message = f"this field is required, but it is {state}"
+    return Defect(f"required, but {state}", message)
+
+
+def without_row(field: str, defect: Defect) -> Defect:
+    """Return the defect of a record whose key field is invalid."""
+    return Defect(
+        f"{field}: {defect.key}; without it there is no row",
+        f"{field}: {defect.message}. A record needs this field to have a row",
+    )
+
+
+def repeated_key(key: str) -> Defect:
+    """Return the defect of an object that has a key twice."""
+    return Defect(
+        f"the key {key!r} stands twice: which one counts cannot be known",
+        f"the object has the key {key!r} twice, so its value is ambiguous",
+    )
+
+
+def repeated_type(times: int) -> Defect:
+    """Return the defect of a venue that lists a type more than once."""
+    return Defect(
+        f"a type that stands once was expected, not {times} times",
+        f"expected each type once, but got this one {times} times",
+    )
+
+
+def repeated_integration(times: int) -> Defect:
+    """Return the defect of a portfolio that lists an integration more than once."""
+    return Defect(
+        f"an id that stands once was expected, not {times} times: one is taken",
+        f"expected each ID once, but got this one {times} times. One of them is used",
+    )
+
+
+def repeated_record(first: int, *, is_same: bool) -> Defect:
+    """Return the defect of a record that repeats an earlier one. One of them is used."""
+    key = "is the same" if is_same else "differs in unknown fields alone"
+    message = "is the same" if is_same else "differs only in undocumented fields"
+    return Defect(
+        f"repeats the id of data[{first}] and {key}: taken once",
+        f"repeats the ID of data[{first}] and {message}. One of them is used",
+    )
+
+
+def conflicting_record(first: int, *, is_one_used: bool) -> Defect:
+    """Return the defect of a record that differs from an earlier record with the same ID."""
+    outcome = "the first by content is taken" if is_one_used else "none of them is taken"
+    message = "The first by content is used" if is_one_used else "None of them is used"
+    return Defect(
+        f"repeats the id of data[{first}] and differs: {outcome}",
+        f"repeats the ID of data[{first}], but differs. {message}",
+    )
