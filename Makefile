@@ -73,7 +73,7 @@ coverage: setup sides .side/coverage/ready ## run the tests and show which lines
 # Tests that need no night: style, client, sandbox, landing folder and warehouse queries.
 UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/test_completeness.py \
         tests/pipelines/edge tests/pipelines/sandbox tests/pipelines/landing tests/pipelines/test_settings.py \
-        tests/pipelines/records/test_hostile.py tests/pipelines/test_reference_count.py tests/warehouse/query
+        tests/pipelines/records/test_tolerant_reader_hostile.py tests/pipelines/flatten/test_reference.py tests/warehouse/query
 
 check: setup ## check lint and types, and run the unit tests (under a minute)
 	@$(MAKE) --no-print-directory --jobs 2 lint unit

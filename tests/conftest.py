@@ -16,8 +16,13 @@ from tests.crash.tally import Progress
 from tests.support.shared import memory_with
 
 GROWING = (
-    *("fuzz", "test_laws", "test_sql_rows", "test_roll_forward", "test_views"),
-    *("test_exact_parts", "test_vectorised"),
+    "fuzz/",
+    "pipelines/records/test_fast_reader_laws.py",
+    "warehouse/reconcile/ledger/test_body.py",
+    "warehouse/spreadsheet/test_rows.py",
+    "warehouse/sql/test_catalog.py",
+    "warehouse/sql/test_catalog_exact_parts.py",
+    "warehouse/sql/test_catalog_roll_forward.py",
 )
 # Fixtures that several folders of tests share.
 pytest_plugins = [
@@ -117,9 +122,9 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Whether it does more with the option: by what it takes, or by its room or file."""
+    """Whether it does more with the option, because of a fixture, its folder or its file."""
     fixtures = {"sized", "no_workbook"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or not {item.path.parent.name, item.path.stem}.isdisjoint(GROWING)
+    return bool(fixtures) or str(item.path.relative_to(GOLDEN.parent)).startswith(GROWING)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assets.publishing import publish
 from assets.publishing.publish import rebuild
 from tests.crash.nights import Clock, nightbook
-from tests.pipelines.records.test_laws import books, expected
+from tests.pipelines.records.test_fast_reader_laws import books, expected
 from tests.support import nights, oracle
 from warehouse.contract.book import BOOK
 from warehouse.contract.states import ACCEPTED

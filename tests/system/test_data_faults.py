@@ -306,12 +306,12 @@ ELSEWHERE = {
     ),
     "S8": (
         "a file cut short",
-        "pipelines/maintenance/test_cut_files.py",
+        "pipelines/maintenance/test_verify_cut_files.py",
         "test_a_file_cut_short_is_found_and_named_with_its_remedy",
     ),
     "S9": (
         "a second run starts",
-        "assets/runs/test_two_writers.py",
+        "assets/home/test_writer_lock.py",
         "test_one_works_the_other_says_so",
     ),
     "S10": (
@@ -326,22 +326,22 @@ ELSEWHERE = {
     ),
     "S12": (
         "landing deleted in part",
-        "pipelines/maintenance/test_cut_files.py",
+        "pipelines/maintenance/test_verify_cut_files.py",
         "test_a_rebuild_refuses_and_lists_what_landing_lacks",
     ),
     "O1": (
         "the schedule in an hour that is not, or is twice",
-        "assets/graph/test_graph.py",
+        "assets/test_definitions.py",
         "test_each_day_of_a_year_has_its_tick",
     ),
     "O2": (
         "the clock jumps during the run",
-        "pipelines/pull/test_clocks.py",
+        "pipelines/pull/test_recorder_clocks.py",
         "test_a_clock_that_jumps_during_the_run_costs_no_night",
     ),
     "O3": (
         "Dagster was killed and its run stays STARTED",
-        "assets/runs/test_crashes.py",
+        "assets/runs/test_dead_runs_crashes.py",
         "test_the_night_after_a_crash",
     ),
     "O4": (

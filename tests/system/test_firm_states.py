@@ -25,7 +25,7 @@ from assets.home.source_nights import take_nights
 from assets.nightbook import Nightbook
 from assets.publishing import firm as publishing
 from tests.support.books import Amount, Night, night, published_once
-from tests.warehouse.query.test_older_clients import OLDER, differences
+from tests.warehouse.query.test_connect_older_clients import OLDER, differences
 from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout
 

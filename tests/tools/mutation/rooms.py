@@ -39,8 +39,8 @@ ROOMS = {
             "pipelines/landing/night_folders.py",
         ),
         (
-            "tests/pipelines/landing/test_file_formats.py",
-            "tests/pipelines/landing/test_sealed_json.py",
+            "tests/pipelines/landing/test_manifest.py",
+            "tests/pipelines/landing/test_night_folders.py",
             "tests/pipelines/landing/test_zone.py",
             "tests/pipelines/lake/test_placement.py",
         ),
@@ -48,7 +48,7 @@ ROOMS = {
     "snapshots": Room(
         ("pipelines/landing/snapshots.py",),
         (
-            "tests/pipelines/landing/test_file_formats.py",
+            "tests/pipelines/landing/test_manifest.py",
             "tests/pipelines/landing/test_zone.py",
             "tests/pipelines/lake/test_guards.py",
             "tests/pipelines/lake/test_placement.py",
@@ -57,20 +57,20 @@ ROOMS = {
     "flatten": Room(
         _FLATTEN,
         (
-            "tests/pipelines/records/test_issues.py",
-            "tests/pipelines/records/test_both_readers_agree.py",
-            "tests/pipelines/test_reference_count.py",
-            "tests/pipelines/records/test_amounts_and_timestamps.py",
-            "tests/pipelines/records/test_hostile.py",
+            "tests/pipelines/records/test_tolerant_reader.py",
+            "tests/pipelines/records/test_fast_reader.py",
+            "tests/pipelines/flatten/test_reference.py",
+            "tests/pipelines/records/test_amounts.py",
+            "tests/pipelines/records/test_tolerant_reader_hostile.py",
             "tests/pipelines/lake/test_placement.py",
-            "tests/pipelines/records/test_laws.py",
+            "tests/pipelines/records/test_fast_reader_laws.py",
         ),
-        slow=("test_laws",),
+        slow=("test_fast_reader_laws",),
     ),
     "database": Room(
         ("warehouse/database/publish.py", "warehouse/database/load.py"),
         (
-            "tests/warehouse/database/test_build_record.py",
+            "tests/warehouse/database/test_load_record.py",
             "tests/warehouse/database/test_publish.py",
         ),
         slow=("every_date_answers", "reader_keeps_what", "damage_anywhere"),

@@ -14,7 +14,7 @@ import pytest
 from tests.support import environments
 from tests.support.books import BUILT_AT, Amount, Night, night, totals, written
 from tests.support.shared import some_daily
-from tests.warehouse.query.test_older_clients import OLDER, asked, printed
+from tests.warehouse.query.test_connect_older_clients import OLDER, asked, printed
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake import HOLDINGS
 from warehouse.contract.ops import OPS

@@ -1,4 +1,4 @@
-"""Amounts in ledgers: cases 1 to 15 of `test_cases`."""
+"""Amounts in ledgers: cases 1 to 15 of `test_run_cases`."""
 
 import time
 from collections.abc import Callable

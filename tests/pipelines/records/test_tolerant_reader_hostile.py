@@ -288,7 +288,7 @@ def read_by(reader: str) -> Iterator[mock.Mock]:
 
 @pytest.mark.parametrize(
     ("name", "reader"),
-    # That the tolerant one reads alike is held daily by test_both_readers_agree.
+    # That the tolerant one reads alike is held daily by test_fast_reader.
     some_daily([(name, reader) for name in CASES for reader in (FAST, TOLERANT)], 2),
 )
 def test_hostile_but_legal_data_becomes_exactly_its_rows(

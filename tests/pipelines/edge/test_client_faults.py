@@ -17,8 +17,8 @@ from pipelines.edge.errors import EdgeError, MalformedResponse, TimestampRefused
 from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.retries import Event
-from tests.pipelines.edge import test_http_faults, test_tls
-from tests.pipelines.edge.test_http_faults import FAULTS, VENUE, always, http, refused
+from tests.pipelines.edge import test_exchange, test_transport
+from tests.pipelines.edge.test_exchange import FAULTS, VENUE, always, http, refused
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Request, Script, Server
@@ -35,7 +35,7 @@ def checked(window: int = 30_000) -> "Script":
     def script(_number: int, request: "Request") -> Iterable[bytes]:
         age = abs(int(request.headers["svc-api-timestamp"]) - request.at * 1000)
         date = f"Date: {formatdate(request.at, usegmt=True)}"
-        return [http(200, test_http_faults.BODY, date) if age <= window else refused_at(date)]
+        return [http(200, test_exchange.BODY, date) if age <= window else refused_at(date)]
 
     return script
 
@@ -91,10 +91,10 @@ TIMED = [
     Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), MalformedResponse, 2),
 ]
 ELSEWHERE = {
-    5: test_http_faults.test_a_closed_port_is_tried_five_times,
-    18: test_http_faults.test_every_request_has_a_connection_of_its_own,
-    24: test_tls.test_a_certificate_nobody_trusts_is_refused_at_once,
-    25: test_tls.test_plain_http_where_tls_was_expected_is_refused_at_once,
+    5: test_exchange.test_a_closed_port_is_tried_five_times,
+    18: test_exchange.test_every_request_has_a_connection_of_its_own,
+    24: test_transport.test_a_certificate_nobody_trusts_is_refused_at_once,
+    25: test_transport.test_plain_http_where_tls_was_expected_is_refused_at_once,
 }
 
 

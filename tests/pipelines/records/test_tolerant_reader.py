@@ -12,7 +12,7 @@ from pipelines.flatten.control_totals import reference
 from pipelines.records import tolerant_reader
 from pipelines.records.json_text import DEEPEST, Notes
 from pipelines.records.schema import PORTFOLIO
-from tests.pipelines.records.test_laws import tolerant_only
+from tests.pipelines.records.test_fast_reader_laws import tolerant_only
 from tests.support import nights
 from warehouse.storage.layout import Layout
 

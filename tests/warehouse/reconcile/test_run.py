@@ -1,4 +1,4 @@
-"""Comments, owners, statuses and signatures from night to night: cases 47 to 56 of `test_cases`."""
+"""Comments, statuses and signatures from night to night: cases 47 to 56 of `test_run_cases`."""
 
 import itertools
 import shutil

@@ -36,7 +36,7 @@ TYPED = {
 }
 # Seconds each, for a dry run that has no rows here: once is enough.
 SLOW = ("accept", "rebuild")
-# A `--format` of files; and a dry run of a home that is not there, walked in test_dry_run.
+# A `--format` of files; and a dry run of a home that is not there, walked in test_nights_dry_run.
 # A trace is one document, which has a golden text of its own.
 ELSEWHERE = {"export", "restore", "trace"}
 

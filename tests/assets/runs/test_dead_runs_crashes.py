@@ -284,4 +284,4 @@ def test_what_nobody_expected_is_told_with_its_cause(
     assert said.code == 1
     assert "The step flatten_venues failed" in said.err
     assert "ZeroDivisionError: a defect" in said.err
-    assert "test_crashes.py" in said.err
+    assert "test_dead_runs_crashes.py" in said.err

@@ -15,7 +15,7 @@ import xlsxwriter
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
-from tests.warehouse.reconcile.ledger.test_formats import archive
+from tests.warehouse.reconcile.ledger.test_read_formats import archive
 from warehouse.isolation import ChildLimits
 from warehouse.reconcile import service
 from warehouse.reconcile.ledger.titles import count_fields

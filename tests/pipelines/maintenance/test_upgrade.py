@@ -29,7 +29,7 @@ from pipelines.maintenance.upgrade import (
     outdated_nights,
     rebuild_nights,
 )
-from tests.pipelines.test_carry_over import book
+from tests.pipelines.flatten.test_venues_carry_over import book
 from tests.support import nights
 from warehouse.contract.states import HELD
 from warehouse.storage.layout import Layout, digest_of, read_json

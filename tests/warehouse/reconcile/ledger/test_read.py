@@ -1,4 +1,4 @@
-"""Files that ledgers come in: cases 32 to 42 of `test_cases`."""
+"""Files that ledgers come in: cases 32 to 42 of `test_run_cases`."""
 
 import io
 import shutil

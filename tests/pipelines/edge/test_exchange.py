@@ -1,6 +1,6 @@
 """HTTP faults over real sockets, each with its exact outcome and its count of requests.
 
-The numbers are those of the list in `test_fault_catalog`; `first(n, fault)` spoils
+The numbers are those of the list in `test_client_faults`; `first(n, fault)` spoils
 the first n answers, `always` all of them.
 """
 

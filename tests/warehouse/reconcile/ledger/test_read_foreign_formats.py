@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ledger_samples import ledger_rows, ledger_samples
-from tests.warehouse.reconcile.ledger.test_hostile_files import table
+from tests.warehouse.reconcile.ledger.test_read_hostile_files import table
 from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms import NotReconciled

@@ -1,4 +1,4 @@
-"""Matching on a published book: cases 16 to 31 and 41 to 46 of `test_cases`."""
+"""Matching on a published book: cases 16 to 31 and 41 to 46 of `test_run_cases`."""
 
 import time
 from datetime import UTC, date, datetime

@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from pipelines.flatten import columns
-from tests.pipelines.records.test_issues import INSTRUMENT, VENUE, holding, portfolio
-from tests.pipelines.records.test_laws import tolerant_only
+from tests.pipelines.records.test_fast_reader_laws import tolerant_only
+from tests.pipelines.records.test_tolerant_reader import INSTRUMENT, VENUE, holding, portfolio
 from tests.support import nights
 from warehouse.storage.layout import Layout
 

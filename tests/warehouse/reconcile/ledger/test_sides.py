@@ -13,7 +13,7 @@ from tests.support.books import Amount
 from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import NOW, SNAPSHOT, Desk, ledger
 from tests.support.shared import some_daily
-from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
+from tests.warehouse.reconcile.ledger.test_columns_unread import CASES, Place, database, place
 from warehouse.reconcile import service
 from warehouse.reconcile.ledger.titles import count_fields
 from warehouse.reconcile.model import Annotation, Entry, Run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import xlsxwriter
 
-from tests.warehouse.reconcile.ledger.test_hostile_files import sheet
+from tests.warehouse.reconcile.ledger.test_read_hostile_files import sheet
 from warehouse.reconcile.ledger.titles import fingerprint
 from warehouse.reconcile.model import Ledger
 from warehouse.reconcile.settings.config import Config

@@ -15,7 +15,7 @@ from tests.support.pasted_answers import answer
 from tests.support.reconciliation_home import Desk
 from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
-from tests.warehouse.reconcile.ledger.test_nothing_unread import Place
+from tests.warehouse.reconcile.ledger.test_columns_unread import Place
 from warehouse.exact import total
 from warehouse.reconcile.book import KnownNames
 from warehouse.reconcile.ledger.header_settings import ReadingContext

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.books import Amount, Night, night
 from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
-from tests.warehouse.report.test_report import (
+from tests.warehouse.report.test_build import (
     HOSTILE,
     NOW,
     closed,

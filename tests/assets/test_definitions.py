@@ -20,7 +20,7 @@ from tests.support.operator_home import KEY, SECRET, Keeper
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

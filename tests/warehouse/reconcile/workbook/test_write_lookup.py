@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
-from tests.warehouse.reconcile.workbook.test_workbook import recalculated
+from tests.warehouse.reconcile.workbook.test_write import recalculated
 from warehouse.export.export import export
 
 OFFICE = shutil.which("soffice")

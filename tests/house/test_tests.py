@@ -1,0 +1,220 @@
+"""A module's tests are found by its name, or in the table below."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("assets", "pipelines", "warehouse")
+# Modules whose tests have another name: a command is tested through its promise, a vocabulary and a
+# part of a pipeline through the module that uses it.
+TESTED_IN: dict[str, str] = {
+    "tests/assets/commands/test_command_line.py": (
+        "assets/cli assets/commands/api assets/commands/book_names assets/commands/tables "
+        "assets/console/declaration"
+    ),
+    "tests/assets/commands/test_status.py": (
+        "assets/commands/snapshots assets/monitoring/staleness assets/console/errors"
+    ),
+    "tests/assets/commands/test_nights_dry_run.py": "assets/home/rehearsal",
+    "tests/assets/console/test_terminal_progress.py": "assets/nightbook warehouse/progress",
+    "tests/assets/graph/test_checks_selections.py": "assets/graph/landing assets/graph/tables",
+    "tests/assets/graph/test_decision.py": "assets/graph/step",
+    "tests/assets/graph/test_warehouse_pages.py": "assets/graph/reports",
+    "tests/assets/home/test_backup.py": "assets/commands/backup",
+    "tests/assets/monitoring/test_alerts.py": "assets/monitoring/metrics",
+    "tests/assets/publishing/test_shelf.py": "assets/publishing/lost_decisions",
+    "tests/assets/runs/test_dead_runs_crashes.py": "assets/reap pipelines/landing/lock",
+    "tests/assets/runs/test_night.py": "assets/commands/run",
+    "tests/lakehouse/test_iceberg.py": "pipelines/lake/iceberg/tables",
+    "tests/lakehouse/test_spark_rebuild.py": "pipelines/maintenance/spark",
+    "tests/pipelines/edge/test_errors.py": "pipelines/edge/requests",
+    "tests/pipelines/edge/test_retries.py": "pipelines/edge/response/refusal",
+    "tests/pipelines/edge/test_wholeness.py": (
+        "pipelines/edge/response/hints pipelines/landing/notices"
+    ),
+    "tests/pipelines/flatten/test_reference.py": "pipelines/flatten/control_totals/totals",
+    "tests/pipelines/lake/iceberg/test_registration.py": "pipelines/lake/iceberg/address",
+    "tests/pipelines/lake/test_placement.py": (
+        "pipelines/lake/lake_manifest pipelines/landing/snapshots pipelines/flatten/flatten"
+    ),
+    "tests/pipelines/maintenance/test_verify.py": (
+        "assets/commands/verify warehouse/storage/digests warehouse/storage/layout"
+    ),
+    "tests/pipelines/pull/test_recorder.py": "pipelines/pull/recheck",
+    "tests/pipelines/records/test_amounts.py": (
+        "pipelines/records/json_text pipelines/records/timestamps warehouse/exact"
+    ),
+    "tests/pipelines/records/test_defects.py": "pipelines/lake/lessons pipelines/landing/reasons",
+    "tests/pipelines/records/test_fast_reader_laws.py": (
+        "pipelines/flatten/accounts pipelines/flatten/columns pipelines/flatten/portfolios"
+    ),
+    "tests/pipelines/sandbox/test_catalog.py": (
+        "pipelines/sandbox/faults/answers pipelines/sandbox/faults/records"
+    ),
+    "tests/pipelines/sandbox/test_world.py": (
+        "pipelines/sandbox/world/assets pipelines/sandbox/world/portfolios "
+        "pipelines/sandbox/world/venues"
+    ),
+    "tests/pipelines/shelf/test_shelving.py": (
+        "pipelines/shelf/arrival pipelines/shelf/night_manifest pipelines/shelf/object_store"
+    ),
+    "tests/pipelines/test_settings.py": (
+        "pipelines/edge/access pipelines/schedule warehouse/storage/home"
+    ),
+    "tests/system/test_demo.py": "assets/commands/demo",
+    "tests/system/test_deployment.py": "assets/commands/install",
+    "tests/system/test_doors.py": "warehouse/sql/dictionary/dbt_sources",
+    "tests/system/test_firm.py": "assets/graph/firm assets/home/source_nights",
+    "tests/system/test_firm_states.py": (
+        "assets/commands/firm assets/publishing/firm warehouse/query/firm_state"
+    ),
+    "tests/system/test_nightly_reconciliation.py": "assets/commands/reconcile",
+    "tests/system/test_nights.py": "assets/publishing/publish",
+    "tests/system/test_trace.py": "assets/commands/trace warehouse/query/facts/figures",
+    "tests/homes/test_reconciliation_upgraded.py": "warehouse/reconcile/record/migrate",
+    "tests/house/test_public_contract.py": (
+        "warehouse/contract/book warehouse/contract/firm warehouse/contract/lake "
+        "warehouse/contract/model warehouse/contract/ops warehouse/contract/reconciliation "
+        "warehouse/contract/states"
+    ),
+    "tests/warehouse/database/test_firm.py": (
+        "warehouse/database/firm/ddl warehouse/database/firm/gate warehouse/storage/firm"
+    ),
+    "tests/warehouse/database/test_load_record.py": (
+        "warehouse/database/ddl warehouse/database/new_version"
+    ),
+    "tests/warehouse/database/test_materialized_views.py": "warehouse/database/materialization",
+    "tests/warehouse/database/test_publish.py": (
+        "warehouse/storage/engine_sums warehouse/storage/parquet"
+    ),
+    "tests/warehouse/export/test_export.py": (
+        "assets/commands/export warehouse/export/staged_tables warehouse/query/book"
+    ),
+    "tests/warehouse/export/test_workbook.py": (
+        "warehouse/export/sheets warehouse/export/summary warehouse/export/totals "
+        "warehouse/spreadsheet/writing/cells warehouse/spreadsheet/writing/format"
+    ),
+    "tests/warehouse/export/test_workbook_proof.py": "warehouse/spreadsheet/writing/splice",
+    "tests/warehouse/query/test_door.py": (
+        "assets/commands/query warehouse/query/exact_amount warehouse/query/origins"
+    ),
+    "tests/warehouse/query/test_read.py": "warehouse/query/formats",
+    "tests/warehouse/test_startup.py": "warehouse/query/pandas_blocker",
+    "tests/warehouse/reconcile/layouts/test_header.py": "warehouse/reconcile/ledger/titles",
+    "tests/warehouse/reconcile/layouts/test_header_suggestions.py": (
+        "warehouse/reconcile/ledger/dates"
+    ),
+    "tests/warehouse/reconcile/layouts/test_read_every_question.py": (
+        "warehouse/reconcile/ledger/conventions warehouse/reconcile/ledger/tabs"
+    ),
+    "tests/warehouse/reconcile/ledger/test_body.py": (
+        "warehouse/spreadsheet/reading/delimited_text"
+    ),
+    "tests/warehouse/reconcile/ledger/test_read.py": (
+        "warehouse/reconcile/settings/config warehouse/spreadsheet/reading/grid "
+        "warehouse/spreadsheet/reading/text"
+    ),
+    "tests/warehouse/reconcile/ledger/test_read_foreign_formats.py": (
+        "warehouse/spreadsheet/reading/xml_workbooks"
+    ),
+    "tests/warehouse/reconcile/ledger/test_read_hostile_files.py": (
+        "warehouse/spreadsheet/reading/files warehouse/spreadsheet/reading/openxml "
+        "warehouse/spreadsheet/reading/workbook"
+    ),
+    "tests/warehouse/reconcile/ledger/test_read_printed_files.py": (
+        "warehouse/spreadsheet/reading/printed_tables"
+    ),
+    "tests/warehouse/reconcile/ledger/test_sides.py": "warehouse/reconcile/settings/toml",
+    "tests/warehouse/reconcile/test_close.py": (
+        "warehouse/reconcile/close/pack warehouse/reconcile/record/archive"
+    ),
+    "tests/warehouse/reconcile/test_compare.py": (
+        "warehouse/reconcile/book warehouse/reconcile/match/classify warehouse/reconcile/model "
+        "warehouse/reconcile/terms"
+    ),
+    "tests/warehouse/reconcile/test_precision.py": (
+        "warehouse/reconcile/match/rounding warehouse/reconcile/settings/layout"
+    ),
+    "tests/warehouse/reconcile/test_run.py": (
+        "warehouse/reconcile/match/breaks warehouse/reconcile/record/annotations "
+        "warehouse/reconcile/service warehouse/reconcile/workbook/edits"
+    ),
+    "tests/warehouse/reconcile/test_views_ops_rows.py": (
+        "warehouse/reconcile/record/record warehouse/reconcile/record/tables"
+    ),
+    "tests/warehouse/reconcile/workbook/test_verify_forged_workbooks.py": (
+        "warehouse/reconcile/workbook/imprint"
+    ),
+    "tests/warehouse/reconcile/workbook/test_write.py": (
+        "warehouse/reconcile/workbook/content warehouse/reconcile/workbook/sheets "
+        "warehouse/reconcile/workbook/sign_off warehouse/reconcile/workbook/summary"
+    ),
+    "tests/warehouse/report/test_build.py": (
+        "assets/commands/report warehouse/query/facts/night_facts warehouse/report/charts "
+        "warehouse/report/columns warehouse/report/data warehouse/report/figures "
+        "warehouse/report/formats"
+    ),
+    "tests/warehouse/spreadsheet/test_rows.py": "warehouse/spreadsheet/writing/layout",
+    "tests/warehouse/sql/test_catalog.py": "warehouse/sql/files",
+}
+# Test files of several modules. Their name is the promise.
+OF_SEVERAL = {
+    "tests/warehouse/test_startup.py": "imports of all commands",
+    "tests/warehouse/database/test_firm.py": "the folder warehouse/database/firm",
+}
+
+
+def modules() -> list[str]:
+    """Return the modules of the three rooms as paths without an extension."""
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    return sorted(
+        str(path.relative_to(ROOT).with_suffix("")) for path in paths if path.name != "__init__.py"
+    )
+
+
+def is_test_of(test: str, module: str) -> bool:
+    """Return whether a test file has a module's name and is in the folder of its room."""
+    folder, _, name = module.rpartition("/")
+    room = "/".join(folder.split("/")[:2])
+    stem = Path(test).stem
+    is_named = stem == f"test_{name}" or stem.startswith(f"test_{name}_")
+    return is_named and test.startswith(f"tests/{room}/")
+
+
+def all_tests() -> list[str]:
+    """Return the test files."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def test_every_module_has_a_test_of_its_name_or_is_in_the_table() -> None:
+    """A module is in the table only if no test has its name. Every file in the table exists."""
+    named = {
+        module for module in modules() if any(is_test_of(test, module) for test in all_tests())
+    }
+    listed = [module for listed in TESTED_IN.values() for module in listed.split()]
+    assert sorted(listed) == [module for module in modules() if module not in named]
+    assert {*TESTED_IN, *OF_SEVERAL} <= {*all_tests()}
+
+
+def test_every_test_of_a_room_belongs_to_a_module() -> None:
+    """The name of a test file in a room is that of a module, with or without an aspect."""
+    in_rooms = [test for test in all_tests() if test.split("/")[1] in ROOMS]
+    strangers = [
+        test for test in in_rooms if not any(is_test_of(test, module) for module in modules())
+    ]
+    assert strangers == sorted(OF_SEVERAL)
+
+
+@pytest.mark.parametrize(
+    ("test", "module", "is_found"),
+    [
+        ("tests/pipelines/edge/test_clock.py", "pipelines/edge/sending/clock", True),
+        ("tests/pipelines/edge/test_clock_skew.py", "pipelines/edge/sending/clock", True),
+        ("tests/pipelines/edge/test_clocks.py", "pipelines/edge/sending/clock", False),
+        ("tests/pipelines/pull/test_clock.py", "pipelines/edge/sending/clock", False),
+    ],
+)
+def test_a_test_is_found_by_room_and_name(test: str, module: str, *, is_found: bool) -> None:
+    """The room and the whole name count."""
+    assert is_test_of(test, module) == is_found
