@@ -40,7 +40,7 @@ class Result(Enum):
     @property
     def is_break(self) -> bool:
         """Whether a person must explain it."""
-        return self in _BREAKS
+        return self in BREAK_RESULTS
 
     @property
     def label(self) -> str:
@@ -48,7 +48,7 @@ class Result(Enum):
         return "Not in book" if self is Result.NOT_IN_SNAPSHOT else self.value
 
 
-_BREAKS = (
+BREAK_RESULTS = (
     Result.REJECTED,
     Result.UNMAPPED,
     Result.NOT_IN_LEDGER,
@@ -56,7 +56,7 @@ _BREAKS = (
     Result.DIFFERS,
 )
 
-_NEAR = (Result.PRECISION, Result.TOLERANCE)
+NEAR_RESULTS = (Result.PRECISION, Result.TOLERANCE)
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True):
@@ -500,10 +500,19 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return [break_ for break_ in (*self.breaks, *self.not_compared) if break_.is_open]
 
     @property
+    def pending(self) -> int:
+        """The number of open breaks from earlier nights that were not compared."""
+        return sum(break_.is_open for break_ in self.not_compared)
+
+    @property
     def extent(self) -> str:
         """The number of compared positions, with the total if some were not compared."""
-        pending = len(self.unsolved_breaks) - self.open_breaks
-        return describe_extent(self.position_count, self.uncovered or 0, pending)
+        return describe_extent(self.position_count, self.uncovered or 0, self.pending)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every position of the book and every earlier open break was compared."""
+        return bool(self.position_count) and not self.uncovered and not self.pending
 
     @property
     def settings_digest(self) -> str:
@@ -511,10 +520,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence.get(SETTINGS_DIGEST, "")
 
     @property
+    def unused(self) -> tuple[Unused, ...]:
+        """The unused parts of the inbox."""
+        return self.coverage.unused if self.coverage else ()
+
+    @property
     def unread(self) -> list[str]:
         """Unused parts of the inbox that nobody has decided about, each with the reason."""
-        unused = self.coverage.unused if self.coverage else ()
-        return [f"{item.name}: {item.reason}" for item in unused if item.severity == "high"]
+        return [f"{item.name}: {item.reason}" for item in self.unused if item.severity == "high"]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether some or all of the ledger data was not compared."""
+        undelivered = self.counts[Result.NOT_DELIVERED.value]
+        lost = self.rejected or undelivered or self.unread or self.pending
+        return bool(lost or not self.position_count)
 
     @property
     def exit_code(self) -> int:
@@ -522,9 +542,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
         It is also 3 if no position was compared, or if an earlier open break was not compared.
         """
-        lost = self.counts[Result.NOT_DELIVERED.value] or self.rejected
-        is_open = self.unsolved_breaks or lost or self.unread or not self.position_count
-        return OPEN_BREAKS if is_open else TIED
+        return OPEN_BREAKS if self.open_breaks or self.is_lost else TIED
 
     @property
     def message(self) -> str:

@@ -58,7 +58,7 @@ from warehouse.reconcile.workbook.content import (
     WorkbookContent,
     left_out,
 )
-from warehouse.reconcile.workbook.summary import _NIGHTS
+from warehouse.reconcile.workbook.summary import TREND_NIGHTS
 from warehouse.reconcile.workbook.verify import stray_notices
 from warehouse.reconcile.workbook.write import write_day
 
@@ -153,15 +153,9 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         # Read comments before building the breaks, so that this workbook shows them.
         annotations.read_comments(record, workbooks, day, config.close, notices_of=stray_notices)
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
-        run = record.add_result(_run_of(record, content, config, inputs))
-    files = write_files(record, content, run)
-    return RunFiles(
-        day=day,
-        run=run,
-        files=files,
-        notices=tuple(content.notices),
-        unused=tuple(content.unused),
-    )
+        run = record.add_result(content.run)
+    files = write_files(record, replace(content, run=run))
+    return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.unused)
 
 
 def reading_context(
@@ -189,12 +183,12 @@ def _without_ledger(record: Record, day: date, unused: Iterable[Unused]) -> RunF
     return RunFiles(day=day, notices=notices, unused=left)
 
 
-def write_files(record: Record, content: WorkbookContent, run: Run) -> tuple[Path, ...]:
+def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
     """Write the workbook, the breaks and all positions, and store the imprint of the workbook."""
-    files = record.day_files(content.day)
-    written = write_day(replace(content, written=run.written), files)
+    files = record.day_files(content.run.day)
+    written = write_day(content, files)
     with record.transaction():
-        record.add_imprint(run.written, imprint.pack(written))
+        record.add_imprint(content.run.written, imprint.pack(written))
         # The run wrote this workbook, so it has no edits to read.
         record.add_workbooks([hashlib.sha256(written).hexdigest()])
     return files.workbook, files.breaks, files.positions
@@ -221,31 +215,43 @@ def _compare_ledger(
     record.store_lessons(ledger.remembered)
     record.add_ledgers([file.sha256 for file in ledger.sources], day)
     annotations.store_entries(record, outcome, inputs.now)
-    unused = tuple(worst_first(ledger.unused))
-    loud = [*outcome.proposals, *(item.notice for item in unused if item.severity != "low")]
-    ties = tuple(tie_totals(connection, outcome.fields))
-    run_id = f"{day:%Y%m%d}-{outcome.digest[:12]}"
-    now = annotations.state(record)
-    return WorkbookContent(
-        name=config.name,
+    run = _run_of(source, ledger, outcome, config, inputs)
+    comments = annotations.state(record)
+    run = structs.replace(
+        run,
+        resolved=_resolved_breaks(history.prior, outcome, comments),
+        ties=tuple(tie_totals(connection, outcome.fields)),
+        day_settings=settings_of_day(record, config, day, run.run_id),
+        notices=tuple(
+            worst_first(_notices(record, source, config, run, outcome=outcome, ledger=ledger))
+        ),
+        revision=comments.revision,
+    )
+    content = WorkbookContent(
+        run=run,
         source=source,
         ledger=ledger,
-        outcome=outcome,
-        ties=ties,
-        rolled=roll_forward(ties, history.prior.ties if history.prior else None, outcome.opening),
-        resolved=_resolved_breaks(history.prior, outcome, now),
-        notices=worst_first([*loud, *_notices(record, source, config, outcome, ledger)]),
-        evidence=_evidence(source, ledger, outcome, config, inputs.program_version),
+        aliases=outcome.aliases,
+        break_ids=outcome.ids,
+        rolled=roll_forward(run.ties, history.prior, outcome.opening),
         signatures=signatures.valid(record, outcome.digest),
-        void=signatures.why_void(record, day, outcome.digest, outcome.breaks, ties),
-        run_id=run_id,
-        revision=now.revision,
-        made_at=source.snapshot["finished_at"],
+        void=signatures.why_void(record, day, outcome.digest, outcome.breaks, run.ties),
         names=reference.display_names,
         listed=config.listed,
-        unused=unused,
-        over_time=_over_time(record, config, outcome, run_id),
+        over_time=_over_time(record, config, outcome, run.run_id),
     )
+    return _with_imprint(content)
+
+
+def _with_imprint(content: WorkbookContent) -> WorkbookContent:
+    """Return the content with the texts and the identity of its workbook in its run."""
+    shown = ShownTexts(
+        names=_shown_names(content),
+        left_out=tuple(result.value for result in content.left_out),
+        rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
+    )
+    run = structs.replace(content.run, workbook=shown, written=imprint.identity(content))
+    return replace(content, run=run)
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
@@ -311,7 +317,7 @@ def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) ->
     day = outcome.day
     breaks = (*outcome.breaks, *outcome.not_compared)
     unsolved = [break_ for break_ in breaks if break_.is_open]
-    days = [earlier for earlier in record.days() if earlier < day][-(_NIGHTS - 1) :]
+    days = [earlier for earlier in record.days() if earlier < day][-(TREND_NIGHTS - 1) :]
     return OverTime(
         trail=tuple(trail(record, day.replace(day=1), day, run_id)),
         nights=(
@@ -322,41 +328,36 @@ def _over_time(record: Record, config: Config, outcome: Outcome, run_id: str) ->
     )
 
 
-def _run_of(record: Record, content: WorkbookContent, config: Config, inputs: RunInputs) -> Run:
-    """Return the run to store. `status`, `history` and `verify` read only this."""
-    outcome, ledger = content.outcome, content.ledger
+def _run_of(
+    source: OpenBook, ledger: Ledger, outcome: Outcome, config: Config, inputs: RunInputs
+) -> Run:
+    """Return the run to store, without the parts that depend on earlier runs and comments."""
+    unused = tuple(worst_first(ledger.unused))
     return Run(
         name=config.name,
-        day=content.day,
-        run_id=content.run_id,
+        day=outcome.day,
+        run_id=f"{outcome.day:%Y%m%d}-{outcome.digest[:12]}",
         digest=outcome.digest,
-        snapshot_id=content.source.snapshot_id,
+        snapshot_id=source.snapshot_id,
         fields=outcome.fields,
         counts={result.value: count for result, count in outcome.counts.items()},
         rejected=len(ledger.rejected),
         breaks=outcome.breaks,
-        resolved=content.resolved,
-        ties=content.ties,
+        resolved=(),
+        ties=(),
         not_compared=outcome.not_compared,
         uncovered=outcome.uncovered,
-        workbook=ShownTexts(
-            names=_shown_names(content),
-            left_out=tuple(result.value for result in content.left_out),
-            rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
-        ),
         coverage=Coverage(
             level=describe_levels(ledger),
             files=tuple(lines_of(ledger)),
-            unused=tuple(content.unused),
-            in_all=totals(content.unused),
+            unused=unused,
+            in_all=totals(unused),
             forgiven=outcome.forgiven,
         ),
-        written=imprint.identity(content),
-        day_settings=settings_of_day(record, config, content.day, content.run_id),
         sources=ledger.sources,
-        notices=tuple(content.notices),
-        evidence=content.evidence,
-        revision=content.revision,
+        notices=(),
+        evidence=_evidence(source, ledger, outcome, config, inputs.program_version),
+        revision=0,
         made_at=inputs.now.isoformat(),
         by=inputs.by,
     )
@@ -365,8 +366,8 @@ def _run_of(record: Record, content: WorkbookContent, config: Config, inputs: Ru
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
     # Every key is in a tie, except keys of portfolios that the book does not have tonight.
-    shown = {(tie.level, tie.of) for tie in content.ties}
-    for level in content.names.keys() & set(content.outcome.fields):
+    shown = {(tie.level, tie.of) for tie in content.run.ties}
+    for level in content.names.keys() & set(content.run.fields):
         rows = content.source.connection.execute(
             f"select distinct {level} from compared where result = ?",  # noqa: S608 - a name of terms.DIMENSIONS
             [Result.NOT_DELIVERED.value],
@@ -381,10 +382,18 @@ def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
 
 
 def _notices(
-    record: Record, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
+    record: Record,
+    source: OpenBook,
+    config: Config,
+    run: Run,
+    *,
+    outcome: Outcome,
+    ledger: Ledger,
 ) -> Iterator[Notice]:
-    """Yield all notices of a run, except those about files and rows that were not used."""
-    yield from _unlisted_notices(outcome, config, record.day_files(outcome.day).positions)
+    """Yield all notices of a run, except those about unused parts that cannot change the result."""
+    yield from outcome.proposals
+    yield from (item.notice for item in run.unused if item.severity != "low")
+    yield from _unlisted_notices(run, config, record.day_files(run.day).positions)
     yield from (Notice("medium", message) for message in source.notices)
     yield from annotations.notices_of_day(record, source.day)
     yield from outcome.notices
@@ -397,16 +406,15 @@ def _notices(
             yield Notice("high", message, item.at)
 
 
-def _unlisted_notices(outcome: Outcome, config: Config, positions: Path) -> Iterator[Notice]:
-    """Yield a notice about where to find the keys that the workbook does not list."""
-    keys = sum(outcome.counts.values())
-    if keys > config.listed:
-        is_many = Result.PRECISION in left_out(outcome.counts, config.listed)
+def _unlisted_notices(run: Run, config: Config, positions: Path) -> Iterator[Notice]:
+    """Yield a notice about where to find the positions that the workbook does not list."""
+    if run.position_count > config.listed:
+        is_many = Result.PRECISION in left_out(run.counts, config.listed)
         rest = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
-            f"{keys:,} positions are more than the workbook lists (listed = {config.listed} in "
-            f"recon.toml). The sheet {UNMATCHED} has those that {rest}. "
+            f"{run.position_count:,} positions are more than the workbook lists (listed = "
+            f"{config.listed} in recon.toml). The sheet {UNMATCHED} has those that {rest}. "
             f"{positions.name} next to the workbook has all of them",
         )
 

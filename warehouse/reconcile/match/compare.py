@@ -16,7 +16,16 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.exact import exact, subtract
 from warehouse.reconcile.book import columns, copy_rows
-from warehouse.reconcile.model import _BREAKS, _NEAR, Key, Result, RollForwardLine, Steps, Tie
+from warehouse.reconcile.model import (
+    BREAK_RESULTS,
+    NEAR_RESULTS,
+    Key,
+    Result,
+    RollForwardLine,
+    Run,
+    Steps,
+    Tie,
+)
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
@@ -29,10 +38,10 @@ def is_in(results: Sequence[Result]) -> str:
     return f"result in ({', '.join(repr(result.value) for result in results)})"
 
 
-IS_BREAK = is_in(_BREAKS)
+IS_BREAK = is_in(BREAK_RESULTS)
 
 # Each total has three sums: all keys, breaks, and keys within tolerance or precision.
-_PARTS = {"all": "true", "broken": IS_BREAK, "near": is_in(_NEAR)}
+_PARTS = {"all": "true", "broken": IS_BREAK, "near": is_in(NEAR_RESULTS)}
 
 
 def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
@@ -188,20 +197,20 @@ def _tie(levels: Sequence[str], *row: Any) -> Tie:
 
 
 def roll_forward(
-    ties: Sequence[Tie], before: Sequence[Tie] | None, book_before: Mapping[str, str] | None
+    ties: Sequence[Tie], prior: Run | None, book_before: Mapping[str, str] | None
 ) -> list[RollForwardLine]:
     """Return a line for each asset in this or the previous run, those with breaks first.
 
     If there was no previous run, the snapshot opens with the asset's total in the previous book.
     """
     now = {tie.asset: tie for tie in ties if tie.level == "asset"}
-    then = {tie.asset: tie for tie in before or () if tie.level == "asset"}
+    then = {tie.asset: tie for tie in (prior.ties if prior else ()) if tie.level == "asset"}
     lines = []
     for asset in sorted({*now, *then, *(book_before or {})}):
         steps: list[Steps] = []
         for name in ("ledger", "snapshot", "broken"):
             opening = getattr(then.get(asset), name, "0")
-            if before is None:
+            if prior is None:
                 is_known = name == "snapshot" and book_before is not None
                 opening = (book_before or {}).get(asset, "0") if is_known else ""
             closing = getattr(now.get(asset), name, "0")

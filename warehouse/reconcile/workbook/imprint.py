@@ -12,7 +12,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime, time
 from html import unescape
 from itertools import islice
@@ -116,16 +116,21 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
     return None
 
 
+# Attributes that a workbook shows. Their names are a part of the identity.
+_OF_RUN = "name ties resolved notices evidence run_id revision unused breaks digest fields sources"
+_OF_CONTENT = "aliases rolled signatures void names listed over_time"
+
+
 def identity(content: WorkbookContent) -> str:
     """Return a digest of everything that a workbook shows. Equal cells give equal digests."""
-    left = {"source", "ledger", "outcome", "written"}
-    shown_values = {
-        name.name: getattr(content, name.name) for name in fields(content) if name.name not in left
+    run = content.run
+    shown_values: dict[str, object] = {name: getattr(run, name) for name in _OF_RUN.split()}
+    shown_values |= {name: getattr(content, name) for name in _OF_CONTENT.split()}
+    shown_values |= {
+        "made_at": content.source.snapshot["finished_at"],
+        "forgiven": run.coverage.forgiven if run.coverage else (),
+        "wording": WORDING,
     }
-    outcome = content.outcome
-    shown_values |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
-    shown_values |= {"sources": content.ledger.sources, "fields": outcome.fields}
-    shown_values |= {"forgiven": outcome.forgiven, "wording": WORDING}
     text = json.dumps(shown_values, default=_plain, sort_keys=True, skipkeys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

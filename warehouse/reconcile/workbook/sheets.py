@@ -172,13 +172,13 @@ A signature is valid for this result only. It is void as soon as an amount chang
 
 def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks, with yellow cells that people fill in."""
-    breaks, fields = content.outcome.breaks, content.outcome.fields
+    breaks, fields = content.run.breaks, content.run.fields
     # The columns are always the same. Name columns that this level does not have are hidden.
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
     advice = "write into the yellow cells, then save the file anywhere in the folder out"
-    sheet.title(f"Breaks as of {content.day}: {advice if breaks else 'none'}")
+    sheet.title(f"Breaks as of {content.run.day}: {advice if breaks else 'none'}")
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
     sheet.measure(7, amounts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
@@ -261,7 +261,7 @@ def _add_rules(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> No
 
 def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the previous run's breaks that are now resolved, with their last comments."""
-    title = f"Breaks resolved by {content.day}{'' if content.resolved else ': none'}"
+    title = f"Breaks resolved by {content.run.day}{'' if content.run.resolved else ': none'}"
     rows = [
         [
             *(break_.id, break_.result_words, *_names(break_.names)),
@@ -269,7 +269,7 @@ def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
             *(break_.first_seen.isoformat(), break_.closed_on.isoformat(), break_.closed_because),
             *(break_.status, break_.owner, break_.comment),
         ]
-        for break_ in content.resolved
+        for break_ in content.run.resolved
     ]
     SheetWriter(draft, RESOLVED, _RESOLVED).titled_table(title, rows, content.footer)
 
@@ -278,9 +278,9 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
     """Write the hidden sheet that holds the drop-down choices and identifies the run."""
     worksheet = draft.book.add_worksheet(LISTS)
     rows = [
-        ("run_id", content.run_id, ""),
-        ("base_revision", str(content.revision), ""),
-        ("written", content.written, ""),
+        ("run_id", content.run.run_id, ""),
+        ("base_revision", str(content.run.revision), ""),
+        ("written", content.run.written, ""),
         *(("", *choices) for choices in zip_longest(STATUSES, ROOT_CAUSES, fillvalue="")),
         (WORDING_LABEL, str(WORDING), ""),
     ]
@@ -294,10 +294,10 @@ def write_lists(draft: Draft, content: WorkbookContent) -> None:
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write both sides' totals, and below them how many rows of each ledger were used."""
     sheet = SheetWriter(draft, TIES, _TIES)
-    sheet.title(f"Totals of ledger and book as of {content.day}, differences first")
+    sheet.title(f"Totals of ledger and book as of {content.run.day}, differences first")
     header = sheet.row
     sheet.heads()
-    ties = sorted(content.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
+    ties = sorted(content.run.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
     sheet.measure(
         3, zip(*((tie.ledger, tie.snapshot, tie.difference) for tie in ties), strict=True)
     )
@@ -312,7 +312,7 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
     sheet.finish(header, content.footer, frozen=3, paper_rows=max(with_breaks, _PAPER_ROWS))
     sheet.row += 1
     sheet.heads(_COMPLETE, range(3, 7))
-    for source in content.ledger.sources:
+    for source in content.run.sources:
         row = sheet.row + 1
         formula = f'=IF(D{row}=E{row}+F{row}+G{row},"yes","NO")'
         sheet.add(
@@ -329,7 +329,9 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     sheet = SheetWriter(draft, ROLLED, _ROLLED)
     is_first = not any(line.ledger[0] for line in content.rolled)
     before = "previous book (no previous run: the openings of the ledger are not known)"
-    sheet.title(f"From the {before if is_first else 'previous run'} to {content.day}, per asset")
+    sheet.title(
+        f"From the {before if is_first else 'previous run'} to {content.run.day}, per asset"
+    )
     header = sheet.row
     sheet.heads()
     steps = [[text or None for text in line.steps] for line in content.rolled]
@@ -344,10 +346,10 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
 def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write all notices, the most severe first."""
     title = "Notices of this reconciliation, the most severe first"
-    quiet = [item.notice for item in content.unused if item.severity == "low"]
+    quiet = [item.notice for item in content.run.unused if item.severity == "low"]
     rows = [
         (notice.severity, notice.message, notice.location, notice.raw)
-        for notice in worst_first([*content.notices, *quiet])
+        for notice in worst_first([*content.run.notices, *quiet])
     ]
     SheetWriter(draft, NOTICES, _NOTICES).titled_table(title, rows, content.footer)
 
@@ -356,10 +358,10 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
     """Write the recognized exports, and every name that differs between ledger and book."""
     rows: list[Sequence[object]] = [
         ("file", source.place_name, source.profile, "its columns", source.used, "")
-        for source in content.ledger.sources
+        for source in content.run.sources
         if source.profile
     ]
-    for alias in content.outcome.aliases:
+    for alias in content.aliases:
         suggestion = alias.suggestion
         if alias.how == "suggested":
             suggestion = f"recon.toml, under [alias.{alias.field}]: {alias_line(alias)}"
@@ -374,7 +376,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
 
 def write_evidence(draft: Draft, content: WorkbookContent) -> None:
     """Write the evidence: versions, times and digests of all inputs."""
-    rows = list(content.evidence.items())
+    rows = list(content.run.evidence.items())
     SheetWriter(draft, EVIDENCE, _EVIDENCE).titled_table(
         "Evidence for the figures", rows, content.footer
     )

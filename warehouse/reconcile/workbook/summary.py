@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
-_NIGHTS = 14  # nights that the trends show
+TREND_NIGHTS = 14  # nights that the trends show
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
 _OTHERS = "others"
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
@@ -113,20 +113,20 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
     if len(lines) > _MOST_TRAIL:
         earlier = count_of(len(lines) - _MOST_TRAIL, "earlier line")
         more = f"; {earlier} in ops.annotations and the pack"
-    title = f"Actions in {content.day:%Y-%m} before this run{more}"
+    title = f"Actions in {content.run.day:%Y-%m} before this run{more}"
     sheet.titled_table(title, lines[-_MOST_TRAIL:], content.footer)
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
     """Write the first sheet. It is protected without a password, except for the sign-off cells."""
     sheet = SheetWriter(draft, "Summary", _COLUMNS)
-    sheet.title(f"Reconciliation {content.name}")
-    must(sheet.worksheet.write_datetime(sheet.row, 1, content.day, draft.formats.day))
+    sheet.title(f"Reconciliation {content.run.name}")
+    must(sheet.worksheet.write_datetime(sheet.row, 1, content.run.day, draft.formats.day))
     draft.book.define_name("as_of", f"=Summary!$B${sheet.row + 1}")
     sheet.add("As of")
     sheet.add("Book", content.source.snapshot_id)
-    sheet.add("Run", content.run_id)
-    unused = totals(content.unused)
+    sheet.add("Run", content.run.run_id)
+    unused = totals(content.run.unused)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
     _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
@@ -146,17 +146,17 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
 
 
 def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
-    breaks = content.outcome.breaks
+    breaks = content.run.breaks
     total, number = len(breaks), sum(break_.is_open for break_ in breaks)
     cells, status = content.cells("A"), content.cells("M")
     counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
     noun = f'IF({counted}=1," open break ("," open breaks (")'
-    partial = f"; {content.partial}" if content.partial else ""
+    partial = "" if content.run.is_whole else f"; {content.run.extent}"
     formula = f'={counted}&{noun}&COUNTA({cells})&" in total){partial}"'
     # The formula does not write thousands separators, so its stored result has none either.
     words = f"{number} open break{'s' * (number != 1)} ({total} in total){partial}"
     # Green means that the whole book ties: no break is open, and every position was compared.
-    kind = "bad" if number or content.is_lost else "fair" if partial else "good"
+    kind = "bad" if number or content.run.is_lost else "fair" if partial else "good"
     sheet.worksheet.set_row(sheet.row, 24)
     _across(sheet, "", getattr(draft.formats, kind))
     sheet.formula(0, formula, words, kind)
@@ -167,16 +167,16 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
 
 def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write a line about unread files, and the most severe notices."""
-    unread = sum(item.count for item in content.unused if item.severity == "high")
+    unread = sum(item.count for item in content.run.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
     # The lines below list all unused files, so do not repeat those of medium severity here.
-    below = {item.notice for item in content.unused if item.severity == "medium"}
+    below = {item.notice for item in content.run.unused if item.severity == "medium"}
     urgent = [
         notice
-        for notice in content.notices
+        for notice in content.run.notices
         if notice.severity in ("high", "medium") and notice not in below
     ]
     for notice in urgent[:_MOST_URGENT]:
@@ -202,14 +202,14 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("File", "Level", "", "Rows", "", ""))
     for line in lines_of(content.ledger):
         _add_wide(sheet, *line)
-    *assets, of_all = content.outcome.forgiven or [None]
+    *assets, of_all = (content.run.coverage.forgiven if content.run.coverage else None) or [None]
     for forgiven in filter(None, (of_all, *assets[:_MOST_ASSETS])):
         asset, keys, amount, share = forgiven
         _add_wide(sheet, f"Forgiven of {asset}", keys, f"{amount} of {share}")
     if len(assets) > _MOST_ASSETS:
         more = count_of(len(assets) - _MOST_ASSETS, "more asset")
         _add_wide(sheet, f"and of {more}", "", "see Within tolerance, exact in Tie-out")
-    lines = unused_by_reason(content.unused)
+    lines = unused_by_reason(content.run.unused)
     for severity, where, reason in lines[:_MOST_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"
         _add_wide(sheet, name, where, reason)
@@ -237,21 +237,21 @@ def _spread(sheet: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
 
 
 def _asset_ties(content: WorkbookContent) -> list[Tie]:
-    return [tie for tie in content.ties if tie.level == "asset"]
+    return [tie for tie in content.run.ties if tie.level == "asset"]
 
 
 def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Result", "Positions", "", "Since the previous run", "Breaks", ""), (1, 4))
-    changes = Counter(break_.change for break_ in content.outcome.breaks)
+    changes = Counter(break_.change for break_ in content.run.breaks)
     assets = Counter(tie.result for tie in _asset_ties(content))
     right = [(change, changes[change]) for change in _CHANGES]
-    right.append(("resolved", len(content.resolved)))
+    right.append(("resolved", len(content.run.resolved)))
     right.append((f"equal assets, of {assets.total()}", assets[EQUAL]))
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
-        sheet.add(result.label, content.outcome.counts[result], None, *next(counters, ()))
-    sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.keys))
+        sheet.add(result.label, content.run.counts[result.value], None, *next(counters, ()))
+    sheet.add("Total", Formula(f"=SUM(B{first}:B{sheet.row})", content.run.position_count))
     sheet.row += 1
 
 
@@ -260,7 +260,7 @@ def _write_ages(sheet: SheetWriter, content: WorkbookContent) -> None:
     sheet.heads(("Status", *(label for label, _, _ in AGE_BANDS), "Total"), range(1, 6))
     status, age = content.cells("M"), content.cells("K")
     for name in STATUSES:
-        row, ages = sheet.row + 1, [b.age_days for b in content.outcome.breaks if b.status == name]
+        row, ages = sheet.row + 1, [b.age_days for b in content.run.breaks if b.status == name]
         bands = (
             Formula(
                 f'=COUNTIFS({status},$A{row},{age},">={low}",{age},"<={high}")',

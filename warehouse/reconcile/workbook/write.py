@@ -92,15 +92,15 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
 
 def write_positions(content: WorkbookContent, path: Path) -> None:
     """Write all positions in order to a Parquet file. The same run gives the same bytes."""
-    connection, ids = content.source.connection, content.outcome.ids
+    connection, ids = content.source.connection, content.break_ids
     breaks = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(breaks))
     rows = connection.sql(
-        f"select {', '.join(map(_key, content.outcome.fields))}, "
+        f"select {', '.join(map(_key, content.run.fields))}, "
         "ledger as ledger_text, snapshot as snapshot_text, rows as ledger_rows, result, "
         "break_id from compared left join break_ids on break_no = no order by no"
     )
-    about = {"nightbook.run": content.run_id, "nightbook.snapshot": content.source.snapshot_id}
+    about = {"nightbook.run": content.run.run_id, "nightbook.snapshot": content.source.snapshot_id}
     reader = rows.to_arrow_reader(ROW_GROUP)
     stream_rows(reader, path, _MEANINGS, about, plain=_WITHOUT_DICTIONARY)
 
@@ -141,9 +141,9 @@ def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
 def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
     """Write the workbook. The same run gives the same bytes."""
     file_draft = draft(
-        title=f"Reconciliation {content.name} as of {content.day}",
-        made_at=content.made_at,
-        about={"run_id": content.run_id, "base_revision": str(content.revision)},
+        title=f"Reconciliation {content.run.name} as of {content.run.day}",
+        made_at=content.source.snapshot["finished_at"],
+        about={"run_id": content.run.run_id, "base_revision": str(content.run.revision)},
     )
     name = UNMATCHED if content.left_out else POSITIONS
     sheets = parts(name, _columns(content), content.rows, rows_per_sheet)
@@ -170,7 +170,7 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
 
 
 def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
-    fields, text = content.outcome.fields, SheetColumnKind.TEXT
+    fields, text = content.run.fields, SheetColumnKind.TEXT
     columns = [
         *(
             (name, name.capitalize(), f"The {name} of the position.", text, _width(content, name))
@@ -209,7 +209,7 @@ def _position_values(
     content: WorkbookContent, sheet: TableSheet
 ) -> Iterator[dict[str, Sequence[object]]]:
     """Yield batches of the values for a sheet's positions, keyed by column source."""
-    fields, ids = content.outcome.fields, content.outcome.ids
+    fields, ids = content.run.fields, content.break_ids
     for batch in _read_batches(content, sheet.start, sheet.rows):
         numbers, *columns = zip(*batch, strict=True)
         keys, (is_unmapped, *others) = columns[: len(fields)], columns[len(fields) :]
@@ -234,9 +234,9 @@ def _read_batches(
     """Yield listed positions: number, fields, whether unmapped, amounts, rows, result and key."""
     left_out = ", ".join(literal(result.value) for result in content.left_out)
     is_listed = f"result not in ({left_out})" if left_out else "true"
-    key = lookup_key((name, quote_identifier(name)) for name in content.outcome.fields)
+    key = lookup_key((name, quote_identifier(name)) for name in content.run.fields)
     cursor = content.source.connection.execute(
-        f"select no, {columns(content.outcome.fields)}, is_unmapped, ledger, snapshot, rows, "
+        f"select no, {columns(content.run.fields)}, is_unmapped, ledger, snapshot, rows, "
         f"result, {key} from compared where {is_listed} order by no limit {count} offset {start}"
     )
     while batch := cursor.fetchmany(_BATCH):
@@ -257,11 +257,11 @@ def write_day(content: WorkbookContent, files: tuple[Path, Path, Path]) -> bytes
 
 def _break_rows(content: WorkbookContent) -> Iterator[list[str]]:
     """Yield a table of the breaks for programs, with untruncated strings."""
-    fields = content.outcome.fields
+    fields = content.run.fields
     ids = [name for name in WITH_IDS if name in fields]
     titles = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
     yield ["break_id", "result", *fields, *titles, *(f"{name}_id" for name in ids), "ever_seen"]
-    for break_ in content.outcome.breaks:
+    for break_ in content.run.breaks:
         key = dict(zip(fields, break_.key, strict=True))
         yield [
             *(break_.id, break_.result, *(break_.names[name] for name in fields)),
