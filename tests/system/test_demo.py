@@ -23,7 +23,8 @@ OPENING = f"""# Twenty questions, answered
 This page answers the questions of [the dictionary](README.md) for the nights that `nightbook demo`
 takes on {MORNING:%d %B %Y}. It shows the first {SHOWN} rows of each answer, the number of rows,
 and the start of the SHA-256 of all rows. Times of day and digests of responses are left out,
-because they are different in every run. A test runs all queries and compares the answers with this page.
+because they are different in every run. A test runs all queries and compares the answers with
+this page.
 """
 
 

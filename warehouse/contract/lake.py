@@ -49,7 +49,7 @@ _VENUES = count("venues", "Number of venues that keep at least one of these acco
 HOLDINGS: tuple[Table, ...] = (
     Table(
         "holdings",
-        f"Holdings of each portfolio by asset, over all venues and accounts. {_EXACT}",
+        f"Holdings of each portfolio by asset, summed over all venues and accounts. {_EXACT}",
         key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -67,7 +67,7 @@ HOLDINGS: tuple[Table, ...] = (
     ),
     Table(
         "holdings_by_venue",
-        f"Holdings at each venue by asset, over all portfolios. {_EXACT}",
+        f"Holdings at each venue by asset, summed over all portfolios. {_EXACT}",
         key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -85,7 +85,7 @@ HOLDINGS: tuple[Table, ...] = (
     ),
     Table(
         "holdings_by_asset",
-        f"Holdings by asset, over all portfolios, venues and accounts. {_EXACT}",
+        f"Holdings by asset, summed over all portfolios, venues and accounts. {_EXACT}",
         key=("snapshot_date", "asset_id", "is_custom_asset"),
         columns=(_DATE, *_ASSET, *_SUMS, _PORTFOLIOS, _ACCOUNTS, _VENUES),
     ),

@@ -438,7 +438,7 @@ GAPS = ops_table(
 
 BUILD = ops_table(
     "build",
-    "A single row about the build of this database file.",
+    "One row about the build of this database file.",
     key=("version",),
     is_small=True,
     columns=(

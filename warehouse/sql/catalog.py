@@ -26,7 +26,7 @@ MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings"
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date. The macro uses the newest book on or before this date."
-_NO_BOOK_ERROR = "If there is no such book, the result is an error."
+_NO_BOOK_ERROR = " If there is no such book, the result is an error."
 _PAIR = ("first_book", "second_book")
 
 
