@@ -184,8 +184,8 @@ RECONCILE = CommandGroup(
 )
 RECONCILE.section = "Reconciliation"
 RECONCILE.notes = """\
-`run` and `status` exit with code 3 while breaks are open.
-Guide for finance: warehouse/reconcile/FINANCE.md"""
+`run` and `status` exit with code 3 if there are open breaks.
+The guide for finance is warehouse/reconcile/FINANCE.md."""
 
 
 GET_STARTED = _section(

@@ -20,7 +20,7 @@ HEAD = (
 )
 _SOURCES = {
     "main": ("nightbook", "The newest book."),
-    "history": ("nightbook_history", "All nights. nightbook checks each night."),
+    "history": ("nightbook_history", "The books of all nights."),
     "ops": ("nightbook_ops", "The data that nightbook records about nights."),
 }
 
