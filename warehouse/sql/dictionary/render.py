@@ -149,7 +149,7 @@ def _lines() -> Iterator[str]:
         yield from _table(table)
     for name in BEFORE:
         yield f"### {name}_before\n"
-        yield f"The table `{name}` in the previous book, which is the book before the newest.\n"
+        yield f"The rows of `{name}` in the previous book, which is the book before the newest.\n"
     yield "## Views\n"
     for view in views():
         yield from _view(view)
