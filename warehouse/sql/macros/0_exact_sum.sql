@@ -1,8 +1,9 @@
 -- exact_sum(amount_text): The exact sum of amounts, as text.
 --
 -- This is an aggregate function, which you can use with any GROUP BY. It does not work with FILTER
--- or OVER. To add up only some rows, use `exact_sum(case when ... then amount_text end)`. In DuckDB
--- 1.2, the function does not work in HAVING, so filter the rows of a subquery instead.
+-- or OVER. To add up only some rows, use `exact_sum(case when state = 'free' then amount_text
+-- end)`. In DuckDB 1.2, the function does not work in HAVING, so filter the rows of a subquery
+-- instead.
 --
 -- amount_text: Amounts as text, of any size. NULL values are skipped.
 -- returns: The sum as text in plain digits, without an exponent or unnecessary zeros. The result is
