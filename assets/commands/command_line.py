@@ -62,7 +62,7 @@ def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any
 
 RECONCILE = CommandGroup(
     "reconcile",
-    help='Compare the book with your ledger and track every difference ("break")',
+    help='Compare the book with your ledger and track all differences ("breaks")',
     short_help="Compare the book with your ledger",
     subcommand_metavar="COMMAND [ARGS]...",
     commands=[
@@ -78,8 +78,10 @@ RECONCILE = CommandGroup(
                 "preview",
                 "Show how a ledger file would be read",
                 file_argument("Ledger to read"),
-                details="Also prints the open questions about the file, each with lines for "
-                "recon.toml that answer it.",
+                details=(
+                    "Also prints the open questions about the file, with the lines for recon.toml "
+                    "that answer them."
+                ),
                 traits=PRINTS_RESULT,
                 run=lambda: commands.reconcile.preview,
             ),
@@ -102,10 +104,12 @@ RECONCILE = CommandGroup(
                     "--restate",
                     default="",
                     metavar="WHY",
-                    help="Run a day of a closed month again, for this reason",
+                    help="Repeat the run of a day in a closed month, for this reason",
                 ),
-                details="Writes a workbook with every difference. Exits with code 3 while breaks "
-                "are open.",
+                details=(
+                    "Writes a workbook with all differences. Exits with code 3 if there are open "
+                    "breaks."
+                ),
                 traits=WRITES,
                 run=lambda: commands.reconcile.run,
             ),
@@ -114,7 +118,7 @@ RECONCILE = CommandGroup(
                 "Show the latest result and its open breaks",
                 AS_OF,
                 format_option(),
-                details="Exits with code 3 while breaks are open.",
+                details="Exits with code 3 if there are open breaks.",
                 traits=PRINTS_RESULT,
                 run=lambda: commands.reconcile.status,
             ),
@@ -155,8 +159,11 @@ RECONCILE = CommandGroup(
                 "close",
                 "Lock a month and write its evidence to one file",
                 argument("month", "YYYY-MM", "Month to close, for example 2026-11"),
-                details="Locks the days of the month. The file (a pack) can be verified on any "
-                "machine that has nightbook.",
+                details=(
+                    "After this, the days of the month cannot be run again without a reason. You "
+                    "can verify the file, which is called a pack, on any machine that has "
+                    "nightbook."
+                ),
                 traits=WRITES,
                 run=lambda: commands.reconcile.close,
             ),
@@ -165,7 +172,10 @@ RECONCILE = CommandGroup(
                 "Check a workbook or a closed month for changes",
                 file_argument("Workbook, or pack of a closed month", "[FILE]", default=""),
                 format_option(),
-                details="A pack needs no home, so it can be checked on any machine.",
+                details=(
+                    "You can check a pack on any machine, because the command does not need a "
+                    "home for this."
+                ),
                 traits=PRINTS_RESULT | WITHOUT_HOME,
                 run=lambda: commands.reconcile.verify,
             ),
@@ -174,8 +184,8 @@ RECONCILE = CommandGroup(
 )
 RECONCILE.section = "Reconciliation"
 RECONCILE.notes = """\
-`run` and `status` exit with code 3 while breaks are open.
-Guide for finance: warehouse/reconcile/FINANCE.md"""
+`run` and `status` exit with code 3 if there are open breaks.
+The guide for finance is warehouse/reconcile/FINANCE.md."""
 
 
 GET_STARTED = _section(
@@ -206,7 +216,7 @@ GET_STARTED = _section(
             "--into",
             type=FOLDER,
             metavar="DIR",
-            help="Write the units to this directory, not to the one that systemd reads",
+            help="Write the units to this directory instead of systemd's own directory",
         ),
         traits=WITHOUT_HOME,
         run=lambda: commands.install.run,
@@ -226,8 +236,10 @@ NIGHTLY_RUN = _section(
         ),
         flag(
             "--unless-taken",
-            help="Do nothing if this date already has a snapshot. For cron jobs that try several "
-            "times a night",
+            help=(
+                "Do nothing if this date already has a snapshot. Useful for cron jobs that run "
+                "several times a night"
+            ),
         ),
         details="The run downloads all data, stores the responses unchanged, builds the tables, "
         "checks them, and publishes the book. A suspicious night is held: the book stays as it "
@@ -259,13 +271,15 @@ NIGHTLY_RUN = _section(
         option(
             "--why",
             default="",
-            help="Reason, kept on record. Required if the snapshot was rejected before",
+            help="Reason for the decision. Required if the snapshot was rejected before",
         ),
         *dry_run_options(),
-        details="nightbook learns from your decision if it can. Other nights that are held for the "
-        "same reasons, to about the same extent, are accepted too, now and later. List these "
-        "lessons with `nightbook snapshots --lessons`, and revoke one with `nightbook reject "
-        "LESSON`.",
+        details=(
+            "nightbook remembers the accepted reasons as lessons. If other nights are held only "
+            "for the same reasons, it accepts them too, now and later, unless the problem "
+            "becomes much larger. `nightbook snapshots --lessons` lists all lessons, and "
+            "`nightbook reject LESSON` revokes a lesson."
+        ),
         traits=WRITES,
         run=lambda: commands.nights.accept,
     ),
@@ -275,13 +289,13 @@ NIGHTLY_RUN = _section(
         argument(
             "name",
             "ID",
-            "Snapshot or lesson, for example 20261120T021500Z or 1f0a2b3c",
+            "Snapshot or lesson to reject, for example 20261120T021500Z or 1f0a2b3c",
             complete=SNAPSHOTS,
         ),
         option(
             "--why",
             default="",
-            help="Reason, kept on record. Required if the snapshot was accepted",
+            help="Reason for the decision. Required if the snapshot was accepted before",
         ),
         details="If you reject an accepted snapshot, the previous book of its date returns.",
         traits=WRITES,
@@ -322,7 +336,7 @@ QUERY_AND_EXPORT = _section(
             complete=TABLES,
         ),
         format_option(
-            *FORMATS, "dbt", help_text="Print rows instead of text; dbt prints a sources.yml"
+            *FORMATS, "dbt", help_text="Print rows in this format, or a sources.yml file for dbt"
         ),
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.tables.run,
@@ -336,13 +350,15 @@ QUERY_AND_EXPORT = _section(
             "--custom/--no-custom",
             "is_custom",
             default=None,
-            help="Choose the custom or the listed asset, if both have this ID",
+            help="Choose the custom or the listed asset if both have this ID",
         ),
-        option("--venue", help="Only this venue (ID or name)", complete=VENUES),
-        option("--account", help="Only this account (name)", complete=ACCOUNTS),
+        option("--venue", help="Show only this venue (ID or name)", complete=VENUES),
+        option("--account", help="Show only this account (name)", complete=ACCOUNTS),
         AS_OF,
         format_option("table", "json", help_text="Output format  [default: table]"),
-        details="Prints the request, the bytes of each amount, and every total that includes it.",
+        details=(
+            "Prints the request, the bytes of each amount, and all totals that include the amount."
+        ),
         traits=PRINTS_RESULT,
         run=lambda: commands.trace.run,
     ),
@@ -367,7 +383,11 @@ INTEGRITY_AND_STORAGE = _section(
     command(
         "verify",
         "Check every stored file against its SHA-256",
-        flag("--shelf", "is_shelf", help="Check the object store instead; downloads every byte"),
+        flag(
+            "--shelf",
+            "is_shelf",
+            help="Check the object store instead of the home. Downloads all data",
+        ),
         format_option(),
         traits=PRINTS_RESULT | IN_FIRM,
         run=lambda: commands.verify.verify_home,
@@ -383,7 +403,7 @@ INTEGRITY_AND_STORAGE = _section(
             help="Engine to check",
         ),
         AS_OF,
-        flag("--all", "are_all", help="Check every book, not only the newest (up to --as-of)"),
+        flag("--all", "are_all", help="Check all books up to --as-of, not only the newest"),
         flag("--exact", "in_parts", help="Use the exact method for this engine"),
         format_option(),
         traits=PRINTS_RESULT,
@@ -400,8 +420,10 @@ INTEGRITY_AND_STORAGE = _section(
             "cluster",
         ),
         *dry_run_options(),
-        details="By default, only the warehouse is rebuilt, from the lake. Does not call the API. "
-        "Decisions do not change.",
+        details=(
+            "By default, rebuilds only the warehouse, from the lake. Does not call the API and "
+            "does not change decisions."
+        ),
         traits=WRITES | OF_FIRM,
         run=lambda: commands.nights.rebuild_nights,
     ),
@@ -423,10 +445,12 @@ INTEGRITY_AND_STORAGE = _section(
         flag("--no-month-ends", help="Treat month-end books like any other night"),
         flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store"),
         flag("--dry-run", help="List the nights to delete without deleting them"),
-        details="Give --keep, --max-gb or both. Some things are always kept: the manifest and the "
-        "decisions of every night, the newest book, nights that wait for a decision, and nights "
-        "whose rows a later night still uses. Month-end books survive --keep, and --max-gb deletes "
-        "them last.",
+        details=(
+            "Use --keep, --max-gb or both. The command never deletes the newest book, nights "
+            "that wait for a decision, and nights whose rows a later night still uses. The "
+            "manifest and the decisions of every night are also kept. --keep does not delete "
+            "month-end books, and --max-gb deletes them last."
+        ),
         notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
         traits=WRITES,
         run=lambda: commands.prune.run,
@@ -511,9 +535,12 @@ DEVELOPMENT = _section(
             "choices",
             metavar="NAME=VALUE",
             multiple=True,
-            help="Set behaviour that the API document leaves open (`--choice list` shows all)",
+            help=(
+                "Choose a behaviour that the API document does not define (`--choice list` shows "
+                "all)"
+            ),
         ),
-        format_option(help_text="Output format of these lists"),
+        format_option(help_text="Output format of the lists of faults and choices"),
         traits=WITHOUT_HOME | IN_FIRM,
         run=lambda: commands.demo.run_sandbox,
     ),

@@ -144,18 +144,22 @@ ASSET = "asset_id, is_custom_asset"
 HELD_OF_EACH = (ASSET, "total_text", sums(NEXT, "asset", "custom"))
 BTC_OVER_TIME = [(day, total(day)) for day in NIGHTS]
 QUERIES: Mapping[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
-    "How much is there of each asset": HELD_OF_EACH,
-    "Where is it": ("venue_id", "total_text", sums(BTC, "venue")),
-    "Whose is it": ("portfolio_id", "total_text", sums(BTC, "portfolio")),
-    "What is locked": (
+    "How much of each asset do we hold, free": HELD_OF_EACH,
+    "Which venues keep our BTC": ("venue_id", "total_text", sums(BTC, "venue")),
+    "Which portfolios hold BTC": ("portfolio_id", "total_text", sums(BTC, "portfolio")),
+    "Which amounts are locked": (
         ASSET,
         "locked",
         sums([amount for amount in NEXT if amount.state == "locked"], "asset", "custom"),
     ),
-    "What moved": (ASSET, "delta", sums(NEXT[len(LAST) :], "asset", "custom")),
-    "How much was there of each asset on a day": HELD_OF_EACH,
-    "How much BTC was there": ("snapshot_date", "total", BTC_OVER_TIME),
-    "How did each asset get": (ASSET, "closing_text", HELD_OF_EACH[-1]),
+    "How did each asset change in the last": (
+        ASSET,
+        "delta",
+        sums(NEXT[len(LAST) :], "asset", "custom"),
+    ),
+    "How much of each asset did we hold on a day": HELD_OF_EACH,
+    "How much BTC did we hold": ("snapshot_date", "total", BTC_OVER_TIME),
+    "What explains the change": (ASSET, "closing_text", HELD_OF_EACH[-1]),
     HELD: HELD_OF_EACH,
     OVER_TIME: ("snapshot_date", "btc", BTC_OVER_TIME),
     "select asset_id, is_custom_asset, total_text, venues from holdings_by_asset": HELD_OF_EACH,

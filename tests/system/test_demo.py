@@ -20,10 +20,11 @@ pytestmark = pytest.mark.torture
 SHOWN = 6
 OPENING = f"""# Twenty questions, answered
 
-Each question of [the dictionary](README.md) with its answer on the nights that `nightbook demo`
-takes on {MORNING:%d %B %Y}: the first {SHOWN} rows, how many there are, and the SHA-256 of all of
-them. Times of day and digests of answers are left out: they differ from run to run. A test asks
-all questions and compares.
+This page answers the questions of [the dictionary](README.md) for the nights that `nightbook demo`
+takes on {MORNING:%d %B %Y}. It shows the first {SHOWN} rows of each answer, the number of rows,
+and the start of the SHA-256 of all rows. Times of day and digests of responses are left out,
+because they are different in every run. A test runs all queries and compares the answers with
+this page.
 """
 
 

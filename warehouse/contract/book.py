@@ -16,7 +16,7 @@ ordinal = partial(_column, Kind.ORDINAL)
 day = partial(_column, Kind.DAY)
 moment = partial(_column, Kind.MOMENT, nullable=True)
 
-BROKEN = "NULL if the value of the API breaks the contract (see ops.rejects)."
+BROKEN = "NULL if the API sent an invalid value (see ops.rejects)."
 
 
 def _column_or_null(kind: Kind, name: str, source: str, meaning: str) -> Column:
@@ -28,7 +28,7 @@ ordinal_or_null = partial(_column_or_null, Kind.ORDINAL)
 SNAPSHOT_DATE = day(
     "snapshot_date",
     "snapshot",
-    "Business date of the snapshot's start, in NIGHTBOOK_TIMEZONE.",
+    "Business date of the snapshot. It is the date in NIGHTBOOK_TIMEZONE when the read began.",
 )
 
 
@@ -37,28 +37,29 @@ def _timestamp_columns(model: str) -> tuple[Column, Column]:
         moment(
             "created_at",
             f"{model}.createdAt",
-            f"Creation time in the API, UTC, truncated to microseconds. {BROKEN}",
+            f"Creation time according to the API, UTC, truncated to microseconds. {BROKEN}",
         ),
         moment(
             "updated_at",
             f"{model}.updatedAt",
-            f"Time of the last change in the API, UTC, truncated to microseconds. {BROKEN}",
+            "Time of the last change according to the API, UTC, truncated to microseconds. "
+            f"{BROKEN}",
         ),
     )
 
 
-PORTFOLIO_ID = text("portfolio_id", "Portfolio.id", "The portfolio's id in the API.")
-ASSET_ID = text("asset_id", "Position.assetId", "The asset of the position.")
+PORTFOLIO_ID = text("portfolio_id", "Portfolio.id", "ID of the portfolio in the API.")
+ASSET_ID = text("asset_id", "Position.assetId", "Asset of the position.")
 IS_CUSTOM = flag(
     "is_custom_asset",
     "Position.isCustomAsset",
     "Whether the organization defined the asset itself.",
 )
-VENUE_ID = text("venue_id", "Venue.id", "The venue's id in the API.")
+VENUE_ID = text("venue_id", "Venue.id", "ID of the venue in the API.")
 
 PORTFOLIOS = Table(
     "portfolios",
-    "One row per portfolio that the API key can see, including empty ones.",
+    "One row for each portfolio that the API key can see, including empty portfolios.",
     key=("snapshot_date", "portfolio_id"),
     resource="portfolios",
     is_small=True,
@@ -67,13 +68,15 @@ PORTFOLIOS = Table(
         PORTFOLIO_ID,
         text_or_null("name", "Portfolio.name", "The portfolio's name."),
         ordinal_or_null(
-            "position_count", "Portfolio.positions", "Number of positions that the API lists."
+            "position_count",
+            "Portfolio.positions",
+            "Number of positions that the API lists for the portfolio.",
         ),
         ordinal(
             "integration_count",
             "Portfolio.integrations",
-            "Number of integrations that the API lists. NULL if it did not send the key (2.10), 0 "
-            "if the list was empty.",
+            "Number of integrations that the API lists for the portfolio. NULL if the response "
+            "does not have the key `integrations`, and 0 if the list is empty.",
             nullable=True,
         ),
         *_timestamp_columns("Portfolio"),
@@ -82,25 +85,26 @@ PORTFOLIOS = Table(
 
 INTEGRATIONS = Table(
     "integrations",
-    "One row per venue integration of a portfolio.",
+    "One row for each venue integration of a portfolio.",
     key=("snapshot_date", "portfolio_id", "integration_id"),
     resource="portfolios",
     columns=(
         SNAPSHOT_DATE,
         PORTFOLIO_ID,
-        text("integration_id", "Integration.id", "The integration's id in the API."),
-        text_or_null("venue_id", "Integration.venueId", "The venue of the integration."),
+        text("integration_id", "Integration.id", "ID of the integration in the API."),
+        text_or_null("venue_id", "Integration.venueId", "Venue of the integration."),
         text_or_null(
             "status",
             "Integration.integrationStatus",
-            "requested or verified. A new value is kept unchanged.",
+            "Status of the integration: requested or verified. An undocumented status is kept "
+            "unchanged.",
         ),
     ),
 )
 
 POSITIONS = Table(
     "positions",
-    "One row per portfolio and asset, including positions without accounts.",
+    "One row for each portfolio and asset, including positions without accounts.",
     key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
     resource="portfolios",
     columns=(
@@ -111,8 +115,8 @@ POSITIONS = Table(
         ordinal_or_null(
             "account_count",
             "Position.accounts",
-            "Number of accounts that the API lists for the asset. If it repeats the asset, the sum "
-            "over all its positions.",
+            "Number of accounts that the API lists for the asset. If a portfolio has several "
+            "positions of the asset, this is the sum over these positions.",
         ),
     ),
 )
@@ -122,20 +126,21 @@ _ACCOUNT_KEY = (
     PORTFOLIO_ID,
     ASSET_ID,
     IS_CUSTOM,
-    text("venue_id", "Account.venueId", "Venue that keeps the account."),
-    text("account_name", "Account.name", "The account's name at the venue."),
+    text("venue_id", "Account.venueId", "Venue at which the account is."),
+    text("account_name", "Account.name", "Name of the account at the venue."),
     ordinal(
         "duplicate_no",
         "Account",
-        "0. If the API repeats an account of a position, the repetitions have 1, 2 and so on, "
-        "ordered by content and never by arrival.",
+        "Usually 0. If the API lists an account of a position more than once, the "
+        "repetitions have the numbers 1, 2 and so on. The content decides the order, not the "
+        "position in the response.",
     ),
 )
 _ACCOUNT_NAMES = tuple(column.name for column in _ACCOUNT_KEY)
 
 ACCOUNTS = Table(
     "accounts",
-    "One row per account of a position, including accounts with an empty balance.",
+    "One row for each account of a position, including accounts with an empty balance.",
     key=_ACCOUNT_NAMES,
     resource="portfolios",
     columns=(
@@ -143,7 +148,7 @@ ACCOUNTS = Table(
         ordinal_or_null(
             "balance_count",
             "Account.balance",
-            "Number of amounts in the account's balance. 0 if it is empty.",
+            "Number of amounts in the balance of the account. 0 if the balance is empty.",
         ),
     ),
 )
@@ -159,7 +164,8 @@ KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
 
 BALANCES = Table(
     "balances",
-    "One row per amount in the API: one part of the balance of one account.",
+    "One row for each amount that the API sends. An amount is one part of the balance of "
+    "an account.",
     key=(*_ACCOUNT_NAMES, "bucket", "state"),
     resource="portfolios",
     columns=(
@@ -167,39 +173,41 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            f"{', '.join(KNOWN_BALANCES)} (2.5). An undocumented kind keeps its own name.",
+            f"{', '.join(KNOWN_BALANCES)}. An undocumented kind keeps its name.",
         ),
         text(
             "state",
             "Balance.*",
-            "free or locked (2.5). An unknown field keeps its own name. The names of nested fields "
-            "are joined by a dot (rewards.pending), and a name with a dot is in quotes. An amount "
-            "in place of an object has the state `stated`.",
+            "Name of the field with the amount: free or locked. An undocumented field keeps its "
+            "name. The names of nested fields are joined by dots (rewards.pending), and a name "
+            "that contains a dot is in quotes. If the API sends an amount instead of an object, "
+            "the state is `stated`.",
         ),
         amount(
             "amount",
             "Balance.*.*",
-            "The amount in the asset's own units. NULL if DECIMAL(38,18) cannot hold it exactly. "
-            "Then only amount_text has it, and ops.inexact lists it.",
+            "Amount in units of the asset. NULL if DECIMAL(38,18) cannot hold the amount "
+            "exactly. In this case, use amount_text. ops.inexact lists these amounts.",
         ),
-        text("amount_text", "Balance.*.*", "The exact amount, as the API sent it."),
+        text("amount_text", "Balance.*.*", "Exact amount, as the API sent it."),
     ),
 )
 
 VENUES = Table(
     "venues",
-    "One row per venue.",
+    "One row for each venue.",
     key=("snapshot_date", "venue_id"),
     resource="venues",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text_or_null("display_name", "Venue.displayName", "The venue's display name."),
+        text_or_null("display_name", "Venue.displayName", "Display name of the venue."),
         text_or_null(
             "trading_status",
             "Venue.tradingStatus",
-            "trading, suspended or unsupported. A new value is kept unchanged.",
+            "Trading status of the venue: trading, suspended or unsupported. An undocumented "
+            "status is kept unchanged.",
         ),
         *_timestamp_columns("Venue"),
     ),
@@ -207,14 +215,19 @@ VENUES = Table(
 
 VENUE_TYPES = Table(
     "venue_types",
-    "One row per venue and type.",
+    "One row for each type of a venue. A venue can have several types.",
     key=("snapshot_date", "venue_id", "type"),
     resource="venues",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text("type", "Venue.type", "exchange, otc or custodian. A new value is kept unchanged."),
+        text(
+            "type",
+            "Venue.type",
+            "Type of the venue: exchange, otc or custodian. An undocumented type is kept "
+            "unchanged.",
+        ),
     ),
 )
 
@@ -223,47 +236,56 @@ def _constraint(name: str, field: str, meaning: str) -> Column:
     return amount(
         name,
         f"TradingConstraints.{field}",
-        f"{meaning}. NULL if the API states none, if DECIMAL(38,18) cannot hold it exactly (see "
-        "ops.inexact), or if it breaks the contract (see ops.rejects).",
+        f"{meaning}. NULL if the API sends no value, if DECIMAL(38,18) cannot hold the value "
+        "exactly (see ops.inexact), or if the value is invalid (see ops.rejects).",
     )
 
 
 INSTRUMENTS = Table(
     "instruments",
-    "One row per instrument that a venue trades. If no list has it but only the venue, just its "
-    "type and name are known (see ops.listings).",
+    "One row for each instrument that a venue trades. If an instrument is only in the "
+    "venue and not in the list of instruments, only its type and name are known (see "
+    "ops.listings).",
     key=("snapshot_date", "venue_id", "instrument_id"),
     resource="instruments",
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text("instrument_id", "Instrument.id", "The instrument's id in the API."),
-        text_or_null("type", "Instrument.type", "spot or future. A new value is kept unchanged."),
-        text_or_null("display_name", "Instrument.displayName", "Its display name."),
-        text_or_null("feed_id", "Instrument.feedId", "Its price feed."),
-        text_or_null("venue_symbol", "Instrument.venueSymbol", "Its symbol at the venue."),
-        text_or_null("base_asset", "Instrument.baseAsset", "The asset that is traded."),
-        text_or_null("term_asset", "Instrument.termAsset", "The asset of the price."),
-        _constraint("min_base_qty", "minBaseQty", "Smallest order, in base asset"),
-        _constraint("max_base_qty", "maxBaseQty", "Largest order, in base asset"),
+        text("instrument_id", "Instrument.id", "ID of the instrument in the API."),
+        text_or_null(
+            "type",
+            "Instrument.type",
+            "Type of the instrument: spot or future. An undocumented type is kept unchanged.",
+        ),
+        text_or_null("display_name", "Instrument.displayName", "Display name of the instrument."),
+        text_or_null("feed_id", "Instrument.feedId", "ID of the price feed."),
+        text_or_null(
+            "venue_symbol", "Instrument.venueSymbol", "Symbol of the instrument at the venue."
+        ),
+        text_or_null("base_asset", "Instrument.baseAsset", "Asset that is traded."),
+        text_or_null(
+            "term_asset", "Instrument.termAsset", "Asset in which the price is expressed."
+        ),
+        _constraint("min_base_qty", "minBaseQty", "Smallest order in units of the base asset"),
+        _constraint("max_base_qty", "maxBaseQty", "Largest order in units of the base asset"),
         _constraint("min_base_increment", "minBaseIncrement", "Step of the order size"),
-        _constraint("min_term_qty", "minTermQty", "Smallest order, in term asset"),
+        _constraint("min_term_qty", "minTermQty", "Smallest order in units of the term asset"),
         _constraint("min_price", "minPrice", "Lowest price"),
         _constraint("max_price", "maxPrice", "Highest price"),
         _constraint("min_tick", "minTick", "Step of the price"),
         moment(
             "expiration",
             "Instrument.expiration",
-            "When a dated future expires, UTC. NULL if the API states none, or if it breaks the "
-            "contract (see ops.rejects).",
+            "When a dated future expires, UTC. NULL if the API sends no expiration, or if the "
+            "value is invalid (see ops.rejects).",
         ),
         *_timestamp_columns("Instrument"),
         day(
             "stale_since",
             "snapshot",
-            "NULL if read tonight. Otherwise the date of the last good read of this venue's "
-            "instruments. Its rows were carried over because tonight's request failed, or because "
-            "all its lists were suddenly empty. Empty lists are accepted after a week.",
+            "NULL if the venue's instruments were read on this night. Otherwise, the rows were "
+            "carried over from the date in this column, because the request failed or because "
+            "all lists of the venue were suddenly empty. Empty lists are accepted after a week.",
             nullable=True,
         ),
     ),

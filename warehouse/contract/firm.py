@@ -15,7 +15,7 @@ SOURCE: Final = Column(
     name="source",
     kind=Kind.TEXT,
     source="firm.toml",
-    meaning="The name of the organisation in firm.toml.",
+    meaning="Name of the organisation in firm.toml.",
 )
 
 
@@ -26,7 +26,8 @@ def of_firm(table: Table) -> Table:
 
 NIGHTS = ops_table(
     "nights",
-    "One row per source and date of the firm's book: whether the source is in it, or the reason.",
+    "One row for each source and date of the firm's book. It says whether the source is "
+    "in the book, and if not, why.",
     key=(SOURCE.name, SNAPSHOT_DATE.name),
     is_small=True,
     columns=(
@@ -35,48 +36,66 @@ NIGHTS = ops_table(
         flag("is_in_book", "Whether the source is in the firm's book of that date."),
         text(
             "state",
-            "accepted if it is. Otherwise held, rejected, complete (landed, not judged), pruned, "
-            "no snapshot (no night was taken) or unreadable (its warehouse could not be read).",
+            "accepted if the source is in the book. Otherwise held, rejected, complete (stored "
+            "but not judged), pruned, no snapshot (the night was not read) or unreadable (the "
+            "warehouse of the source could not be read).",
         ),
         text(
-            "snapshot_id", "Its newest snapshot of that date. NULL if there is none.", nullable=True
+            "snapshot_id",
+            "Newest snapshot of the source on that date. NULL if the source has no snapshot "
+            "on that date.",
+            nullable=True,
         ),
         day(
             "as_of",
-            "Date of its newest book on or before that date. NULL if there is none.",
+            "Date of the newest book of the source, on or before that date. NULL if the source "
+            "has no such book.",
             nullable=True,
         ),
-        text("reason", "Why it is not in the book. Empty if it is."),
+        text("reason", "Why the source is not in the book. Empty if it is in the book."),
     ),
 )
 
 SOURCES = ops_table(
     "sources",
-    "One row per source that is or was in firm.toml.",
+    "One row for each source that is in firm.toml or was in it earlier.",
     key=(SOURCE.name,),
     is_small=True,
     columns=(
         SOURCE,
-        flag("is_listed", "Whether it is in firm.toml. If not, no table has rows of it."),
-        moment("since", "When it was first found in firm.toml, UTC."),
+        flag(
+            "is_listed",
+            "Whether the source is in firm.toml. If not, the tables do not contain its rows.",
+        ),
+        moment("since", "When the source was first found in firm.toml, UTC."),
         moment(
             "gone_since",
-            "When it was first missing in firm.toml, UTC. NULL while it is listed.",
+            "When the source was first missing from firm.toml, UTC. NULL if firm.toml lists the "
+            "source.",
             nullable=True,
         ),
         text(
             "version",
-            "Version of its warehouse that was read. NULL if none was read.",
+            "Version of the source's warehouse that was read. NULL if no version was read.",
             nullable=True,
         ),
-        text("schema_version", "Schema of that version. NULL if none was read.", nullable=True),
-        text("problem", "Why its warehouse could not be read. NULL if it was read.", nullable=True),
+        text(
+            "schema_version",
+            "Digest of the definitions in that version. NULL if no version was read.",
+            nullable=True,
+        ),
+        text(
+            "problem",
+            "Why the source's warehouse could not be read. NULL if it was read.",
+            nullable=True,
+        ),
     ),
 )
 
 SHARED = ops_table(
     "shared_portfolios",
-    "One row per source, date and portfolio that several sources can see. It counts for one.",
+    "One row for each source, date and portfolio, if several sources can see the "
+    "portfolio. Such a portfolio counts for one source only.",
     key=(SOURCE.name, SNAPSHOT_DATE.name, PORTFOLIO_ID.name),
     is_small=True,
     columns=(
@@ -85,14 +104,14 @@ SHARED = ops_table(
         PORTFOLIO_ID,
         text(
             "counted_for",
-            "The source for which it counts on that date. Tables and views omit the rows of all "
-            "other sources. If this source is not in the book of the date (see ops.nights), no "
-            "figure of the date includes the portfolio.",
+            "Source for which the portfolio counts on that date. Tables and views omit the rows "
+            "of all other sources. If this source is not in the book of the date (see "
+            "ops.nights), the figures of the date do not include the portfolio.",
         ),
         flag(
             "is_settled",
-            "Whether firm.toml names that source for the portfolio. If not, it is the first "
-            "source by name, and a person must decide.",
+            "Whether firm.toml names this source for the portfolio. If not, nightbook uses the "
+            "first source by name until a person decides.",
         ),
     ),
 )

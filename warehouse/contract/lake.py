@@ -9,35 +9,47 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import NIGHTLY, SNAPSHOT_ID, count, day, flag, text
 
-_EXACT = "Sums are exact. If DECIMAL(38,18) cannot hold a sum, it is NULL and only ..._text has it."
+_EXACT = (
+    "Sums are exact. If a sum does not fit into DECIMAL(38,18), the number is NULL and "
+    "the column ..._text has the sum."
+)
 _sum = partial(Column, kind=Kind.AMOUNT, source="nightbook", nullable=True)
 _DATE = day("snapshot_date", "Business date of the book.")
 _ASSET = (
-    text("asset_id", "The asset. Amounts of different assets are never added to each other."),
+    text("asset_id", "ID of the asset. Amounts of different assets are never added to each other."),
     flag("is_custom_asset", "Whether the organization defined the asset itself."),
 )
 SUMS = {
-    "free": "Free amounts of the documented kinds. 0 if none is stated.",
-    "locked": "Locked amounts of the documented kinds. 0 if none is stated.",
-    "other": "All undocumented amounts, such as those of a new kind. 0 if there are none.",
-    "total": "The sum of free, locked and other.",
+    "free": (
+        "Sum of the free amounts of all documented balance kinds. 0 if the API states no "
+        "such amount."
+    ),
+    "locked": (
+        "Sum of the locked amounts of all documented balance kinds. 0 if the API states no "
+        "such amount."
+    ),
+    "other": (
+        "Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if "
+        "there are no such amounts."
+    ),
+    "total": "Sum of free, locked and other.",
 }
 _SUMS = tuple(
     column
     for name, meaning in SUMS.items()
     for column in (
         _sum(name=name, meaning=meaning),
-        text(f"{name}_text", "The same as exact text."),
+        text(f"{name}_text", f"The amount in {name} as exact text."),
     )
 )
 _PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
 _ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty ones.")
-_VENUES = count("venues", "Number of venues that keep one of these accounts.")
+_VENUES = count("venues", "Number of venues that keep at least one of these accounts.")
 
 HOLDINGS: tuple[Table, ...] = (
     Table(
         "holdings",
-        f"Holdings of each portfolio by asset, over all venues and accounts. {_EXACT}",
+        f"Holdings of each portfolio by asset, summed over all venues and accounts. {_EXACT}",
         key=("snapshot_date", "portfolio_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -48,14 +60,14 @@ HOLDINGS: tuple[Table, ...] = (
             _VENUES,
             text(
                 "portfolio_name",
-                "The portfolio's display name. NULL if the API states none.",
+                "Display name of the portfolio. NULL if the API does not send a name.",
                 nullable=True,
             ),
         ),
     ),
     Table(
         "holdings_by_venue",
-        f"Holdings at each venue by asset, over all portfolios. {_EXACT}",
+        f"Holdings at each venue by asset, summed over all portfolios. {_EXACT}",
         key=("snapshot_date", "venue_id", "asset_id", "is_custom_asset"),
         columns=(
             _DATE,
@@ -66,14 +78,14 @@ HOLDINGS: tuple[Table, ...] = (
             _ACCOUNTS,
             text(
                 "venue_name",
-                "The venue's display name. NULL if the venue is not in the list of venues.",
+                "Display name of the venue. NULL if the venue is not in the list of venues.",
                 nullable=True,
             ),
         ),
     ),
     Table(
         "holdings_by_asset",
-        f"Holdings by asset, over all portfolios, venues and accounts. {_EXACT}",
+        f"Holdings by asset, summed over all portfolios, venues and accounts. {_EXACT}",
         key=("snapshot_date", "asset_id", "is_custom_asset"),
         columns=(_DATE, *_ASSET, *_SUMS, _PORTFOLIOS, _ACCOUNTS, _VENUES),
     ),

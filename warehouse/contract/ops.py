@@ -19,178 +19,257 @@ moment = partial(_ours, Kind.MOMENT)
 
 ops_table = partial(Table, schema="ops")
 
-SNAPSHOT_ID = text("snapshot_id", "The snapshot: its start in UTC, like 20261120T021500Z.")
+SNAPSHOT_ID = text(
+    "snapshot_id",
+    "ID of the snapshot, which is the time in UTC at which the read began, for example "
+    "20261120T021500Z.",
+)
 
 
 DECISIONS = ops_table(
     "decisions",
-    "One row per decision on a snapshot: its new state and since when. See known_at.",
+    "One row for each decision about a snapshot, with the new state and the time. The "
+    "macro known_at uses this table.",
     key=("snapshot_id", "decision_no"),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal(
-            "decision_no", "Number of the decision on the snapshot, from 1. The last is in force."
+            "decision_no",
+            "Number of the decision about the snapshot, starting at 1. The last decision applies.",
         ),
         text("state", "The new state: accepted, held, rejected or pruned."),
-        text("decided_by", "guards, or the person who decided."),
+        text(
+            "decided_by",
+            "`guards` if the guards decided, otherwise the name of the person who decided.",
+        ),
         moment("decided_at", "Time of the decision, UTC."),
-        text("reason", "The reason. Empty if there were no problems."),
-        text("machine", "The machine. NULL if an older version decided.", nullable=True),
-        text("decision_id", "Its id, which is the same on all machines with this decision."),
+        text("reason", "Reason for the decision. Empty if there were no problems."),
+        text(
+            "machine",
+            "Name of the machine on which the decision was made. NULL for decisions from before "
+            "nightbook recorded this.",
+            nullable=True,
+        ),
+        text(
+            "decision_id",
+            "ID of the decision. It is the same on all machines that have this decision.",
+        ),
     ),
 )
 
 REASONS = ops_table(
     "reasons",
-    "One row per snapshot and reason for which the guards held it, or would have held it.",
+    "One row for each reason to hold a snapshot, including reasons that were already "
+    "known to be harmless.",
     key=("snapshot_id", "reason_key"),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("reason_key", "Kind and location of the reason, the same every night."),
-        text("words", "The message, with the figures of that night."),
-        flag("is_teachable", "Whether accepting it also applies to later nights."),
-        text("share", "The affected share, from 0 to 1."),
+        text(
+            "reason_key",
+            "Kind of the problem and its location. The same problem has the same key every night.",
+        ),
+        text("words", "Message about the problem, with the figures of that night."),
+        flag(
+            "is_teachable", "Whether later nights are accepted too if a person accepts this reason."
+        ),
+        text("share", "Share of the book that the problem affects, from 0 to 1."),
         flag(
             "is_known",
-            "Whether it was known to be harmless when the night was judged (see ops.lessons). "
-            "Then it did not hold the night.",
+            "Whether the reason was known to be harmless when the night was judged (see "
+            "ops.lessons). A known reason does not hold a night.",
         ),
     ),
 )
 
 LESSONS = ops_table(
     "lessons",
-    "One row per reason that a person accepted as harmless. It does not hold later nights.",
+    "One row for each lesson. A lesson is a reason that a person accepted as harmless, "
+    "so it does not hold later nights.",
     key=("snapshot_id", "reason_key"),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("lesson_id", "Its short name. `nightbook reject LESSON_ID` revokes it."),
-        text("reason_key", "Kind and location of the reason (see ops.reasons)."),
+        text("lesson_id", "ID of the lesson. `nightbook reject LESSON_ID` revokes the lesson."),
+        text("reason_key", "Kind of the problem and its location (see ops.reasons)."),
         text("words", "The message that was accepted."),
-        text("share", "The affected share at that time, from 0 to 1."),
-        text("most_share", "The largest share that still counts as harmless."),
-        text("taught_by", "The person who accepted that night."),
-        moment("taught_at", "Time of that decision, UTC."),
-        text("taken_back_by", "The person who revoked it. NULL while in force.", nullable=True),
-        moment("taken_back_at", "Time of the revocation, UTC. NULL while in force.", nullable=True),
+        text("share", "Share of the book that the problem affected at that time, from 0 to 1."),
+        text("most_share", "The lesson applies to later nights only up to this share of the book."),
+        text("taught_by", "Name of the person who accepted the night."),
+        moment("taught_at", "Time when the night was accepted, UTC."),
+        text(
+            "taken_back_by",
+            "Name of the person who revoked the lesson. NULL if the lesson still applies.",
+            nullable=True,
+        ),
+        moment(
+            "taken_back_at",
+            "Time when the lesson was revoked, UTC. NULL if the lesson still applies.",
+            nullable=True,
+        ),
     ),
 )
 
 WITHDRAWN = ops_table(
     "withdrawn",
-    "One row per file that was made from an accepted night that was rejected later.",
+    "One row for each file with data from a night that was accepted first and rejected later.",
     key=("snapshot_id", "file"),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("file", "The file, relative to the home. A note next to it says that it is invalid."),
-        text("rejected_by", "The person who rejected that night."),
-        moment("rejected_at", "Time of the rejection, UTC."),
+        text(
+            "file",
+            "Path of the file, relative to the home. A note next to the file says that it is "
+            "invalid.",
+        ),
+        text("rejected_by", "Name of the person who rejected the night."),
+        moment("rejected_at", "Time when the night was rejected, UTC."),
         text("reason", "The reason."),
     ),
 )
 
 DECIDED: tuple[Table, ...] = (DECISIONS, REASONS, LESSONS, WITHDRAWN)
-"""The tables about decisions on snapshots."""
+"The tables about decisions."
 
 
 REQUESTS = ops_table(
     "requests",
-    "One row per request of a snapshot: the request, the response, and the landed file.",
+    "One row for each API request of a snapshot, with the response and the file in the "
+    "landing folder.",
     key=("snapshot_id", "request_no"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal(
-            "request_no", "Its number in the snapshot, from 1, ordered by the content of requests."
+            "request_no",
+            "Number of the request in the snapshot, starting at 1. Requests are sorted by "
+            "their content, not by time.",
         ),
-        text("operation", "The operation in section 4: list_portfolios, list_venues, ..."),
-        text("venue_id", "The venue of the request. NULL for lists.", nullable=True),
-        text("path", "The path as signed and sent."),
-        text("query", "The query as sent, without the question mark. Empty if there was none."),
-        ordinal("status", "HTTP status of the response. NULL without a response.", nullable=True),
-        ordinal("attempts", "Number of attempts until a response or the final failure."),
+        text(
+            "operation",
+            "Operation of the API (section 4 of its document), such as list_portfolios or "
+            "list_venues.",
+        ),
+        text(
+            "venue_id",
+            "Venue that was requested. NULL for lists of portfolios or venues.",
+            nullable=True,
+        ),
+        text("path", "Path of the request, exactly as it was signed and sent."),
+        text(
+            "query",
+            "Query string as it was sent, without the question mark. Empty if the request had no "
+            "query string.",
+        ),
+        ordinal(
+            "status", "HTTP status of the response. NULL if there was no response.", nullable=True
+        ),
+        ordinal("attempts", "Number of times that the request was sent."),
         moment("sent_at", "When the last attempt was sent, UTC.", nullable=True),
-        moment("received_at", "When its response was complete, UTC.", nullable=True),
-        count("byte_count", "Decoded bytes of the body. NULL without a body.", nullable=True),
-        text("sha256", "SHA-256 of these bytes. NULL without a body.", nullable=True),
-        text("file", "The landed file in the snapshot's folder. NULL if none.", nullable=True),
+        moment("received_at", "When the response was complete, UTC.", nullable=True),
+        count(
+            "byte_count",
+            "Size of the decoded body in bytes. NULL if there was no body.",
+            nullable=True,
+        ),
+        text("sha256", "SHA-256 of the decoded body. NULL if there was no body.", nullable=True),
+        text(
+            "file",
+            "Name of the file with the body, in the landing folder of the snapshot. NULL if no "
+            "file was stored.",
+            nullable=True,
+        ),
         text("error", "Why the request failed. NULL if it succeeded.", nullable=True),
         text(
             "purpose",
-            "book: the tables contain it. replaced: reread later, because the book had moved. "
-            "closing: read at the end to compare, not kept. confirming: requested by id, because "
-            "the portfolio was missing from the list.",
+            "book: the response is in the tables. replaced: a later response replaced it, "
+            "because the data changed during the read. closing: the response was only used to "
+            "check for changes at the end. confirming: a portfolio was missing from the list, so "
+            "it was requested by its id.",
         ),
     ),
 )
 
 REJECTS = ops_table(
     "rejects",
-    "One row per value of the API that breaks the contract. Its valid siblings are in the tables.",
+    "One row for each invalid value from the API. The other values of the same record "
+    "are in the tables.",
     key=("snapshot_id", "request_no", "path", "reason", "value"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal("request_no", "The request whose response has it (see ops.requests)."),
-        text("path", "Its path in that response, like data[3].positions[0].assetId."),
+        text(
+            "path", "Path of the value in the response, for example data[3].positions[0].assetId."
+        ),
         text("reason", "The expected value."),
-        text("value", "The received value as complete JSON text. Empty if it is missing."),
-        flag("carries_money", "Whether it is or may contain an amount. Such a night is held."),
+        text("value", "The invalid value as JSON text. Empty if the value is missing."),
+        flag(
+            "carries_money",
+            "Whether the invalid value may contain an amount. If so, the night is held.",
+        ),
     ),
 )
 
 INEXACT = ops_table(
     "inexact",
-    "One row per value that the type of its column cannot hold exactly. The text is exact.",
+    "One row for each value that does not fit into the type of its column without a "
+    "loss. This table keeps the exact text.",
     key=("snapshot_id", "request_no", "path"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         ordinal("request_no", "The request whose response has it (see ops.requests)."),
-        text("path", "Its path in that response."),
-        text("table_name", "The table of the column that cannot hold it."),
-        text("column_name", "The column, in which an amount is NULL and a time is truncated."),
-        text("value", "The text exactly as the API sent it."),
+        text("path", "Path of the value in the response."),
+        text("table_name", "Table in which the value is not exact."),
+        text(
+            "column_name",
+            "Column in which the value is not exact. An amount is NULL there, and a time is "
+            "truncated.",
+        ),
+        text("value", "The value as text, exactly as the API sent it."),
     ),
 )
 
 DRIFT = ops_table(
     "drift_by_night",
-    "One row per snapshot and undocumented field, value or balance kind.",
+    "One row for each difference between a snapshot and the API's document, such as an "
+    "undocumented field, value or balance kind.",
     key=("snapshot_id", "path", "kind", "word"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         text(
             "path",
-            "Its path without indexes, like data[].positions[].note or meta.requestCount. A field "
-            "next to data and meta is like $.warnings.",
+            "Path of the field in the response, without list indexes, for example "
+            "data[].positions[].note. Fields at the top level begin with `$.`, for example "
+            "$.warnings.",
         ),
         text(
             "kind",
-            "unknown field, unknown value, unknown balance, missing field (a required field is "
-            "missing or null) or changed type (a different JSON type than documented).",
+            "One of: unknown field, unknown value, unknown balance, missing field (a required "
+            "field is missing or null), changed type (the JSON type is not the documented one).",
         ),
-        text("word", "The value if it is an unknown value. Otherwise the name of the field."),
+        text(
+            "word", "For an unknown value, the value. For all other kinds, the name of the field."
+        ),
         text(
             "example",
-            "One example as JSON text, the first 200 characters. `missing` if there is none.",
+            "First 200 characters of an example, as JSON text. `missing` if the field is missing.",
         ),
-        count("seen", "Number of occurrences that night."),
+        count("seen", "How often the difference occurred in the snapshot."),
     ),
 )
 
 LISTINGS = ops_table(
     "listings",
-    "One row per instrument that some endpoints of its venue omit or list differently (4.3, 4.5).",
+    "One row for each instrument about which the API's endpoints disagree (sections 4.3 "
+    "and 4.5 of its document).",
     key=("snapshot_id", "venue_id", "instrument_id", "missing_from"),
     columns=(
         SNAPSHOT_DATE,
@@ -199,31 +278,36 @@ LISTINGS = ops_table(
         text("instrument_id", "The instrument."),
         text(
             "missing_from",
-            "venues: it is in the venue's instruments but not embedded in the venue. instruments: "
-            "it is only embedded in the venue, and main.instruments has its type and name from "
-            "there. typed lists: only the list without a type has it. type or displayName: both "
-            "have it, but this field differs.",
+            "The disagreement. venues: only the list of instruments has the instrument, not the "
+            "venue itself. instruments: only the venue has the instrument, so main.instruments "
+            "has just the type and name. typed lists: the instrument is missing from the lists "
+            "of spot and future instruments. type or displayName: this field has two different "
+            "values.",
         ),
     ),
 )
 
 CONTROL_TOTALS = ops_table(
     "control_totals",
-    "One row per measure of a snapshot, which must be equal in the JSON, the lake and here.",
+    "One row for each control total of a snapshot. The value must be equal in the JSON, "
+    "in the lake and in this database.",
     key=("snapshot_id", "table_name", "measure", "asset_id", "is_custom_asset", "bucket"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("table_name", "The table that was measured."),
-        text("measure", "rows, or sum (the exact sum of amount_text)."),
-        text("asset_id", "The asset of a sum. Empty for rows."),
-        flag("is_custom_asset", "Whether the asset of a sum is custom. False for rows."),
-        text("bucket", "The balance kind of a sum. Empty for rows."),
-        text("in_json", "The value in the landed JSON, computed by independent code."),
-        text("in_lake", "The value in the Parquet files."),
+        text("table_name", "Table to which the control total belongs."),
+        text("measure", "rows for the number of rows, or sum for the exact sum of amount_text."),
+        text("asset_id", "Asset of a sum. Empty if the measure is `rows`."),
+        flag(
+            "is_custom_asset",
+            "Whether the asset of a sum is a custom asset. False if the measure is `rows`.",
+        ),
+        text("bucket", "Balance kind of a sum. Empty if the measure is `rows`."),
+        text("in_json", "Value that independent code calculated from the JSON responses."),
+        text("in_lake", "Value in the Parquet files of the lake."),
         text(
             "in_warehouse",
-            "The value in this database. NULL for a night that is not loaded.",
+            "Value in this database. NULL if the night is not loaded into the database.",
             nullable=True,
         ),
     ),
@@ -231,30 +315,42 @@ CONTROL_TOTALS = ops_table(
 
 SNAPSHOTS = ops_table(
     "snapshots",
-    "One row per snapshot that landed completely.",
+    "One row for each snapshot whose responses were stored completely.",
     key=("snapshot_id",),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("state", "complete, accepted, held, rejected or pruned."),
-        flag("is_book", "Whether it is the book of its date: the newest accepted snapshot."),
+        text("state", "State of the snapshot: complete, accepted, held, rejected or pruned."),
+        flag(
+            "is_book",
+            "Whether the snapshot is the book of its date. The newest accepted snapshot of a "
+            "date is the book.",
+        ),
         moment("started_at", "When the read began, UTC."),
         moment("finished_at", "When the last response was complete, UTC."),
         text(
             "decided_by",
-            "guards, or the person who accepted or rejected it. NULL if undecided.",
+            "`guards` if the guards decided, otherwise the person who accepted or rejected the "
+            "snapshot. NULL if there is no decision yet.",
             nullable=True,
         ),
-        moment("decided_at", "Time of the last decision, UTC. NULL if undecided.", nullable=True),
+        moment(
+            "decided_at",
+            "Time of the last decision, UTC. NULL if there is no decision yet.",
+            nullable=True,
+        ),
         text(
             "reason",
-            "Why it is held, accepted by a person or rejected, or its known harmless problems (see "
+            "Reason for the last decision, or the known harmless problems of the snapshot (see "
             "ops.reasons). Empty if there were no problems.",
         ),
         ordinal("request_count", "Number of requests."),
-        ordinal("failed_request_count", "Number of failed requests, for venues not read."),
-        count("byte_count", "Number of received bytes, decoded."),
+        ordinal(
+            "failed_request_count",
+            "Number of failed requests. The venues of these requests could not be read.",
+        ),
+        count("byte_count", "Total size of all decoded responses in bytes."),
         count("portfolio_count", "Number of portfolios.", nullable=True),
         count("account_count", "Number of accounts.", nullable=True),
         count("balance_count", "Number of amounts.", nullable=True),
@@ -262,85 +358,111 @@ SNAPSHOTS = ops_table(
         count("instrument_count", "Number of instruments.", nullable=True),
         count(
             "reject_count",
-            "Number of values that break the contract (see ops.rejects).",
+            "Number of invalid values (see ops.rejects).",
             nullable=True,
         ),
         count(
-            "inexact_count", "Number of values kept only as text (see ops.inexact).", nullable=True
+            "inexact_count",
+            "Number of values that are exact only as text (see ops.inexact).",
+            nullable=True,
         ),
-        count("drift_count", "Number of undocumented things (see ops.drift).", nullable=True),
+        count(
+            "drift_count",
+            "Number of differences from the API's document (see ops.drift).",
+            nullable=True,
+        ),
         count(
             "clock_skew_ms",
-            "Error of this machine's clock in milliseconds, if it had to be corrected. NULL "
-            "otherwise.",
+            "Error of this machine's clock in milliseconds. NULL if the clock was right and no "
+            "correction was needed.",
             nullable=True,
         ),
         text(
             "stillness",
-            "Whether portfolios and venues changed during the read. still: no. moved: they did, "
-            "but did not change when they were reread. moving: they changed again. Or unknown.",
+            "Whether portfolios or venues changed during the read. still: nothing changed. "
+            "moved: some changed and were read a second time without further changes. moving: "
+            "some changed again while they were read a second time. unknown: this was not "
+            "checked.",
         ),
-        text("moved", "The differences between the first and the last read. Empty if still."),
+        text("moved", "Differences between the first and the last read. Empty if nothing changed."),
     ),
 )
 
 CHECKS = ops_table(
     "checks",
-    "One row per check of the newest book. A check is a query that returns wrong rows.",
+    "One row for each check of the newest book. A check is a query that finds wrong rows.",
     key=("check_name",),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
-        text("check_name", "Its file in warehouse/sql/checks, or TABLE_key for a key."),
-        text("meaning", "The rule that it checks."),
-        text("severity", "error: a failure stops the publish. warning: it is only reported."),
-        flag("passed", "Whether there were no wrong rows."),
+        text(
+            "check_name",
+            "Name of the check's file in warehouse/sql/checks, or TABLE_key for the check of a "
+            "table's key.",
+        ),
+        text("meaning", "Rule that every row must satisfy."),
+        text(
+            "severity",
+            "error: a failed check prevents the publish. warning: a failed check is only reported.",
+        ),
+        flag("passed", "Whether the check passed, which means that it found no wrong rows."),
         count("wrong_rows", "Number of wrong rows."),
-        text("example", "The first wrong row. NULL if there is none.", nullable=True),
+        text("example", "The first wrong row. NULL if the check passed.", nullable=True),
     ),
 )
 
 GAPS = ops_table(
     "gaps",
-    "One row per date without a book, between the first night and the newest.",
+    "One row for each date without a book, between the first and the newest night.",
     key=("snapshot_date",),
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
-        text("reason", "no snapshot, held, rejected, pruned or complete (landed, not yet judged)."),
+        text(
+            "reason",
+            "Why the date has no book: no snapshot, held, rejected, pruned, or complete (stored "
+            "but not judged yet).",
+        ),
         day(
             "book_before",
-            "The last earlier date with a book. NULL if there is none.",
+            "Last earlier date that has a book. NULL if no earlier date has a book.",
             nullable=True,
         ),
         day(
-            "book_after", "The first later date with a book. NULL if there is none.", nullable=True
+            "book_after",
+            "First later date that has a book. NULL if no later date has a book.",
+            nullable=True,
         ),
     ),
 )
 
 BUILD = ops_table(
     "build",
-    "One row about the build of this file.",
+    "One row about the build of this database file.",
     key=("version",),
     is_small=True,
     columns=(
-        text("version", "The folder of this version in warehouse/versions."),
-        moment("built_at", "When it was built, UTC."),
-        day("newest_date", "Date of the newest book. NULL if there is none.", nullable=True),
+        text("version", "Folder of this database file, in warehouse/versions."),
+        moment("built_at", "When the database file was built, UTC."),
+        day(
+            "newest_date",
+            "Date of the newest book. NULL if the file contains no book.",
+            nullable=True,
+        ),
         text("program_version", "Version of nightbook."),
         text(
             "schema_version",
-            "Digest of all tables, views and macros. If it changes, the file is rebuilt.",
+            "Digest of the definitions of all tables, views and macros. If it changes, the file "
+            "is rebuilt.",
         ),
         text(
             "upgraded_from",
-            "Version of nightbook, and contract, that built the lake before a newer program "
-            "rebuilt it from the landing zone. NULL if it was never rebuilt.",
+            "Version of nightbook and of its contract that built the previous lake, if a newer "
+            "nightbook has rebuilt the lake. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
-        text("duckdb_version", "Version of DuckDB that wrote the file."),
-        text("storage_version", "Oldest DuckDB version that can read the file."),
+        text("duckdb_version", "Version of DuckDB that wrote the database file."),
+        text("storage_version", "Oldest version of DuckDB that can read the database file."),
     ),
 )
 

@@ -5,128 +5,174 @@ from warehouse.contract.model import Column, Kind, Table
 from warehouse.contract.ops import count, day, flag, moment, ops_table, ordinal, text
 
 _NAMES = tuple(
-    text(name, f"{meaning}. NULL if the level of the ledger has none.", nullable=True)
+    text(name, f"{meaning}. NULL if the ledger is not compared at this level.", nullable=True)
     for name, meaning in (
-        ("portfolio_id", "Portfolio of the key"),
-        ("asset_id", "Asset of the key"),
-        ("venue_id", "Venue of the key"),
-        ("account_name", "Account of the key"),
-        ("bucket", "Bucket and state of the key"),
+        ("portfolio_id", "Portfolio of the position"),
+        ("asset_id", "Asset of the position"),
+        ("venue_id", "Venue of the position"),
+        ("account_name", "Account of the position"),
+        ("bucket", "Balance kind and state of the position"),
     )
 )
 
 RECONCILIATIONS = ops_table(
     "reconciliations",
-    "One row per reconciled day: how much of the book its newest run compared.",
+    "One row for each reconciled day, with the extent of the comparison in the newest "
+    "run of the day.",
     key=("snapshot_date",),
     columns=(
         SNAPSHOT_DATE,
-        text("run_id", "The newest run of the day."),
-        text("digest", "The SHA-256 of its result."),
-        text("level", "The level of comparison for each file, like portfolio, asset, venue."),
+        text("run_id", "ID of the newest run of the day."),
+        text("digest", "SHA-256 of the result of this run."),
+        text(
+            "level",
+            "Level at which each file was compared, for example portfolio, asset and venue.",
+        ),
         count(
-            "positions_compared", "Number of compared positions of the book, the ledger or both."
+            "positions_compared",
+            "Number of compared positions. A position counts if the book or the ledger has it.",
         ),
         count(
             "positions_not_compared",
-            "Number of positions in the book that no ledger covers. NULL if an older nightbook "
-            "ran.",
+            "Number of positions in the book that no ledger covers. NULL for runs from before "
+            "nightbook counted them.",
             nullable=True,
         ),
         count("breaks", "Number of breaks."),
-        count("open_breaks", "Number of breaks that nobody accepted."),
+        count(
+            "open_breaks", "Number of open breaks, which are the breaks that nobody has accepted."
+        ),
         count(
             "pending_breaks",
-            "Number of open breaks of earlier days that no ledger covered this time.",
+            "Number of open breaks from earlier days that could not be compared, because no "
+            "ledger covers their positions.",
         ),
         count("rejected_rows", "Number of rows in the ledgers that could not be used."),
         moment("run_at", "When it ran, UTC."),
-        text("run_by", "The person who ran it. Empty if unknown."),
+        text(
+            "run_by",
+            "Name of the person who ran the reconciliation. Empty if the name is not known.",
+        ),
     ),
 )
 
 BREAKS = ops_table(
     "breaks",
-    "One row per day and break of the reconciliation: a difference of ledger and snapshot.",
+    "One row for each break and day. A break is a difference between the ledger and the book.",
     key=("snapshot_date", "break_id"),
     columns=(
         SNAPSHOT_DATE,
-        text("break_id", "The break's id, which is the same every night for the same key."),
-        ordinal("episode", "1 at first. Increases each time the break returns."),
-        text("run_id", "The run that found it, which is the newest of the day."),
-        text("result", "Rejected, Unmapped, Not in ledger, Not in snapshot or Amount differs."),
+        text("break_id", "ID of the break. It stays the same every night for the same position."),
+        ordinal(
+            "episode",
+            "Number of the occurrence, starting at 1. It increases each time that the break "
+            "returns.",
+        ),
+        text("run_id", "Run that found the break. It is the newest run of the day."),
+        text(
+            "result",
+            "Kind of the break: Rejected, Unmapped, Not in ledger, Not in snapshot or Amount "
+            "differs.",
+        ),
         *_NAMES,
         flag("is_custom_asset", "Whether the organization defined the asset itself."),
         text(
-            "ledger_text", "The exact amount of the ledger. NULL if there is none.", nullable=True
+            "ledger_text",
+            "Exact amount in the ledger. NULL if the ledger does not have the position.",
+            nullable=True,
         ),
         text(
             "snapshot_text",
-            "The exact amount of the snapshot. NULL if there is none.",
+            "Exact amount in the book. NULL if the book does not have the position.",
             nullable=True,
         ),
         Column(
             name="difference",
             kind=Kind.AMOUNT,
             source="nightbook",
-            meaning="Ledger minus snapshot. NULL if DECIMAL(38,18) cannot hold it exactly.",
+            meaning=(
+                "Amount in the ledger minus amount in the book. NULL if DECIMAL(38,18) cannot "
+                "hold it exactly."
+            ),
             nullable=True,
         ),
-        text("difference_text", "The difference as exact text."),
-        count("ledger_rows", "Number of ledger rows that were added up."),
-        text("source", "Location of these rows: file, sheet and row."),
-        text("placement", "The group in which differences net to zero. Empty if they do not."),
-        text("cause", "The suggested cause. Empty if the digits suggest none."),
-        text("note", "A note of nightbook, such as why the break was reopened."),
-        day("first_seen", "The first day of the current episode."),
-        day("ever_seen", "The first day of the first episode."),
-        count("age_days", "Days since first_seen. A break that returns counts as new."),
-        text("change", "new, returned, changed or unchanged since the previous run."),
-        text("status", "Open, In progress, Waiting or Explained - accepted."),
-        text("owner", "The person responsible. Empty if nobody is."),
-        text("root_cause", "The root cause that people entered. Empty if there is none."),
-        text("comment", "The complete comment that people entered. Empty if there is none."),
+        text("difference_text", "Difference as exact text."),
+        count("ledger_rows", "Number of ledger rows whose amounts were added up."),
+        text("source", "File, sheet and row numbers of the ledger rows."),
+        text(
+            "placement",
+            "Group of breaks whose differences add up to zero. Empty if the break does not "
+            "belong to such a group.",
+        ),
+        text(
+            "cause", "Likely cause that nightbook suggests. Empty if nightbook has no suggestion."
+        ),
+        text("note", "Note that nightbook added, for example why it reopened the break."),
+        day("first_seen", "First day of the current occurrence."),
+        day("ever_seen", "First day of the first occurrence."),
+        count(
+            "age_days",
+            "Age of the break in days, counted from first_seen. If a break returns, its age "
+            "starts at zero.",
+        ),
+        text("change", "Change since the previous run: new, returned, changed or unchanged."),
+        text(
+            "status", "Status that people set: Open, In progress, Waiting or Explained - accepted."
+        ),
+        text("owner", "Name of the person who handles the break. Empty if nobody was entered."),
+        text("root_cause", "Root cause that people entered. Empty if nobody entered a root cause."),
+        text("comment", "Complete comment that people entered. Empty if nobody entered a comment."),
     ),
 )
 
 ANNOTATIONS = ops_table(
     "annotations",
-    "One row per change of a field of a break, by a person or nightbook. Rows are only added.",
+    "One row for each change of a break's field, by a person or by nightbook. Rows are "
+    "never changed or deleted.",
     key=("revision", "entry_no"),
     columns=(
-        count("revision", "Number of the workbook that was read back, from 1."),
-        count("entry_no", "Number of the change in that workbook, from 1."),
+        count("revision", "Number of the workbook from which the change was read, starting at 1."),
+        count("entry_no", "Number of the change in the workbook, starting at 1."),
         text("break_id", "The break."),
-        text("field", "status, owner, root_cause or comment."),
+        text("field", "Field that changed: status, owner, root_cause or comment."),
         text("value", "The new value."),
-        text("accepted_text", "The exact difference of an accepted break. Otherwise empty."),
-        text("who", "The person who saved the workbook, or nightbook."),
+        text(
+            "accepted_text",
+            "Exact difference of the break when a person accepted it. Empty for all other changes.",
+        ),
+        text("who", "Name of the person who saved the workbook, or `nightbook`."),
         moment("said_at", "When the workbook was saved, UTC."),
-        text("source", "The file. Empty if nightbook made the change."),
-        text("sha256", "SHA-256 of the file. Empty if nightbook made the change."),
+        text("source", "Path of the workbook. Empty if nightbook made the change."),
+        text("sha256", "SHA-256 of the workbook. Empty if nightbook made the change."),
     ),
 )
 
 SIGNOFFS = ops_table(
     "signoffs",
-    "One row per signature. It is valid while the day's result has the same digest.",
+    "One row for each signature. A signature is valid as long as the newest result of "
+    "the day has the same digest.",
     key=("signoff_no",),
     columns=(
         SNAPSHOT_DATE,
-        count("signoff_no", "Number of the signature, from 1."),
-        text("role", "preparer, reviewer or approver."),
-        text("who", "The person who signed."),
+        count("signoff_no", "Number of the signature, starting at 1."),
+        text("role", "Role of the signer: preparer, reviewer or approver."),
+        text("who", "Name of the person who signed."),
         moment("signed_at", "When the person signed, UTC."),
-        text("comment", "The comment of the person. Empty if there is none."),
-        text("run_id", "The run that was signed."),
-        text("digest", "The SHA-256 of that run's result."),
+        text("comment", "Comment of the signer. Empty if there is no comment."),
+        text("run_id", "ID of the run that was signed."),
+        text("digest", "SHA-256 of the result of the signed run."),
         count(
             "open_breaks",
-            "Number of open breaks at that time. NULL if an older nightbook signed.",
+            "Number of open breaks when the signature was made. NULL for signatures from before "
+            "nightbook counted them.",
             nullable=True,
         ),
-        text("entered_by", "The person who entered the signature, if different. Otherwise empty."),
-        flag("is_valid", "Whether the day's newest result still has that digest."),
+        text(
+            "entered_by",
+            "Name of the person who entered the signature for the signer. Empty if the signer "
+            "did this alone.",
+        ),
+        flag("is_valid", "Whether the newest result of the day still has the signed digest."),
     ),
 )
 

@@ -25,8 +25,8 @@ BEFORE = ("accounts", "balances", "instruments", "portfolios")
 MATERIALIZED = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
-_DAY = "Any date. The newest book on or before it is used."
-_NO_BOOK_ERROR = " It is an error if there is none."
+_DAY = "Any date. The macro uses the newest book on or before this date."
+_NO_BOOK_ERROR = " If there is no such book, the result is an error."
 _PAIR = ("first_book", "second_book")
 
 
@@ -144,7 +144,7 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     return Macro(
         name=macro,
         call=f"{macro}(day)",
-        comment=f"`{name}` on a day. {meaning}",
+        comment=f"The rows of `{name}` on any day. {meaning}",
         parameters={"day": f"{_DAY}{_NO_BOOK_ERROR}"},
         example=f"select * from {macro}((select max(snapshot_date) from portfolios)) limit 10",
         sql=f"create or replace macro {macro}(day) as table\n{body}",
@@ -156,13 +156,13 @@ def _between(view: SqlFile) -> Macro:
     macro = BETWEEN[view.name]
     body = at_day(view.sql, "day2", "day1", or_fail=True)
     about = (
-        f"{_DAY} It is an error if there is none, if both days have the same book, or if a day is "
-        "in the future."
+        f"{_DAY} The result is an error if there is no such book, if both days have the same book, "
+        "or if a day is in the future."
     )
     return Macro(
         name=macro,
         call=f"{macro}(day1, day2)",
-        comment=f"`{view.name}` between any two days. {view.notes}",
+        comment=f"The rows of `{view.name}` between any two days. {view.notes}",
         parameters={"day1": f"The earlier day. {about}", "day2": f"The later day. {about}"},
         example=f"select * from {macro}(\n"
         "    (select min(snapshot_date) from history.portfolios),\n"

@@ -633,7 +633,7 @@ def test_a_frame_says_what_it_is_and_survives_being_kept(
 ) -> None:
     """Comments and the night are in `attrs`; the amounts survive pickle, CSV and Parquet."""
     held = book.holdings(as_of=book.days[0])
-    assert held.attrs["columns"]["total"] == "The sum of free, locked and other."
+    assert held.attrs["columns"]["total"] == "Sum of free, locked and other."
     assert held.attrs["night"] == {
         "snapshot_id": f"{book.days[0]:%Y%m%d}T021500Z",
         "as_of": book.days[0].isoformat(),

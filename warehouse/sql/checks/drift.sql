@@ -1,9 +1,9 @@
--- Everything in the book is as documented, or differed already on an earlier night.
+-- The book has no new differences from the API's document.
 -- severity: warning
--- path: Its path without indexes.
+-- path: Path of the field in the response, without list indexes.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: The field, or the value if it is unknown.
--- example: One example.
+-- word: For an unknown value, the value. For all other kinds, the name of the field.
+-- example: An example as JSON text.
 
 select
     path,

@@ -1,12 +1,13 @@
--- The holdings of each asset by portfolio, venue and asset have the same sum as its control totals.
+-- For each asset, the holdings by portfolio, by venue and by asset have the same sum as the control
+-- totals.
 --
 -- severity: error
--- asset_id: The asset that does not add up.
+-- asset_id: The asset whose sums differ.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- stated: The sum of its control totals, which is that of its amounts. NULL if there is none.
+-- stated: Sum of the control totals of the asset. NULL if the asset has no control totals.
 -- holdings: The sum over all portfolios.
 -- by_venue: The sum over all venues.
--- by_asset: The total in its single row.
+-- by_asset: Total of the asset in holdings_by_asset.
 -- example: select asset_id, is_custom_asset, exact_sum(total_text) as total from holdings group by all
 
 with amounts as (

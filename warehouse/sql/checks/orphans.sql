@@ -1,10 +1,11 @@
--- Each row has its parent: balances an account, accounts a position, positions a portfolio.
+-- Each row has a parent row. A balance belongs to an account, an account to a position, and a
+-- position to a portfolio.
 --
 -- Totals are added up by parent, so the money of an orphan would be missing in all totals.
 --
 -- severity: error
 -- table_name: The table of the orphan.
--- row_count: Number of its rows without a parent.
+-- row_count: Number of rows without a parent row.
 -- example: select * from balances anti join accounts using (portfolio_id, asset_id, venue_id)
 
 with orphans as (

@@ -20,8 +20,8 @@ HEAD = (
 )
 _SOURCES = {
     "main": ("nightbook", "The newest book."),
-    "history": ("nightbook_history", "All nights. nightbook tests each before it is published."),
-    "ops": ("nightbook_ops", "Facts about the nights."),
+    "history": ("nightbook_history", "The books of all nights."),
+    "ops": ("nightbook_ops", "The data that nightbook records about nights."),
 }
 
 

@@ -133,20 +133,23 @@ def _lines() -> Iterator[str]:
     yield from _questions()
     yield "## The tables and their keys\n"
     yield (
-        "`PK` marks a column of the table's key, and `FK` a column of the key of another table. "
-        "All tables have `snapshot_date`.\n"
+        "In the diagrams, `PK` marks the columns of a table's key, and `FK` marks columns that "
+        "refer to the key of another table. All tables have the column `snapshot_date`.\n"
     )
     yield from diagram(BOOK)
-    yield "The tables of `ops` about a snapshot have its `snapshot_id`:\n"
+    yield "Tables of `ops` that are about snapshots have the column `snapshot_id`.\n"
     about_snapshots = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
     yield from diagram(about_snapshots, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
-    yield "The tables in `main` show the newest book, and those in `history` show all nights.\n"
+    yield (
+        "The tables in `main` show the newest book. The tables in `history` have the same columns "
+        "and show all nights.\n"
+    )
     for table in BOOK:
         yield from _table(table)
     for name in BEFORE:
         yield f"### {name}_before\n"
-        yield f"Like `{name}`, for the book before the newest.\n"
+        yield f"The rows of `{name}` in the previous book, which is the book before the newest.\n"
     yield "## Views\n"
     for view in views():
         yield from _view(view)
@@ -159,7 +162,10 @@ def _lines() -> Iterator[str]:
     for view in ops_views():
         yield from _view(view, "ops.")
     yield "## The reconciliation\n"
-    yield "Empty until a ledger is compared with the book (`nightbook reconcile run`).\n"
+    yield (
+        "These tables are empty until you compare a ledger with the book "
+        "(`nightbook reconcile run`).\n"
+    )
     for table in RECONCILED:
         yield from _table(table)
     yield from _checks()
@@ -192,7 +198,7 @@ def _typed_macros() -> list[Macro]:
 
 def _questions() -> Iterator[str]:
     yield "## Twenty questions\n"
-    yield "[The answers](answers.md) show the result of each on the nights of the demo.\n"
+    yield "[The answers](answers.md) show the result of each query for the nights of the demo.\n"
     for number, question in enumerate(QUESTIONS, start=1):
         link = f"answers.md#question-{number}"
         yield f"{number}. {question.words} ({question.asker}) [Answer]({link})\n"
@@ -230,7 +236,7 @@ def _view(view: SqlFile, schema: str = "") -> Iterator[str]:
     yield ""
     yield from _query(view.example)
     if view.name in MATERIALIZED:
-        yield f"Over all nights, `history.{view.name}` has the same columns:\n"
+        yield f"The table `history.{view.name}` has the same columns for all nights.\n"
         yield from _query(_over_nights(view.name))
 
 
@@ -244,7 +250,9 @@ def _macro(macro: Macro) -> Iterator[str]:
 
 def _checks() -> Iterator[str]:
     yield "## Checks\n"
-    yield "Each check is a query for wrong rows, which runs on each book before it is published.\n"
+    yield (
+        "Each check is a query that finds wrong rows. The checks run before a book is published.\n"
+    )
     yield "| check | severity | rule |"
     yield "|---|---|---|"
     for check in every_check():

@@ -1,24 +1,25 @@
--- Holdings by asset, over all sources of the firm's newest book.
+-- Holdings by asset, summed over all sources of the firm's newest book.
 --
 -- A listed asset is the same in all sources, so their amounts are added exactly. A custom asset
 -- belongs to the organisation that defined it. Two custom assets with the same id are never added.
 -- The totals include only the sources in that night's book, so check `missing_sources` too.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: The asset. Amounts of different assets are never added to each other.
+-- asset_id: ID of the asset. Amounts of different assets are never added to each other.
 -- is_custom_asset: Whether an organisation defined the asset itself.
 -- custom_of: The source that defined a custom asset. NULL for a listed asset.
 -- free: Free amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
--- free_text: The same as exact text.
+-- free_text: The amount in free as exact text.
 -- locked: Locked amounts of the documented kinds. NULL if DECIMAL(38,18) cannot hold the sum.
--- locked_text: The same as exact text.
+-- locked_text: The amount in locked as exact text.
 -- other: All undocumented amounts. NULL if DECIMAL(38,18) cannot hold the sum exactly.
--- other_text: The same as exact text.
--- total: The sum of free, locked and other. NULL if DECIMAL(38,18) cannot hold it exactly.
--- total_text: The same as exact text.
--- sources: Number of sources in the book that hold it.
+-- other_text: The amount in other as exact text.
+-- total: Sum of free, locked and other. NULL if DECIMAL(38,18) cannot hold the sum exactly.
+-- total_text: The amount in total as exact text.
+-- sources: Number of sources in the book that hold the asset.
 -- source_names: The names of these sources, in alphabetical order.
--- missing_sources: Sources missing in the book of that night (see ops.nights). NULL if none is missing.
+-- missing_sources: Sources that are missing from the book of that night (see ops.nights). NULL if
+--     no source is missing.
 -- portfolios: Number of portfolios that list the asset, over these sources.
 -- accounts: Number of accounts of the asset, over these sources.
 -- example: select asset_id, total_text, sources, missing_sources from firm_holdings_by_asset order by all

@@ -1,25 +1,28 @@
--- The nights of the firm's book: one row per date with at least one source.
+-- The nights of the firm's book.
 --
--- The counts are over the sources in the book of the night. ops.nights has a row for each source.
+-- One row for each date on which the book has at least one source. The counts are sums over the
+-- sources in the book of the date. ops.nights has one row for each source.
 --
 -- snapshot_date: Business date of the book.
--- snapshot_id: A short name made of the date, the numbers of included and of all sources, and a
---     digest of their snapshots. The same snapshots have the same name while shared portfolios
---     count for the same sources.
+-- snapshot_id: ID of the firm's night. It contains the date, the number of included sources, the
+--     number of all sources, and a digest of their snapshots. The same snapshots have the same ID,
+--     unless a shared portfolio counts for a different source.
 -- sources: Number of sources in the book.
--- listed: Number of sources that should be in it.
--- missing_sources: Names of the missing sources. NULL if none is missing.
+-- listed: Number of sources that should be in the book.
+-- missing_sources: Names of the missing sources. NULL if no source is missing.
 -- is_book: Always true, as in ops.snapshots.
--- state: Always accepted: each source accepts its own nights.
--- decided_by: guards, or the names of the people who accepted them. NULL if nobody did.
--- reason: Why people accepted some of them, each with its source. Empty if the guards accepted all.
--- started_at: When the first read of them began, UTC.
--- finished_at: When the last response to any of them was complete, UTC.
+-- state: Always accepted, because each source accepts its own nights.
+-- decided_by: `guards`, or the names of the people who accepted nights of the sources. NULL if
+--     there is no decision.
+-- reason: Why people accepted nights, with the name of each source. Empty if the guards accepted
+--     the nights of all sources.
+-- started_at: When the first read of a source began, UTC.
+-- finished_at: When the last response to a source was complete, UTC.
 -- request_count: Number of requests.
 -- failed_request_count: Number of failed requests.
--- byte_count: Number of received bytes, decoded.
--- reject_count: Number of values that break the contract (see ops.rejects).
--- inexact_count: Number of values kept only as text (see ops.inexact).
+-- byte_count: Total size of all decoded responses in bytes.
+-- reject_count: Number of invalid values (see ops.rejects).
+-- inexact_count: Number of values that are exact only as text (see ops.inexact).
 -- example: select snapshot_date, sources, listed, missing_sources from firm_nights order by all
 
 select

@@ -1,17 +1,18 @@
--- Portfolios that several sources can see: one row each, for the newest date on which they do.
+-- Portfolios that several sources can see.
 --
--- Such a portfolio counts once, so that sums do not include it twice. All tables and views of
--- amounts omit its rows in the other sources. ops.shared_portfolios has all dates.
+-- One row for each portfolio, about the newest date on which several sources see it. A shared
+-- portfolio counts for one source only, so that sums do not include it twice. All tables and views
+-- of amounts omit its rows in the other sources. ops.shared_portfolios has all dates.
 --
 -- portfolio_id: The portfolio.
--- portfolio_name: Its display name. NULL if the API states none.
--- sources: The sources that see it, in alphabetical order.
--- counted_for: The source for which it counts.
--- is_settled: Whether firm.toml names that source. If not, it is the first of them by name, and
---     a person must decide.
--- snapshot_date: The newest date on which several sources saw it.
--- nights: Number of dates on which they did.
--- differs: Whether they state different amounts for it on that date.
+-- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
+-- sources: The sources that see the portfolio, in alphabetical order.
+-- counted_for: The source for which the portfolio counts.
+-- is_settled: Whether firm.toml names the source in counted_for. If not, nightbook uses the first
+--     source by name until a person decides.
+-- snapshot_date: The newest date on which several sources saw the portfolio.
+-- nights: Number of dates on which several sources saw the portfolio.
+-- differs: Whether the sources report different amounts for the portfolio on that date.
 -- example: select portfolio_name, sources, counted_for from firm_shared_portfolios
 --     where not is_settled order by all
 

@@ -1,11 +1,14 @@
--- exact_sum(amount_text): The exact sum of amounts as text: an aggregate for any GROUP BY.
+-- exact_sum(amount_text): The exact sum of amounts, as text.
 --
--- It does not support FILTER and OVER. Use `exact_sum(case when ... then amount_text end)`. In
--- DuckDB 1.2 it does not work in HAVING either, so filter the rows of a subquery.
+-- This is an aggregate function, which you can use with any GROUP BY. It does not work with FILTER
+-- or OVER. To add up only some rows, use `exact_sum(case when state = 'free' then amount_text
+-- end)`. In DuckDB 1.2, the function does not work in HAVING, so filter the rows of a subquery
+-- instead.
 --
--- amount_text: Amounts as the API sends them, of any size. NULLs are skipped.
--- returns: Text in plain digits, without an exponent or unnecessary zeros. NULL without rows. A
---     text that is not an amount (`1,5`, `NaN`, ` 1`) is an error that shows the text.
+-- amount_text: Amounts as text, of any size. NULL values are skipped.
+-- returns: The sum as text in plain digits, without an exponent or unnecessary zeros. The result is
+--     NULL if there are no rows. If a text is not an amount (such as `1,5` or `NaN`), the error
+--     message shows the text.
 -- example: select asset_id, is_custom_asset, exact_sum(amount_text) from balances group by all
 
 create or replace macro exact_sum(amount_text) as (

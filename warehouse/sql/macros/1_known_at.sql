@@ -1,12 +1,14 @@
--- known_at(moment): The snapshot that was the book of each date at that moment, by the decisions until then.
+-- known_at(moment): The snapshot that was the book of each date at a moment in the past.
 --
--- This shows the state before a night was retaken, accepted late or rejected. `totals_known_at` has
--- its totals, and `restated_since` has the differences from today.
+-- The result uses only the decisions up to that moment. It shows the books before a night was read
+-- a second time, accepted late or rejected. `totals_known_at` returns the totals of these books,
+-- and `restated_since` returns the differences from today's totals.
 --
--- moment: A time, like timestamptz '2026-11-20 08:00:00+00'. A date means its midnight in the time
---     zone of the client.
+-- moment: A time, for example timestamptz '2026-11-20 08:00:00+00'. A date means midnight at the
+--     start of this date, in the time zone of the client.
 -- returns: A table: snapshot_date, snapshot_id, decided_by, decided_at, reason, and is_book, which
---     is true if it is the date's book today. A date without a book at that moment has no row.
+--     is true if the snapshot is still the book of its date. Dates that had no book at that moment
+--     have no row.
 -- example: select * from known_at(now()) order by all limit 10
 
 create or replace macro known_at(moment) as table

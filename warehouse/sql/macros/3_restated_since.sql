@@ -1,13 +1,13 @@
--- restated_since(moment): Totals of dates that differ today from what was known at a moment.
+-- restated_since(moment): The totals that have changed since a moment in the past.
 --
--- One row per date and asset whose total changed, because the night was retaken, accepted late or
--- rejected. The totals are the exact totals of ops.control_totals.
+-- One row for each date and asset whose total is different today, because the night was read a
+-- second time, accepted late or rejected. The exact totals come from ops.control_totals.
 --
--- moment: A time, as for known_at.
+-- moment: A time, as in the macro known_at.
 -- returns: A table: snapshot_date, change (replaced, withdrawn, added or pruned), snapshot_before
---     and snapshot_after, asset_id, is_custom_asset, before_text, after_text and delta_text, exact;
---     decided_by, decided_at and reason of the last decision on either. Totals of pruned snapshots
---     are NULL.
+--     and snapshot_after, asset_id, is_custom_asset, before_text, after_text and delta_text (all
+--     exact), and decided_by, decided_at and reason of the last decision about these snapshots. If
+--     a snapshot was pruned, its totals are NULL.
 -- example: select * from restated_since(now() - interval 1 day) order by all limit 10
 
 create or replace macro restated_since(moment) as table

@@ -1,18 +1,22 @@
--- trace(portfolio, asset, day): The origin of each amount of a position: night, request and JSON path.
+-- trace(portfolio, asset, day): The origin of each amount of a position, with the night, the
+-- request and the JSON path.
 --
--- This uses only the database. The bytes are in the landing folder, and `nightbook trace` shows them.
--- `day` is optional: `trace('Treasury Reserve', 'BTC')` is about the newest book.
+-- The macro uses only the database. The bytes of the responses are in the landing folder, and
+-- `nightbook trace` shows them. Without `day`, for example in `trace('Treasury Reserve', 'BTC')`,
+-- the macro uses the newest book.
 --
--- portfolio: The portfolio's id or name. If several have the name, all are returned.
--- asset: The asset's id.
--- day: Any date. The newest book on or before it is used, or the newest of all by default. It is an
---     error if there is none.
+-- portfolio: ID or name of the portfolio. If several portfolios have the name, the result has all
+--     of them.
+-- asset: ID of the asset.
+-- day: Any date. The macro uses the newest book on or before this date. By default, it uses the
+--     newest book of all. If there is no such book, the result is an error.
 -- returns: A table: snapshot_date, snapshot_id, portfolio_id, portfolio_name, asset_id,
---     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and
---     these columns of the request whose response has it: request_no, path, query, sent_at,
---     received_at, byte_count, sha256 and file (in `landing/<snapshot_date>/<snapshot_id>/`).
---     `json_path` (RFC 9535) leads to the amount in the response by ids. For an undocumented
---     balance kind, it leads to the kind, and `state` has the rest of the path.
+--     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and the
+--     columns request_no, path, query, sent_at, received_at, byte_count, sha256 and file of the
+--     request whose response has the amount. The file is in the folder
+--     `landing/<snapshot_date>/<snapshot_id>/`. The last column, `json_path` (RFC 9535), finds the
+--     amount in the response by IDs. For an undocumented balance kind, `json_path` only finds the
+--     kind, and `state` has the rest of the path.
 -- example: select venue_id, account_name, bucket, state, amount_text, request_no, sha256, json_path
 --     from trace((select min(portfolio_id) from balances), 'BTC') order by all
 

@@ -1,34 +1,38 @@
--- One row per account of a position, with all parts of its balance, including empty balances.
+-- One row for each account of a position, including accounts with an empty balance.
 --
--- A part that the API does not state is NULL, which is not zero. The total of an empty balance is 0.
--- An amount that DECIMAL(38,18) cannot hold exactly is NULL, but ..._text is always exact.
+-- Each part of the balance has its own column. The column is NULL, not zero, if the API does not
+-- send the part. The total of an empty balance is 0. If DECIMAL(38,18) cannot hold an amount
+-- exactly, the number is NULL, but the column ..._text always has the exact amount.
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: The portfolio that has the account.
 -- asset_id: The asset of the account.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- venue_id: The venue that keeps the account.
--- account_name: The account's name at the venue.
--- duplicate_no: 0. If the API repeats an account, the repetitions have 1, 2 and so on.
--- balance_count: Number of amounts in the API. 0 if the balance is empty.
--- trading_free: Free to trade. NULL if not stated.
--- trading_free_text: The same as exact text.
--- trading_locked: Locked by trading. NULL if not stated.
--- trading_locked_text: The same as exact text.
--- margin_locked: Locked as margin. NULL if not stated.
--- margin_locked_text: The same as exact text.
--- staking_locked: Locked by staking. NULL if not stated.
--- staking_locked_text: The same as exact text.
--- custody_free: Free in custody. NULL if not stated.
--- custody_free_text: The same as exact text.
--- custody_locked: Locked in custody. NULL if not stated.
--- custody_locked_text: The same as exact text.
--- other: Sum of all amounts without a column here, such as a new kind. NULL if there is none.
--- other_text: The same as exact text.
--- total: Sum of all stated amounts, including undocumented ones. 0 if there are none.
--- total_text: The same as exact text.
--- portfolio_name: The portfolio's display name. NULL if the API states none.
--- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
+-- venue_id: The venue at which the account is.
+-- account_name: Name of the account at the venue.
+-- duplicate_no: Usually 0. If the API lists an account more than once, the repetitions have the
+--     numbers 1, 2 and so on.
+-- balance_count: Number of amounts in the balance. 0 if the balance is empty.
+-- trading_free: Amount that is free to trade. NULL if the API does not send it.
+-- trading_free_text: The amount in trading_free as exact text.
+-- trading_locked: Amount that is locked by trading. NULL if the API does not send it.
+-- trading_locked_text: The amount in trading_locked as exact text.
+-- margin_locked: Amount that is locked as margin. NULL if the API does not send it.
+-- margin_locked_text: The amount in margin_locked as exact text.
+-- staking_locked: Amount that is locked by staking. NULL if the API does not send it.
+-- staking_locked_text: The amount in staking_locked as exact text.
+-- custody_free: Amount that is free in custody. NULL if the API does not send it.
+-- custody_free_text: The amount in custody_free as exact text.
+-- custody_locked: Amount that is locked in custody. NULL if the API does not send it.
+-- custody_locked_text: The amount in custody_locked as exact text.
+-- other: Sum of all amounts that have no column of their own, for example amounts of a new balance
+--     kind. NULL if there are no such amounts.
+-- other_text: The amount in other as exact text.
+-- total: Sum of all amounts in the balance, including undocumented amounts. 0 if the balance is
+--     empty.
+-- total_text: The amount in total as exact text.
+-- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
+-- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text
 --     from account_balances order by all
 

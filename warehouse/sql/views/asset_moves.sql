@@ -1,20 +1,22 @@
--- Large changes of asset totals since the previous book. A single asset does not hold a night.
+-- Large changes of asset totals since the previous book.
 --
--- It shows assets that were sold out, bought, swept or misreported, with totals before and after.
--- One row per asset whose total is new, gone, of a different sign, or moved by more than a fifth.
--- The totals are the exact totals of ops.control_totals. Without a previous book, it has no rows.
+-- One row for each asset whose total is new, is gone, has a different sign, or changed by more than
+-- a fifth. Typical reasons are that an asset was sold out, bought, swept or reported wrongly. The
+-- exact totals come from ops.control_totals. If there is no previous book, the view is empty. A
+-- change of a single asset does not hold a night.
 --
 -- snapshot_date: Business date of the book.
 -- asset_id: The asset whose total moved.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- move: new, gone, turned (its sign), fell or rose.
--- severity: Text, so sort by severity_rank. high if it turned, or is more than eight times or less
---     than an eighth of the total before. medium if it is gone, or is more than twice or less than
---     half. Otherwise low.
--- before: The total before. NULL if DECIMAL(38,18) cannot hold it exactly.
--- before_text: The same as exact text. 0 if there was none.
--- after: The total now. NULL if DECIMAL(38,18) cannot hold it exactly.
--- after_text: The same as exact text. 0 if there is none.
+-- move: new, gone, turned (the sign changed), fell or rose.
+-- severity: high if the sign changed, or if the total is more than eight times or less than an
+--     eighth of the previous total. medium if the asset is gone, or if the total is more than twice
+--     or less than half of the previous total. Otherwise low. Sort by severity_rank, because this
+--     column is text.
+-- before: Total in the previous book. NULL if DECIMAL(38,18) cannot hold the total exactly.
+-- before_text: Total in the previous book as exact text. 0 if the asset was not in that book.
+-- after: Total in this book. NULL if DECIMAL(38,18) cannot hold the total exactly.
+-- after_text: Total in this book as exact text. 0 if the asset is not in this book.
 -- severity_rank: 1 for high, 2 for medium, 3 for low.
 -- example: select asset_id, move, before_text, after_text from asset_moves
 --     order by severity_rank, asset_id

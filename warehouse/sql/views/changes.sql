@@ -1,27 +1,33 @@
--- Changes since the previous book: one row per amount that is new, gone or different.
+-- Changes since the previous book. One row for each amount that is new, gone or different.
 --
--- Amounts are compared by value, so `1.0` equals `1.00`. Without a previous book, all are new.
+-- Amounts are compared by value, so `1.0` equals `1.00`. If there is no previous book, all amounts
+-- are new.
 --
 -- portfolio_id: The portfolio that has the account.
 -- asset_id: The asset of the account.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- venue_id: The venue that keeps the account.
--- account_name: The account's name at the venue.
--- duplicate_no: As in accounts.
+-- venue_id: The venue at which the account is.
+-- account_name: Name of the account at the venue.
+-- duplicate_no: Number of the repetition, as in `accounts`.
 -- bucket: A kind of balance, as in `balances`.
 -- state: free, locked, or an undocumented state.
--- change: new (not stated before), gone (no longer stated) or changed.
--- before: The amount before. NULL if it is new or DECIMAL(38,18) cannot hold it exactly.
--- before_text: The same as exact text. NULL if it is new.
--- after: The amount now. NULL if it is gone or DECIMAL(38,18) cannot hold it exactly.
--- after_text: The same as exact text. NULL if it is gone.
--- delta: After minus before, in which a missing amount counts as 0. NULL if it does not fit.
--- delta_text: The same as exact text.
--- portfolio_name: The portfolio's display name, or its last name if it is gone. NULL if the API
---     states none.
--- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
--- before_date: Business date of the previous book. NULL if there is none or it is empty.
--- after_date: Business date of this book. NULL if it is empty.
+-- change: new (the API did not send the amount before), gone (the API does not send the amount any
+--     more) or changed.
+-- before: Amount in the previous book. NULL if the amount is new, or if DECIMAL(38,18) cannot hold
+--     it exactly.
+-- before_text: Amount in the previous book as exact text. NULL if the amount is new.
+-- after: Amount in this book. NULL if the amount is gone, or if DECIMAL(38,18) cannot hold it
+--     exactly.
+-- after_text: Amount in this book as exact text. NULL if the amount is gone.
+-- delta: Column `after` minus column `before`. A missing amount counts as 0. NULL if DECIMAL(38,18)
+--     cannot hold the difference exactly.
+-- delta_text: The amount in delta as exact text.
+-- portfolio_name: Display name of the portfolio. If the portfolio is gone, its last name. NULL if
+--     the API does not send a name.
+-- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
+-- before_date: Business date of the previous book. NULL if there is no previous book or if it is
+--     empty.
+-- after_date: Business date of this book. NULL if this book is empty.
 -- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
 --     from changes group by all
 

@@ -1,22 +1,24 @@
--- Findings in the book: one row per thing that a person should check.
+-- Findings in the book. A finding is a fact that a person should check.
 --
--- Money means an amount that is not zero. ops.listings has the instruments of instruments_differ. A
--- round_count is a list of exactly 100, 200, 250, 500, 1000, ... records. If a service begins to
--- page silently, its lists look like this. An account_repeated is listed more than once in a
--- position. If its amounts are equal, the severity is high, because they may count twice.
+-- One row for each finding. In the names of kinds, money is an amount that is not zero. The finding
+-- instruments_differ means that the API's endpoints disagree about instruments, which are listed in
+-- ops.listings. The finding round_count means that a list has exactly 100, 200, 250, 500 or 1000
+-- records (or a similar round number), so the API may have cut off the list. The finding
+-- account_repeated means that a position has the same account more than once. If the amounts of
+-- these accounts are equal, the severity is high, because the same money may count twice.
 --
 -- snapshot_date: Business date of the book.
--- severity: high, medium or low. It is text, so sort by severity_rank.
--- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
---     integration_unknown_venue, portfolio_vanished, portfolio_renamed, portfolio_emptied,
---     venue_emptied, asset_moved (see asset_moves), instruments_stale, instruments_gone,
---     instruments_differ, round_count, account_repeated or book_moved.
--- portfolio_id: The portfolio of the finding. NULL if it is only about a venue.
--- venue_id: The venue of the finding. NULL if it is only about a portfolio.
+-- severity: high, medium or low. Sort by severity_rank, because this column is text.
+-- kind: Kind of the finding: money_at_closed_venue, money_at_unknown_venue,
+--     money_without_integration, integration_unknown_venue, portfolio_vanished, portfolio_renamed,
+--     portfolio_emptied, venue_emptied, asset_moved (see asset_moves), instruments_stale,
+--     instruments_gone, instruments_differ, round_count, account_repeated or book_moved.
+-- portfolio_id: The portfolio of the finding. NULL if the finding is only about a venue.
+-- venue_id: The venue of the finding. NULL if the finding is only about a portfolio.
 -- words: The finding in one sentence.
--- portfolio_name: The portfolio's display name, or its last name if it is gone. NULL if the API
---     states none.
--- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
+-- portfolio_name: Display name of the portfolio. If the portfolio is gone, its last name. NULL if
+--     the API does not send a name.
+-- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- severity_rank: 1 for high, 2 for medium, 3 for low.
 -- example: select severity, kind, words from findings order by severity_rank, kind, words
 

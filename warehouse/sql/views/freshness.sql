@@ -1,13 +1,17 @@
--- Age of each portfolio and venue when the book was read.
+-- The age of each portfolio and venue when the book was read, based on the time of the last change
+-- in the API.
 --
 -- snapshot_date: Business date of the book.
 -- kind: portfolio or venue.
--- id: The id of the portfolio or venue in the API.
--- name: Its display name.
--- updated_at: Time of the last change in the API, UTC. NULL if it is not stated.
+-- id: ID of the portfolio or venue in the API.
+-- name: Display name of the portfolio or venue.
+-- updated_at: Time of the last change according to the API, UTC. NULL if the API does not send a
+--     time.
 -- read_at: When the read of the book was complete, UTC.
--- days_unchanged: Whole days from updated_at to read_at. Negative if the time of the API is later.
--- stale_since: The date of the last good read, for a venue whose instruments could not be read.
+-- days_unchanged: Number of whole days from updated_at to read_at. Negative if updated_at is later
+--     than read_at.
+-- stale_since: Date of the last good read if the instruments of the venue could not be read.
+--     Otherwise NULL.
 -- example: select kind, name, days_unchanged from freshness order by days_unchanged desc limit 10
 
 with things as (

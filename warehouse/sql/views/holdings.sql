@@ -1,13 +1,13 @@
--- Holdings of each portfolio by asset, over all venues and accounts.
+-- Holdings of each portfolio by asset, summed over all venues and accounts.
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: The portfolio that holds the asset.
--- asset_id: The asset. Amounts of different assets are never added to each other.
+-- asset_id: ID of the asset. Amounts of different assets are never added to each other.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset
 -- accounts: Number of accounts of the asset, including empty ones.
--- venues: Number of venues that keep one of these accounts.
--- portfolio_name: The portfolio's display name. NULL if the API states none.
+-- venues: Number of venues that keep at least one of these accounts.
+-- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
 -- example: select portfolio_id, asset_id, total_text from holdings order by all
 
 with counted as (

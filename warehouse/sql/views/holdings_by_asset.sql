@@ -1,12 +1,12 @@
--- Holdings by asset, over all portfolios, venues and accounts.
+-- Holdings by asset, summed over all portfolios, venues and accounts.
 --
 -- snapshot_date: Business date of the book.
--- asset_id: The asset. Amounts of different assets are never added to each other.
+-- asset_id: ID of the asset. Amounts of different assets are never added to each other.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
 -- accounts: Number of accounts of the asset, including empty ones.
--- venues: Number of venues that keep one of these accounts.
+-- venues: Number of venues that keep at least one of these accounts.
 -- example: select asset_id, is_custom_asset, total_text from holdings_by_asset order by all
 
 with held as (

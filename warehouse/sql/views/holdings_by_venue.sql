@@ -1,13 +1,13 @@
--- Holdings at each venue by asset, over all portfolios.
+-- Holdings at each venue by asset, summed over all portfolios.
 --
 -- snapshot_date: Business date of the book.
 -- venue_id: The venue that keeps the asset.
--- asset_id: The asset. Amounts of different assets are never added to each other.
+-- asset_id: ID of the asset. Amounts of different assets are never added to each other.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- form: holdings by snapshot_date, venue_id, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
 -- accounts: Number of accounts of the asset, including empty ones.
--- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
+-- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- example: select venue_id, asset_id, total_text from holdings_by_venue order by all
 
 with counted as (

@@ -1,25 +1,25 @@
--- Instruments that each venue listed, their terms, and the period of each.
+-- History of the instruments of each venue, with their terms.
 --
--- A night with carried-over rows counts like any other.
+-- Nights with carried-over instruments count like all other nights.
 --
 -- venue_id: The venue.
 -- instrument_id: The instrument.
--- type: As in instruments, in these nights.
--- display_name: As in instruments, in these nights.
--- feed_id: As in instruments, in these nights.
--- venue_symbol: As in instruments, in these nights.
--- base_asset: As in instruments, in these nights.
--- term_asset: As in instruments, in these nights.
--- min_base_qty: As in instruments, in these nights.
--- max_base_qty: As in instruments, in these nights.
--- min_base_increment: As in instruments, in these nights.
--- min_term_qty: As in instruments, in these nights.
--- min_price: As in instruments, in these nights.
--- max_price: As in instruments, in these nights.
--- min_tick: As in instruments, in these nights.
--- expiration: As in instruments, in these nights.
+-- type: Value of this column in instruments on these nights.
+-- display_name: Value of this column in instruments on these nights.
+-- feed_id: Value of this column in instruments on these nights.
+-- venue_symbol: Value of this column in instruments on these nights.
+-- base_asset: Value of this column in instruments on these nights.
+-- term_asset: Value of this column in instruments on these nights.
+-- min_base_qty: Value of this column in instruments on these nights.
+-- max_base_qty: Value of this column in instruments on these nights.
+-- min_base_increment: Value of this column in instruments on these nights.
+-- min_term_qty: Value of this column in instruments on these nights.
+-- min_price: Value of this column in instruments on these nights.
+-- max_price: Value of this column in instruments on these nights.
+-- min_tick: Value of this column in instruments on these nights.
+-- expiration: Value of this column in instruments on these nights.
 -- form: history by venue_id, instrument_id
--- venue_name: The venue's display name on the last of these nights that states one.
+-- venue_name: Display name of the venue, on the last of these nights that has a name.
 -- example: select * from instrument_history where change <> 'first' order by all limit 10
 
 select

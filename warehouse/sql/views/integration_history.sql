@@ -1,14 +1,15 @@
--- Integrations of each portfolio, their states, and the period of each.
+-- History of the integrations of each portfolio, with their states.
 --
--- A night without integrations of a portfolio in the API does not end a period.
+-- If the API does not send the integrations of a portfolio on some night, this night does not end a
+-- period.
 --
 -- portfolio_id: The portfolio.
 -- integration_id: The integration.
--- venue_id: Its venue in these nights.
--- status: Its state in these nights.
+-- venue_id: Venue of the integration on these nights.
+-- status: State of the integration on these nights.
 -- form: history by portfolio_id, integration_id
--- portfolio_name: The portfolio's display name on the last of these nights that states one.
--- venue_name: The venue's display name on the last of these nights that states one.
+-- portfolio_name: Display name of the portfolio, on the last of these nights that has a name.
+-- venue_name: Display name of the venue, on the last of these nights that has a name.
 -- example: select * from integration_history order by all limit 10
 
 with books as (

@@ -1,18 +1,20 @@
--- Locked amounts: one row per portfolio, venue, asset and kind, without zeros.
+-- Locked amounts, with one row for each portfolio, venue, asset and balance kind.
 --
--- It includes undocumented kinds that have `locked` at any depth.
+-- Zero amounts are left out. Undocumented balance kinds are included if they have a field `locked`
+-- at any depth.
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: The portfolio that holds the asset.
--- venue_id: The venue that keeps it.
+-- venue_id: The venue that keeps the asset.
 -- asset_id: The locked asset.
 -- is_custom_asset: Whether the organization defined the asset itself.
 -- bucket: The kind of balance, as in `balances`.
--- locked: Sum over the accounts. NULL if DECIMAL(38,18) cannot hold it exactly.
--- locked_text: The same as exact text.
+-- locked: Sum of the locked amounts of all accounts. NULL if DECIMAL(38,18) cannot hold the sum
+--     exactly.
+-- locked_text: The amount in locked as exact text.
 -- accounts: Number of accounts with a locked amount.
--- portfolio_name: The portfolio's display name. NULL if the API states none.
--- venue_name: The venue's display name. NULL if the venue is not in the list of venues.
+-- portfolio_name: Display name of the portfolio. NULL if the API does not send a name.
+-- venue_name: Display name of the venue. NULL if the venue is not in the list of venues.
 -- example: select bucket, asset_id, is_custom_asset, exact_sum(locked_text) as locked
 --     from locked_funds group by all
 

@@ -1,7 +1,7 @@
--- Names of each portfolio, and the period of each.
+-- History of the names of each portfolio.
 --
 -- portfolio_id: The portfolio.
--- name: Its name in these nights.
+-- name: Name of the portfolio on these nights.
 -- form: history by portfolio_id
 -- example: select * from portfolio_history order by portfolio_id, valid_from
 

@@ -1,29 +1,32 @@
--- Opening amount, changes by cause, and closing amount: one row per asset.
+-- The roll-forward of each asset, with its opening amount, the changes by cause, and its closing
+-- amount.
 --
--- It goes from the previous book to the newest. Opening and the four causes add up to closing
--- exactly. An account is identified by its full key. Moves between parts of one account are not
--- counted. Without a previous book, all amounts belong to new accounts.
+-- One row for each asset. In the view, the opening book is the previous book, and the closing book
+-- is the newest. The opening amount plus the changes of all four causes is exactly the closing
+-- amount. Moves between parts of the same account are not counted. If there is no previous book,
+-- all amounts belong to new accounts.
 --
--- asset_id: The asset. Amounts of different assets are never added to each other.
+-- asset_id: ID of the asset. Amounts of different assets are never added to each other.
 -- is_custom_asset: Whether the organization defined the asset itself.
--- opening_date: Business date of the opening book. NULL if there is none or it is empty.
--- closing_date: Business date of the closing book. NULL if it is empty.
--- opening: The amount in the opening book. 0 if none is stated.
--- opening_text: The same as exact text.
+-- opening_date: Business date of the opening book. NULL if there is no opening book or if it is
+--     empty.
+-- closing_date: Business date of the closing book. NULL if this book is empty.
+-- opening: Amount in the opening book. 0 if the book does not have the asset.
+-- opening_text: The amount in opening as exact text.
 -- new_accounts: Amount in accounts that the opening book does not list.
--- new_accounts_text: The same as exact text.
--- gone_accounts: Amount in accounts that the closing book does not list, negative.
--- gone_accounts_text: The same as exact text.
--- increased: Increase of those accounts in both books that rose.
--- increased_text: The same as exact text.
--- decreased: Decrease of those accounts in both books that fell, negative.
--- decreased_text: The same as exact text.
--- closing: The amount in the closing book. 0 if none is stated.
--- closing_text: The same as exact text.
+-- new_accounts_text: The amount in new_accounts as exact text.
+-- gone_accounts: Amount in accounts that the closing book does not list, as a negative number.
+-- gone_accounts_text: The amount in gone_accounts as exact text.
+-- increased: Sum of all increases of accounts that are in both books.
+-- increased_text: The amount in increased as exact text.
+-- decreased: Sum of all decreases of accounts that are in both books, as a negative number.
+-- decreased_text: The amount in decreased as exact text.
+-- closing: Amount in the closing book. 0 if the book does not have the asset.
+-- closing_text: The amount in closing as exact text.
 -- accounts_new: Number of new accounts, including empty ones.
 -- accounts_gone: Number of accounts that are gone, including empty ones.
--- accounts_increased: Number of accounts that rose.
--- accounts_decreased: Number of accounts that fell.
+-- accounts_increased: Number of accounts with an increase.
+-- accounts_decreased: Number of accounts with a decrease.
 -- example: select asset_id, opening_text, closing_text from roll_forward order by all limit 10
 
 with account_pairs as (

@@ -1,23 +1,25 @@
--- Tradable instruments: not expired when the book was read, at venues that are trading.
+-- Tradable instruments. An instrument is tradable if its venue is trading and it had not expired
+-- when the book was read.
 --
 -- snapshot_date: Business date of the book.
--- venue_id: The venue that trades it.
--- venue_name: The venue's display name.
--- instrument_id: The instrument's id in the API.
--- type: spot or future.
--- display_name: Its display name.
--- venue_symbol: Its symbol at the venue.
--- base_asset: The asset that is traded.
--- term_asset: The asset of the price.
--- min_base_qty: Smallest order, in base asset.
--- max_base_qty: Largest order, in base asset.
+-- venue_id: The venue that trades the instrument.
+-- venue_name: Display name of the venue.
+-- instrument_id: ID of the instrument in the API.
+-- type: Type of the instrument: spot or future.
+-- display_name: Display name of the instrument.
+-- venue_symbol: Symbol of the instrument at the venue.
+-- base_asset: Asset that is traded.
+-- term_asset: Asset in which the price is expressed.
+-- min_base_qty: Smallest order in units of the base asset.
+-- max_base_qty: Largest order in units of the base asset.
 -- min_base_increment: Step of the order size.
--- min_term_qty: Smallest order, in term asset.
+-- min_term_qty: Smallest order in units of the term asset.
 -- min_price: Lowest price.
 -- max_price: Highest price.
 -- min_tick: Step of the price.
--- expiration: When a dated future expires, UTC. NULL if it does not expire.
--- stale_since: NULL if read tonight. Otherwise the date of the last good read of the venue.
+-- expiration: When a dated future expires, UTC. NULL if the instrument does not expire.
+-- stale_since: NULL if the venue's instruments were read on this night. Otherwise, the date of the
+--     last good read.
 -- example: select venue_name, venue_symbol from tradable_instruments where base_asset = 'BTC'
 
 select

@@ -1,9 +1,9 @@
--- Name, state and types of each venue, and the period of each.
+-- History of the name, the state and the types of each venue.
 --
 -- venue_id: The venue.
--- display_name: Its name in these nights.
--- trading_status: Its state in these nights.
--- types: Its types in these nights, in alphabetical order.
+-- display_name: Name of the venue on these nights.
+-- trading_status: Trading status of the venue on these nights.
+-- types: Types of the venue on these nights, in alphabetical order.
 -- form: history by venue_id
 -- example: select * from venue_history order by venue_id, valid_from
 

@@ -37,7 +37,7 @@ from warehouse.spreadsheet.reading.text import fold
 SAMPLES = Path(__file__).parent / "profiles"
 PAGE = Path(header_settings.__file__).parents[1] / "FINANCE.md"
 LEADS = {
-    ExportKind.POSITIONS: "Exports of holdings:",
+    ExportKind.POSITIONS: "nightbook recognises these exports of holdings:",
     ExportKind.TRANSACTIONS: (
         "nightbook also recognises lists of transactions, and reports that they are not ledgers:"
     ),

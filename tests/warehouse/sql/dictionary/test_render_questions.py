@@ -23,38 +23,40 @@ OWN = Amount("4", "p2", custom=True, account="cold", bucket="staking", state="lo
 LINKED = {"portfolio_id": "p1", "integration_id": "i1", "venue_id": "v1", "status": "verified"}
 READ = "2026-01-01 00:00:00Z"
 ANSWERS: Mapping[str, list[str]] = {
-    "How much is there of each asset": [
+    "How much of each asset do we hold": [
         "BTC false 1.75 0 0 1.75",
         "BTC true 0 4 0 4",
         f"ETH false 0 {'0.' + '0' * 29}2 0 {'0.' + '0' * 29}2",
     ],
-    "Where is it": ["v1 1.75 0 1.75"],
-    "Whose is it": ["Growth p1 1.75"],
-    "As of when": [f"2026-11-20 {READ} {READ} {TONIGHT}"],
-    "What is locked": ["BTC true staking 4", f"ETH false trading {'0.' + '0' * 29}2"],
-    "What moved in the last seven days": [
+    "Which venues keep our BTC": ["v1 1.75 0 1.75"],
+    "Which portfolios hold BTC": ["Growth p1 1.75"],
+    "When were these figures read": [f"2026-11-20 {READ} {READ} {TONIGHT}"],
+    "Which amounts are locked": ["BTC true staking 4", f"ETH false trading {'0.' + '0' * 29}2"],
+    "How did each asset change in the last seven days": [
         "BTC false 0.75",
         "BTC true 4",
         f"ETH false {'0.' + '0' * 29}2",
     ],
-    "What is at venues that are not trading": [f"Venue v2 suspended ETH false {'0.' + '0' * 29}2"],
-    "What lies where we have no verified integration": [
+    "What do we hold at venues that are not trading": [
+        f"Venue v2 suspended ETH false {'0.' + '0' * 29}2"
+    ],
+    "What do we hold at venues without a verified integration": [
         "p1 v2 Money (1 asset) at a venue without a verified integration."
     ],
-    "How much was there of each asset on a day in the past": [
+    "How much of each asset did we hold on a day in the past": [
         "2026-11-20 BTC false 1.75",
         "2026-11-20 BTC true 4",
         f"2026-11-20 ETH false {'0.' + '0' * 29}2",
     ],
     "Which nights are missing": ["2026-11-18 no snapshot", "2026-11-21 held"],
     "Which nights were held": ["20261121T021500Z held  "],
-    "From which answer": [f"{TONIGHT} 1 list_portfolios 0001.zst abc"],
-    "What was each portfolio called": [
+    "Which responses of the API": [f"{TONIGHT} 1 list_portfolios 0001.zst abc"],
+    "Which names did each portfolio have": [
         "p1 Portfolio p1 2026-11-17 2026-11-19",
         "p1 Growth 2026-11-20 2026-11-20",
         "p2 Portfolio p2 2026-11-20 2026-11-20",
     ],
-    "What did the API send": [
+    "Which values from the API": [
         "inexact data[0] 2e-30",
         "reject data[1] 7",
         'unknown field data[].note "x"',
@@ -62,8 +64,8 @@ ANSWERS: Mapping[str, list[str]] = {
     "Which accounts appeared": ["p2 v1 cold BTC true"],
     "Which venues changed their state": ["v2 2026-11-20 trading_status: trading -> suspended"],
     "Which instruments were delisted": ["v1 BTC-OLD 2026-11-19"],
-    "How much BTC was there": ["2026-11-17 1", "2026-11-19 1.5", "2026-11-20 1.75"],
-    "How did each asset get": [
+    "How much BTC did we hold": ["2026-11-17 1", "2026-11-19 1.5", "2026-11-20 1.75"],
+    "What explains the change": [
         "BTC false 1.5 0 0 0.25 0 1.75",
         "BTC true 0 4 0 0 0 4",
         f"ETH false {'0.' + '0' * 29}2 0 0 0 0 {'0.' + '0' * 29}2",
@@ -126,7 +128,7 @@ def test_a_question_has_its_answer(database: Path, words: str) -> None:
 
 def test_every_total_ties_out(database: Path) -> None:
     """The one question whose answer depends on how much is measured: nothing differs."""
-    question = next(one for one in QUESTIONS if one.words.startswith("Does every total tie out"))
+    question = next(one for one in QUESTIONS if one.words.startswith("Does every total agree"))
     ((measured, different),) = run(database, question.sql).rows
     assert measured > len(QUESTIONS)
     assert different == 0

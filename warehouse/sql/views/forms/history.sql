@@ -1,16 +1,17 @@
--- One row per period of nights with equal values.
+-- One row for each period of nights with equal values.
 --
--- A missing night does not end a period. A change happened at an unknown time between
--- `changed_after` and `valid_from`. To find the values on a day, compare it with `valid_from` and
--- `valid_to`.
+-- Each row is about a period of nights with equal values. A missing night does not end a period. The exact
+-- time of a change is not known, but it is between `changed_after` and `valid_from`. To find the
+-- values on a day, select the row in which the day is between `valid_from` and `valid_to`.
 --
--- valid_from: First night with these values.
--- valid_to: Last night with these values, without other values in between.
+-- valid_from: First night of the period.
+-- valid_to: Last night of the period.
 -- is_current: Whether the newest book has these values.
--- nights: Number of nights with these values.
--- changed_after: The last night before valid_from that has a book. NULL for the first book.
--- change: first (in the first book), new, changed, or back (it was missing in between).
--- what_changed: The differences from the previous row as text. NULL if there is none.
+-- nights: Number of nights in the period.
+-- changed_after: The last night before valid_from that has a book. NULL if valid_from is the first
+--     book.
+-- change: first (in the first book), new, changed, or back (missing for some nights before).
+-- what_changed: Differences from the previous row, as text. NULL if there is no previous row.
 
 -- The relevant nights in order. A query may define its own list with the same name.
 with books as (

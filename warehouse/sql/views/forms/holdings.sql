@@ -1,15 +1,19 @@
 -- Balances by a key, as free, locked and other amounts: one row for each row of a query.
 --
--- Sums are exact. If DECIMAL(38,18) cannot hold a sum, it is NULL and only ..._text has it.
+-- Sums are exact. If a sum does not fit into DECIMAL(38,18), the number is NULL and the column
+-- ..._text has the sum.
 --
--- free: Free amounts of the documented kinds. 0 if none is stated.
--- free_text: The same as exact text.
--- locked: Locked amounts of the documented kinds. 0 if none is stated.
--- locked_text: The same as exact text.
--- other: All undocumented amounts, such as those of a new kind. 0 if there are none.
--- other_text: The same as exact text.
--- total: The sum of free, locked and other.
--- total_text: The same as exact text.
+-- free: Sum of the free amounts of all documented balance kinds. 0 if the API states no such
+--     amount.
+-- free_text: The amount in free as exact text.
+-- locked: Sum of the locked amounts of all documented balance kinds. 0 if the API states no such
+--     amount.
+-- locked_text: The amount in locked as exact text.
+-- other: Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if there are
+--     no such amounts.
+-- other_text: The amount in other as exact text.
+-- total: Sum of free, locked and other.
+-- total_text: The amount in total as exact text.
 
 with listed as (
     $query

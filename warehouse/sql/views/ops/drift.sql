@@ -1,13 +1,14 @@
--- One row per difference from the document, over all nights: a new field, value or balance kind, a
--- missing required field, or a changed type.
+-- One row for each difference from the API's document, over all nights. Examples are a new field, a
+-- missing required field and a changed type.
 --
--- path: Its path without indexes, like data[].positions[].note.
+-- path: Path of the field in the response, without list indexes, for example
+--     data[].positions[].note.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: The value if it is an unknown value. Otherwise the name of the field.
--- first_seen: Business date of the first night with it.
--- last_seen: Business date of the newest night with it.
--- example: One example from its first night as JSON text, the first 200 characters.
--- seen: Number of occurrences over all nights.
+-- word: For an unknown value, the value. For all other kinds, the name of the field.
+-- first_seen: Business date of the first night with this difference.
+-- last_seen: Business date of the newest night with this difference.
+-- example: First 200 characters of an example from the first night, as JSON text.
+-- seen: How often the difference occurred, over all nights.
 -- example: select * from ops.drift where first_seen = (select max(first_seen) from ops.drift)
 
 select
