@@ -50,7 +50,7 @@ def wrong_type(expected: str) -> Defect:
     return Defect(f"{expected} was expected", f"expected {expected}")
 
 
-def required(state: str) -> Defect:
+def missing_field(state: str) -> Defect:
     """Return the defect of a required field that is `missing` or `null`."""
     message = "this field is required, but it is missing"
     if state != "missing":

@@ -229,7 +229,9 @@ class TolerantReader:
                 return None
             state, value = ("null", None) if field.name in record else ("missing", MISSING)
             self.notes.add_drift(location.pattern, MISSING_FIELD, field.name, state)
-            return self._without(record, field, place, defects.required(state), value, money=money)
+            return self._without(
+                record, field, place, defects.missing_field(state), value, money=money
+            )
         try:
             return self._value(value, field, location, clean)
         except TypeError:

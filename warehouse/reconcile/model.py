@@ -520,14 +520,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.evidence.get(SETTINGS_DIGEST, "")
 
     @property
-    def unused(self) -> tuple[Unused, ...]:
+    def unused_parts(self) -> tuple[Unused, ...]:
         """The unused parts of the inbox."""
         return self.coverage.unused if self.coverage else ()
 
     @property
     def unread(self) -> list[str]:
         """Unused parts of the inbox that nobody has decided about, each with the reason."""
-        return [f"{item.name}: {item.reason}" for item in self.unused if item.severity == "high"]
+        return [
+            f"{item.name}: {item.reason}" for item in self.unused_parts if item.severity == "high"
+        ]
 
     @property
     def is_lost(self) -> bool:

@@ -155,7 +155,7 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         content = _compare_ledger(source, record, ledger, reference, config=config, inputs=inputs)
         run = record.add_result(content.run)
     files = write_files(record, replace(content, run=run))
-    return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.unused)
+    return RunFiles(day=day, run=run, files=files, notices=run.notices, unused=run.unused_parts)
 
 
 def reading_context(
@@ -392,7 +392,7 @@ def _notices(
 ) -> Iterator[Notice]:
     """Yield all notices of a run, except those about unused parts that cannot change the result."""
     yield from outcome.proposals
-    yield from (item.notice for item in run.unused if item.severity != "low")
+    yield from (item.notice for item in run.unused_parts if item.severity != "low")
     yield from _unlisted_notices(run, config, record.day_files(run.day).positions)
     yield from (Notice("medium", message) for message in source.notices)
     yield from annotations.notices_of_day(record, source.day)

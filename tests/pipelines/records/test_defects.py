@@ -30,8 +30,8 @@ KEYS = {
     "an amount as text was expected, not a list": defects.LIST_FOR_AMOUNT,
     "an amount as text was expected, not this text": defects.UNREADABLE_AMOUNT,
     "an array of text was expected": defects.wrong_type("an array of text"),
-    "required, but missing": defects.required("missing"),
-    "required, but null": defects.required("null"),
+    "required, but missing": defects.missing_field("missing"),
+    "required, but null": defects.missing_field("null"),
     "id: text was expected; without it there is no row": defects.without_row(
         "id", defects.NOT_TEXT
     ),

@@ -117,7 +117,7 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
 
 
 # Attributes that a workbook shows. Their names are a part of the identity.
-_OF_RUN = "name ties resolved notices evidence run_id revision unused breaks digest fields sources"
+_OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
 _OF_CONTENT = "aliases rolled signatures void names listed over_time"
 
 
@@ -127,6 +127,7 @@ def identity(content: WorkbookContent) -> str:
     shown_values: dict[str, object] = {name: getattr(run, name) for name in _OF_RUN.split()}
     shown_values |= {name: getattr(content, name) for name in _OF_CONTENT.split()}
     shown_values |= {
+        "unused": run.unused_parts,
         "made_at": content.source.snapshot["finished_at"],
         "forgiven": run.coverage.forgiven if run.coverage else (),
         "wording": WORDING,

@@ -346,7 +346,7 @@ def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
 def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write all notices, the most severe first."""
     title = "Notices of this reconciliation, the most severe first"
-    quiet = [item.notice for item in content.run.unused if item.severity == "low"]
+    quiet = [item.notice for item in content.run.unused_parts if item.severity == "low"]
     rows = [
         (notice.severity, notice.message, notice.location, notice.raw)
         for notice in worst_first([*content.run.notices, *quiet])

@@ -126,7 +126,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("As of")
     sheet.add("Book", content.source.snapshot_id)
     sheet.add("Run", content.run.run_id)
-    unused = totals(content.run.unused)
+    unused = totals(content.run.unused_parts)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
     _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
@@ -167,13 +167,13 @@ def _write_banner(draft: Draft, sheet: SheetWriter, content: WorkbookContent) ->
 
 def _write_warnings(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write a line about unread files, and the most severe notices."""
-    unread = sum(item.count for item in content.run.unused if item.severity == "high")
+    unread = sum(item.count for item in content.run.unused_parts if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         _across(sheet, words, draft.formats.bad)
         sheet.row += 1
     # The lines below list all unused files, so do not repeat those of medium severity here.
-    below = {item.notice for item in content.run.unused if item.severity == "medium"}
+    below = {item.notice for item in content.run.unused_parts if item.severity == "medium"}
     urgent = [
         notice
         for notice in content.run.notices
@@ -209,7 +209,7 @@ def _write_coverage(sheet: SheetWriter, content: WorkbookContent) -> None:
     if len(assets) > _MOST_ASSETS:
         more = count_of(len(assets) - _MOST_ASSETS, "more asset")
         _add_wide(sheet, f"and of {more}", "", "see Within tolerance, exact in Tie-out")
-    lines = unused_by_reason(content.run.unused)
+    lines = unused_by_reason(content.run.unused_parts)
     for severity, where, reason in lines[:_MOST_UNUSED]:
         name = f"NOT USED ({severity})" if severity != "low" else "not used"
         _add_wide(sheet, name, where, reason)
