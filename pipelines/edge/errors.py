@@ -126,9 +126,9 @@ class AuthenticationFailed(ApiResponseError):
     """The API does not know the key, or the signature does not match it (§5.3). All calls stop."""
 
     advice = (
-        "No more requests were sent, because the service might lock the key. Check "
-        "NIGHTBOOK_API_KEY and "
-        "NIGHTBOOK_API_SECRET, which are generated together on the service's web platform."
+        "Nothing was read, and no more requests were sent, because the service might lock the "
+        "key. Check NIGHTBOOK_API_KEY and NIGHTBOOK_API_SECRET, which are generated together on "
+        "the service's web platform."
     )
 
 
@@ -173,8 +173,8 @@ class MalformedResponse(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is malformed {_count_attempts(self.attempts)}: "
-            f"{self.defect}. Expected strict JSON in the documented envelope. The response was not "
-            "used. Contact the owner of the API, or of the proxy in front of it."
+            f"{self.defect}. Expected strict JSON in the documented envelope. Nothing in the "
+            "response was used. Contact the owner of the API, or of the proxy in front of it."
         )
 
 
@@ -189,7 +189,7 @@ class ResponseTooLarge(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
-            "No part of it was kept. If the book really is that large, raise the limit."
+            "Nothing of it was kept. If the book really is that large, raise the limit."
         )
 
 
@@ -265,7 +265,7 @@ class SpoolFailed(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the body could not be written to disk while it was received "
-            f"({self.reason}). No part of it was kept. Free some disk space, then run again."
+            f"({self.reason}). Nothing of it was kept. Free some disk space, then run again."
         )
 
 

@@ -139,7 +139,7 @@ def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """Return the share of `before` that is gone. It is 1 if the sign has changed."""
+    """Return the share of `before` that was lost. It is 1 if the sign has changed."""
     if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
         return Decimal(0)
     if (now > 0) is not (before > 0):

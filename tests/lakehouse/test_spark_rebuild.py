@@ -177,6 +177,6 @@ def test_a_worker_of_another_contract_is_refused(firm: Path, tmp_path: Path) -> 
     variables = spark_cluster.settings(tmp_path / "settings", "local[2]")
     with job(layout.home, {**variables, "PYSPARK_PYTHON": str(worker)}, log) as running:
         assert running.wait(600) == 1, log.read_text()[-4000:]
-    assert "install the same there. Nothing was changed." in log.read_text()
+    assert "install the required versions there. Nothing was changed." in log.read_text()
     assert not layout.lake.exists()
     assert list(layout.work.iterdir()) == []

@@ -191,7 +191,7 @@ class _Statement:
 
     def _check_amount(self, source: str) -> str:
         value = _value(source)
-        message = "is not an amount in plain digits; no file was made"
+        message = "is not an amount in plain digits, so no file was written"
         return (
             f"case when {value} is null or regexp_full_match({value}, '{AMOUNT}') then {value} "
             f"else error(left({value}, 60) || ' {message}') end"

@@ -83,7 +83,7 @@ def _fill(model: str, member: IO[bytes], part: tuple[str, int, Filling]) -> None
     cell_range, _, filling = part
     models = _MODEL_ROWS.search(model)
     if models is None:
-        raise ValueError("the skeleton of a long table has no model rows; no file was made")
+        raise ValueError("the skeleton of a long table has no model rows, so no file was written")
     # Programs size the sheet by its dimension, which covers only the model rows so far.
     before = _DIMENSION.sub(f'<dimension ref="{cell_range}"/>', model[: models.start()], count=1)
     member.write(before.encode())
