@@ -31,7 +31,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 class Slice:
     """A slice in which nearly all assets moved in one direction.
 
-    `change` is `GONE`, `FELL` or `ROSE`. The slice held `assets` assets, and `moved` of them did so.
+    `change` is `GONE`, `FELL` or `ROSE`. The slice held `assets` assets, and `moved` of them moved.
     """
 
     kind: str

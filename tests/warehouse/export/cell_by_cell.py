@@ -33,7 +33,7 @@ def must_be_amounts(texts: Iterable[object]) -> None:
     if _AMOUNTS.fullmatch(",".join([*amounts, ""])):
         return
     wrong = next(text for text in amounts if not _AMOUNTS.fullmatch(f"{text},") or "," in text)
-    raise ValueError(f"{wrong[:60]!r} is not an amount in plain digits; no file was made")
+    raise ValueError(f"{wrong[:60]!r} is not an amount in plain digits, so no file was written")
 
 
 def is_digits(texts: Iterable[object]) -> bool:

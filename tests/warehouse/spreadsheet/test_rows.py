@@ -120,7 +120,7 @@ def test_what_is_no_amount_stops_the_file(
     connection: duckdb.DuckDBPyConnection, amount: str
 ) -> None:
     """A text that is no amount in plain digits never gets into a number cell."""
-    with pytest.raises(ValueError, match="is not an amount in plain digits; no file was made"):
+    with pytest.raises(ValueError, match="not an amount in plain digits, so no file was written"):
         rendered(connection, [("a", "b", amount, None, None, None)])
 
 
