@@ -13,18 +13,18 @@ from typing import Any, Protocol
 
 from pipelines import settings
 from pipelines.settings import Settings
-from warehouse.progress import Say
+from warehouse.progress import ProgressCallback
 from warehouse.storage.layout import Layout
 
 INFO, WARNING, ERROR = "info", "warning", "error"
-TOLD, STARTED = "told", "started"
+DEFAULT_EVENT, STARTED = "told", "started"
 
 
-class Tell(Protocol):
+class EventCallback(Protocol):
     """A progress callback that gets a message, the event's name, its level and the snapshot."""
 
     def __call__(
-        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
         """Report one line."""
 
@@ -46,9 +46,9 @@ class Nightbook:
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     _: KW_ONLY
-    tell: Tell | None = field(default=None, repr=False)
+    tell: EventCallback | None = field(default=None, repr=False)
     """Receives a line at each step of long work. If it is None, Dagster's log gets the line."""
-    watch: Say | None = field(default=None, repr=False)
+    watch: ProgressCallback | None = field(default=None, repr=False)
     """Receives the progress for a bar (`assets.console.terminal`). If it is None, `tell` does."""
     is_demo: bool = False
     """Allows simulated nights in a home that is marked for them."""

@@ -17,12 +17,12 @@ from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
-from warehouse.progress import Say, silent
+from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.layout import Layout, digest_of
 
 # The current run's snapshot is among the newest, so read only the newest manifests.
@@ -70,7 +70,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
-        with contextlib.suppress(Damaged):  # damage to another night must not block this one
+        with contextlib.suppress(DamagedFile):  # damage to another night must not block this one
             manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
@@ -88,12 +88,12 @@ def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
     return manifest
 
 
-def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
+def stage_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
     """Flatten a landed snapshot's portfolios into staged Parquet files."""
     return flatten.flatten_portfolios(layout, manifest, say)
 
 
-def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
+def stage_venues(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
     """Flatten venues and instruments. Venues without a list keep their last known instruments."""
     carry = partial(venues.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)

@@ -27,7 +27,7 @@ class Progress:
         return f"{self.done:,} of {self.known:,} {self.things}{amounts.get(self.of, '')}"
 
 
-Say = Callable[[Progress], None]
+ProgressCallback = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
@@ -41,7 +41,7 @@ class Tally:
     It also reports the start, unless there is nothing to do.
     """
 
-    def __init__(self, say: Say, known: int, things: str, of: str = "") -> None:
+    def __init__(self, say: ProgressCallback, known: int, things: str, of: str = "") -> None:
         self._say, self._things, self._of = say, things, of
         self._lock = threading.Lock()
         self._done, self._known, self._amount = 0, known, 0

@@ -14,7 +14,7 @@ from assets.console.rows import JsonLog, print_rows
 from assets.console.terminal import GREEN, RED, TerminalProgress, is_terminal, paint
 from assets.home.source_nights import find_problems, sources_of, take_nights
 from assets.home.writer_lock import OfOneOrganisation, writing, writing_with_progress
-from assets.nightbook import STARTED, Nightbook, Tell
+from assets.nightbook import STARTED, EventCallback, Nightbook
 from assets.publishing import firm
 from assets.publishing.publish import rebuild_on_spark
 from pipelines import night
@@ -38,7 +38,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     members = read_firm(layout.home)
     chosen = day or night.business_date(nightbook.settings(), nightbook.now())
     with TerminalProgress() as progress:
-        tell: Tell = progress
+        tell: EventCallback = progress
         if not is_terminal():
             tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
         count = count_of(len(members.sources), "organisation")

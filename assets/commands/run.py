@@ -16,7 +16,7 @@ from assets.graph.sensors import look
 from assets.home.demo import require_real
 from assets.home.writer_lock import misplaced_firm
 from assets.monitoring.switches import night_of
-from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
+from assets.nightbook import ERROR, INFO, STARTED, WARNING, EventCallback, Nightbook
 from assets.runs.night import NightRun, run_night
 from pipelines import night
 from pipelines.landing import snapshots
@@ -94,7 +94,7 @@ def take(
     # to standard error. `is_tick` means that cron may start more runs for the date later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
-        tell: Tell = log or progress
+        tell: EventCallback = log or progress
         watch = None if log else progress.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)

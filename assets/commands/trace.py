@@ -13,21 +13,21 @@ from assets.console.declaration import DONE, FAILED
 from assets.console.invocation import full_command
 from assets.console.terminal import TerminalProgress, progress_reporter
 from assets.monitoring.staleness import staleness_note
-from assets.nightbook import INFO, TOLD, Nightbook
+from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
 from assets.publishing.shelf import shelf_of
 from pipelines.flatten.accounts import LandedElement, LandedPosition, Stated, landed_positions
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import NoSuchSnapshot
 from warehouse.contract.model import count_of
 from warehouse.query.connect import connect
 from warehouse.query.facts.figures import (
+    FigureSelection,
     NightPruned,
     PositionAccount,
     PublishedSum,
     TracedFigures,
-    Wanted,
     figures,
 )
 from warehouse.query.formats import printable, printable_json, text
@@ -166,13 +166,13 @@ def _shorten(words: str) -> str:
     )
 
 
-def key_words(sum_: PublishedSum) -> str:
+def describe_key(sum_: PublishedSum) -> str:
     """Return the key that identifies a total's row in its view."""
     return ", ".join(f"{name} {printable(str(value))}" for name, value in sum_.key.items())
 
 
 def _sum_lines(sum_: PublishedSum) -> Iterator[str]:
-    yield f"  {sum_.view} {key_words(sum_)}".rstrip()
+    yield f"  {sum_.view} {describe_key(sum_)}".rstrip()
     columns = defaultdict(list)
     for column, figure in sum_.figures.items():
         columns[figure].append(column)
@@ -193,7 +193,7 @@ def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
     with connect(layout.database) as connection:
         connection.execute("set TimeZone = 'UTC'")
         try:
-            traced = figures(connection, Wanted(**requested))
+            traced = figures(connection, FigureSelection(**requested))
         except NightPruned as error:
             raise NightPruned(error.snapshot, _describe_request(layout, error)) from None
     with TerminalProgress() as progress:
@@ -214,7 +214,7 @@ def _describe_request(layout: Layout, error: NightPruned) -> str:
         f" Still known: the response to request {response.request_no}, GET "
         f"{response.path}?{response.query}, came at {response.received_at} and had "
         f"{response.byte_count:,} bytes with SHA-256 {response.sha256}."
-        for response in load_manifest(folder).answers_of("list_portfolios")
+        for response in load_manifest(folder).responses_of("list_portfolios")
     )
 
 
@@ -229,7 +229,7 @@ def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
             "the published amounts. Check every file against its SHA-256: nightbook verify"
         )
     notices += [
-        f"{sum_.view} {key_words(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "
+        f"{sum_.view} {describe_key(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. "
         "Rebuild the warehouse: nightbook rebuild"
         for sum_ in traced.sums
         if not sum_.ties_out
@@ -261,7 +261,7 @@ def _read_landing(
             return [], [_missing_message(nightbook, snapshot_id, missing)]
         asset = traced.asset_id, traced.is_custom_asset
         return landed_positions(layout, manifest, traced.portfolio.id, asset, say), []
-    except (Damaged, NoSuchSnapshot) as error:
+    except (DamagedFile, NoSuchSnapshot) as error:
         return [], [f"The landed bytes could not be read. {error}"]
 
 
@@ -274,14 +274,16 @@ def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str])
     return f"{start} {_FROM_WAREHOUSE} Download them from the shelf: {download}"
 
 
-def _tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+def _tell(
+    message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
+) -> None:
     del event, level, snapshot
     print(f"  {message}", file=sys.stderr, flush=True)  # standard output is reserved for the trace
 
 
 def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    names = [str(response.file) for response in manifest.answers_of("list_portfolios")]
+    names = [str(response.file) for response in manifest.responses_of("list_portfolios")]
     return [name for name in names if not (folder / name).is_file()]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from assets.nightbook import INFO, TOLD
-from warehouse.query.formats import FORMATS, Answer, printable_json
+from assets.nightbook import DEFAULT_EVENT, INFO
+from warehouse.query.formats import FORMATS, QueryResult, printable_json
 
 
 def print_records(output_format: str, columns: Sequence[str], records: Iterable[object]) -> None:
@@ -21,7 +21,7 @@ def print_records(output_format: str, columns: Sequence[str], records: Iterable[
 def print_rows(output_format: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows in one of the formats that `nightbook query` supports."""
     sys.stdout.write(
-        FORMATS[output_format](Answer(tuple(columns), tuple(map(tuple, rows)), is_cut=False))
+        FORMATS[output_format](QueryResult(tuple(columns), tuple(map(tuple, rows)), is_cut=False))
     )
 
 
@@ -46,7 +46,7 @@ class JsonLog:
     write: Callable[[str], None] = _print
 
     def __call__(
-        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
         """Write one line."""
         facts = {**self.facts, "snapshot": snapshot}

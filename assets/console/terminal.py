@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Self, TextIO
 
-from assets.nightbook import INFO, STARTED, TOLD, Nightbook, Tell
-from warehouse.progress import Progress, Say, silent
+from assets.nightbook import DEFAULT_EVENT, INFO, STARTED, EventCallback, Nightbook
+from warehouse.progress import Progress, ProgressCallback, silent
 from warehouse.query.formats import printable_lines
 
 CLEAR_LINE = "\r\x1b[K"
@@ -33,12 +33,12 @@ class TerminalProgress:
         self._remove_bar()
 
     @property
-    def watch(self) -> Say | None:
+    def watch(self) -> ProgressCallback | None:
         """Return the function that draws the bar, or None if the output is not a terminal."""
         return self._bar if self._is_terminal else None
 
     def __call__(
-        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
         """Print one line, indented unless it starts an operation."""
         del level, snapshot
@@ -150,8 +150,8 @@ LINE_INTERVAL = timedelta(seconds=10)
 
 
 def progress_reporter(
-    nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = ""
-) -> Say:
+    nightbook: Nightbook, tell: EventCallback | None, event: str, snapshot: str = ""
+) -> ProgressCallback:
     """Return the progress callback: a bar in a terminal, otherwise log lines.
 
     Only one thread may call it at a time, which `Tally` ensures. The bar is drawn after each
@@ -174,7 +174,7 @@ def _throttle(
     interval: timedelta,
     *,
     is_each_shown: bool,
-) -> Say:
+) -> ProgressCallback:
     # Limit by time, not by count, because there may be thousands of reports a second or one a
     # minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
     last, next_at = (-1, ""), nightbook.now() + interval

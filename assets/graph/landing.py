@@ -15,7 +15,7 @@ from assets.console.terminal import progress_reporter
 from assets.graph.step import NightStep, name_snapshot, night_step
 from assets.home.demo import require_real
 from assets.home.writer_lock import RunLock
-from assets.nightbook import WARNING, Nightbook, Tell
+from assets.nightbook import WARNING, EventCallback, Nightbook
 from assets.publishing import publish
 from pipelines import night
 from pipelines.edge.client import EdgeClient
@@ -154,7 +154,7 @@ def _summary(manifest: Manifest) -> str:
     return f"landed {count_of(len(manifest.answers), 'response')}, {size:.1f} MB{given_up}"
 
 
-def _warnings(tell: Tell) -> Callable[[Event], None]:
+def _warnings(tell: EventCallback) -> Callable[[Event], None]:
     def warn(event: Event) -> None:
         tell(f"{event.kind}: {_event_summary(event)}", event=event.kind, level=WARNING)
 

@@ -12,7 +12,7 @@ from assets.graph.step import night_step
 from assets.graph.warehouse import WAREHOUSE
 from assets.home.writer_lock import RunLock
 from assets.monitoring.alerts import Alert, store_events
-from assets.nightbook import INFO, TOLD, WARNING, Nightbook, Tell
+from assets.nightbook import DEFAULT_EVENT, INFO, WARNING, EventCallback, Nightbook
 from assets.publishing import publish, shelf
 from pipelines.landing import snapshots
 from warehouse.contract.model import count_of
@@ -197,10 +197,12 @@ def shelf_assets(
     return [shelved_nights, iceberg_tables]
 
 
-def _with_alert(nightbook: Nightbook, tell: Tell) -> Tell:
-    """Return a `Tell` that also stores an alert if two machines decided about the same night."""
+def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
+    """Return a callback that also stores an alert if two machines decided about the same night."""
 
-    def log(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+    def log(
+        message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
+    ) -> None:
         tell(message, event=event, level=level, snapshot=snapshot)
         if event == shelf.MERGED and level == WARNING:
             store_events(nightbook, [_merged_alert(nightbook, snapshot, message)])

@@ -14,7 +14,7 @@ import dagster as dg
 from assets.console.errors import disk_message, helping_command, is_ours
 from assets.console.invocation import spell_for_any_folder
 from assets.console.rows import json_line
-from assets.nightbook import INFO, TOLD, Nightbook, Tell, utc_now
+from assets.nightbook import DEFAULT_EVENT, INFO, EventCallback, Nightbook, utc_now
 from pipelines import night
 from pipelines.landing import night_folders
 from pipelines.landing.manifest import Manifest, load_manifest
@@ -72,7 +72,7 @@ class NightStep:
     nightbook: Nightbook
     layout: Layout
     day: date
-    tell: Tell
+    tell: EventCallback
     is_decision: bool = False
 
     def manifest(self) -> Manifest:
@@ -156,10 +156,12 @@ def failing_in_words(home: Path) -> Iterator[None]:
         ) from None
 
 
-def log_teller(log: logging.Logger) -> Tell:
+def log_teller(log: logging.Logger) -> EventCallback:
     """Return a function that writes progress to a run's log."""
 
-    def tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+    def tell(
+        message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
+    ) -> None:
         log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
 
     return tell
@@ -211,7 +213,11 @@ class JsonFormatter(logging.Formatter):
             "step": meta.get("step_key") or "",
             "snapshot": getattr(record, "snapshot", ""),
         }
-        event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
+        event = (
+            happened.event_type_value.lower()
+            if happened
+            else getattr(record, "event", DEFAULT_EVENT)
+        )
         message = meta.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
             # Dagster's own message does not say why the step failed.

@@ -16,7 +16,7 @@ from pipelines.flatten.columns import Part
 from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
-from warehouse.progress import Say
+from warehouse.progress import ProgressCallback
 from warehouse.report.render import escape_markdown
 from warehouse.storage.layout import Layout
 
@@ -54,7 +54,7 @@ def cell(value: object) -> str:
     return escape_markdown(text)
 
 
-Stage = Callable[[Layout, Manifest, Say], Part]
+Stage = Callable[[Layout, Manifest, ProgressCallback], Part]
 
 
 def key_of(table: Table) -> dg.AssetKey:

@@ -15,7 +15,7 @@ from datetime import date
 
 from assets.console.declaration import A_PERSON_MUST_DECIDE, DONE, FAILED
 from assets.console.invocation import full_command
-from assets.nightbook import ERROR, INFO, WARNING, Tell
+from assets.nightbook import ERROR, INFO, WARNING, EventCallback
 from warehouse.contract.model import and_more
 from warehouse.database.firm.load import lost_nights
 from warehouse.query.connect import QueryFailed
@@ -100,7 +100,7 @@ def take_nights(
     *,
     day: date | None,
     unless_taken: bool,
-    tell: Tell,
+    tell: EventCallback,
     problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from assets.console.declaration import Invocation, Trait
 from assets.console.invocation import program
 from assets.console.terminal import TerminalProgress
-from assets.nightbook import Nightbook, Tell
+from assets.nightbook import EventCallback, Nightbook
 from pipelines.landing.lock import HomeLock, LockTimeout, hold_writer_lock, require_owner
 from warehouse.contract.model import and_more
 from warehouse.query.formats import printable_lines
@@ -68,7 +68,7 @@ class RunLock:
     def __exit__(self, *error: object) -> None:
         self.release()
 
-    def acquire(self, nightbook: Nightbook, operation: str, tell: Tell) -> None:
+    def acquire(self, nightbook: Nightbook, operation: str, tell: EventCallback) -> None:
         """Acquire the lock, waiting for other writers for as long as a pull may take.
 
         Raises `WriterBusy` after that time.

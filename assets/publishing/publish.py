@@ -14,7 +14,7 @@ from types import ModuleType
 
 from assets.console.invocation import program_version
 from assets.console.terminal import progress_reporter
-from assets.nightbook import WARNING, Nightbook, Tell
+from assets.nightbook import WARNING, EventCallback, Nightbook
 from assets.publishing import lost_decisions
 from pipelines import night
 from pipelines.lake import lessons, placement
@@ -102,7 +102,9 @@ def refresh(
             manifests = LakeManifests(layout)
 
 
-def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
+def upgrade_lake(
+    nightbook: Nightbook, tell: EventCallback | None, manifests: LakeManifests
+) -> bool:
     """Rebuild judged nights that the lake lost or that an older nightbook built.
 
     Returns True if there were any, in which case `manifests` is out of date. A damaged landed night
@@ -176,7 +178,7 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
     return PublishedSnapshot(snapshots.find(layout, manifest.snapshot_id), published)
 
 
-def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
+def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
     """Judge landed nights that a dead run left behind, so that the next publish includes them.
 
     `but` is the ID of the snapshot that the caller handles itself. An unreadable night is reported
@@ -284,7 +286,7 @@ def _spark() -> ModuleType:
 
 
 def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
-    """Check that everything can be rebuilt before anything changes. Raises `Damaged`."""
+    """Check that everything can be rebuilt before anything changes. Raises `DamagedFile`."""
     layout = nightbook.layout
     lock.sweep(layout)
     lost_decisions.restore_decisions(layout)

@@ -18,7 +18,7 @@ from assets.publishing import publish
 from pipelines.lake import placement
 from pipelines.lake.iceberg.address import CatalogAddress, NoIceberg, NotRegistered
 from pipelines.landing import snapshots
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.upgrade import is_behind
 from pipelines.shelf import arrival, shelf_list
@@ -149,7 +149,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
     try:
         with following(nightbook) as tell:
             arrival.follow_shelf(nightbook.layout, open_store(address), nights, tell)
-    except (StoreFailed, StoreNotInstalled, Damaged) as error:
+    except (StoreFailed, StoreNotInstalled, DamagedFile) as error:
         return error
     return None
 
@@ -200,7 +200,7 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
         if unreached is not None:
             raise unreached
         shelve(nightbook)
-    except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, Damaged) as error:
+    except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, DamagedFile) as error:
         print(printable_lines(f"Decided here, but not shelved yet: {error}"), file=sys.stderr)
 
 

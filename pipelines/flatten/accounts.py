@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from pipelines.edge import models
 from pipelines.flatten.columns import COLUMNS, Level
-from pipelines.flatten.venues import LandedAnswer, landed_answers
+from pipelines.flatten.venues import LandedResponse, landed_responses
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.fast_reader import Element, distinct_records
 from pipelines.records.json_text import Members, Notes, read_json
 from pipelines.records.schema import PORTFOLIO, RecordShape
-from pipelines.records.tolerant_reader import AnswerPath, TolerantReader, UnusableRecord, leaves
-from warehouse.progress import BYTES, Say, Tally, silent
+from pipelines.records.tolerant_reader import JsonPath, TolerantReader, UnusableRecord, leaves
+from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
 
 Raw = msgspec.Raw
@@ -94,18 +94,18 @@ def landed_positions(
     manifest: Manifest,
     portfolio_id: str,
     asset: tuple[str, bool],
-    say: Say = silent,
+    say: ProgressCallback = silent,
 ) -> list[LandedPosition]:
     """Return all positions for an asset in a portfolio's record.
 
-    `asset` is its id, and whether it is a custom asset. Raises `landing.Damaged` if the landed
+    `asset` is its id, and whether it is a custom asset. Raises `landing.DamagedFile` if the landed
     bytes are not the bytes that were received.
     """
-    answers = manifest.answers_of("list_portfolios")
+    answers = manifest.responses_of("list_portfolios")
     progress = Tally(say, len(answers), "landed answers", BYTES)
-    bodies: dict[int, LandedAnswer] = {}
+    bodies: dict[int, LandedResponse] = {}
     read_bytes = partial(progress.add, 0)
-    landed_bodies = landed_answers(layout, manifest, answers, Notes(), read_bytes)
+    landed_bodies = landed_responses(layout, manifest, answers, Notes(), read_bytes)
     for answer, landed in zip(answers, landed_bodies, strict=True):
         bodies[answer.request_no] = landed
         progress.add(1)
@@ -131,10 +131,10 @@ class _Cut:
     record: Element
 
     @property
-    def place(self) -> AnswerPath:
-        return AnswerPath(f"data[{self.record.number}]", "data[]")
+    def place(self) -> JsonPath:
+        return JsonPath(f"data[{self.record.number}]", "data[]")
 
-    def element(self, raw: Raw, place: AnswerPath) -> LandedElement:
+    def element(self, raw: Raw, place: JsonPath) -> LandedElement:
         """Return an element with its position. `raw` must be a view of the body's bytes."""
         view = memoryview(raw)
         return LandedElement(
@@ -174,7 +174,7 @@ def _has_twins(position: Raw, accounts: Raw) -> bool:
     return not isinstance(members, Members) or members.repeated
 
 
-def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAccount]:
+def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccount]:
     try:
         raws = _LIST.decode(accounts) if memoryview(accounts) else []
     except _UNREADABLE:
@@ -198,7 +198,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAcc
 
 
 def _amounts(
-    cut: _Cut, account: Raw, balance: Any, place: AnswerPath
+    cut: _Cut, account: Raw, balance: Any, place: JsonPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
     """Yield all amounts in a balance, including undocumented ones, with text and element."""
     if not isinstance(balance, Members) or balance.repeated:

@@ -199,9 +199,7 @@ class TableBatch:
     keys: tuple[dict[str, pa.Array], ...] = ()
 
 
-Settle = Callable[
-    [dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.AnswerPath], None
-]
+Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.JsonPath], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +293,7 @@ def _tolerant_records(
         reader = tolerant_reader.TolerantReader(
             element.request_no, notes, COLUMNS, resource.shape.name
         )
-        place = tolerant_reader.AnswerPath(f"data[{element.number}]", "data[]")
+        place = tolerant_reader.JsonPath(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money
             record = reader.read_record(raw, resource.shape, place, money=money)

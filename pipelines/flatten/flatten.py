@@ -18,22 +18,22 @@ from pipelines.flatten.columns import PORTFOLIOS, VENUES, Part, VenuesPart, writ
 from pipelines.flatten.control_totals import reference, totals
 from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
-from pipelines.flatten.venues import Carry, Embedded, landed_answers, landed_elements, nothing
+from pipelines.flatten.venues import Carry, Embedded, landed_elements, landed_responses, nothing
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import fast_reader, schema
 from pipelines.records.fast_reader import Element, batches, distinct_records, id_of
 from pipelines.records.json_text import Notes
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
-from warehouse.progress import ROWS, Say, Tally, silent
+from warehouse.progress import ROWS, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import Writer, WrittenFile
 
 
-def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
+def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
     """Stage portfolios, integrations, positions, accounts and balances, and return their facts.
 
-    Raises `landing.Damaged` if the landed bytes are not the bytes that were received.
+    Raises `landing.DamagedFile` if the landed bytes are not the bytes that were received.
     """
     notes = Notes()
     elements, written = portfolio_tables(layout, manifest, notes, say)
@@ -53,10 +53,10 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
 
 
 def portfolio_tables(
-    layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
+    layout: Layout, manifest: Manifest, notes: Notes, say: ProgressCallback = silent
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
     """Stage the five portfolio tables. Return the landed records and the written files."""
-    landed = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
+    landed = landed_elements(layout, manifest, manifest.responses_of("list_portfolios"), notes)
     elements = distinct_records(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.portfolio_resource(manifest.snapshot_date)
@@ -67,7 +67,7 @@ def portfolio_tables(
 
 
 def flatten_venues(
-    layout: Layout, manifest: Manifest, carry: Carry = nothing, say: Say = silent
+    layout: Layout, manifest: Manifest, carry: Carry = nothing, say: ProgressCallback = silent
 ) -> VenuesPart:
     """Stage venues, venue_types and instruments, and return their facts.
 
@@ -75,7 +75,7 @@ def flatten_venues(
     """
     notes = Notes()
     embedded: Embedded = {}
-    landed = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
+    landed = landed_elements(layout, manifest, manifest.responses_of("list_venues"), notes)
     elements = distinct_records(landed, notes, carries_money=False)
     with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venue_resource(manifest.snapshot_date, embedded)
@@ -118,7 +118,12 @@ class _Instruments:
     """
 
     def __init__(
-        self, layout: Layout, manifest: Manifest, notes: Notes, tables: dict[str, Writer], say: Say
+        self,
+        layout: Layout,
+        manifest: Manifest,
+        notes: Notes,
+        tables: dict[str, Writer],
+        say: ProgressCallback,
     ) -> None:
         self._layout, self._manifest, self._notes = layout, manifest, notes
         self._tables, self._say = tables, say
@@ -181,11 +186,11 @@ class _Instruments:
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
         """Yield each venue, its typed instruments, and the instruments only in its untyped list."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
-        for answer in self._manifest.answers_of("list_instruments"):
+        for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)
         venues = sorted(whole_venues(self._manifest))
         ordered = [answer for venue_id in venues for answer in answers[venue_id]]
-        landed = landed_answers(self._layout, self._manifest, ordered, notes)
+        landed = landed_responses(self._layout, self._manifest, ordered, notes)
         for venue_id in venues:
             typed: list[Element] = []
             untyped: list[Element] = []
@@ -270,7 +275,7 @@ def _files(layout: Layout, manifest: Manifest, tables: Iterable[str]) -> dict[st
 
 
 def _control_totals(
-    staged: dict[str, Path], count: Callable[..., Totals], say: Say
+    staged: dict[str, Path], count: Callable[..., Totals], say: ProgressCallback
 ) -> list[ControlTotal]:
     progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)

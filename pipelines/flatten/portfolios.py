@@ -14,7 +14,7 @@ from pipelines.flatten.columns import Level, Resource, TableBatch, UnfitValue, t
 from pipelines.records.defects import repeated_integration
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
-from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
+from pipelines.records.tolerant_reader import JsonPath, TolerantReader
 from warehouse.contract.book import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
 from warehouse.contract.model import Table
 
@@ -120,7 +120,7 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
-def _settle(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
+def _settle(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
     """Merge positions of the same asset, number equal accounts, drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
@@ -174,7 +174,7 @@ def _members(value: Any) -> Any:
 
 
 def _integrations_once(
-    integrations: list[dict[str, Any]], reader: TolerantReader, place: AnswerPath
+    integrations: list[dict[str, Any]], reader: TolerantReader, place: JsonPath
 ) -> list[dict[str, Any]]:
     """Keep each integration once. If they differ, keep the first one by content."""
     by_id: dict[str, list[dict[str, Any]]] = {}

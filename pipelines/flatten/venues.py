@@ -23,7 +23,7 @@ from pipelines.records.defects import repeated_type
 from pipelines.records.fast_reader import Element, id_of
 from pipelines.records.json_text import UNKNOWN_FIELD, Notes
 from pipelines.records.schema import INSTRUMENT, VENUE
-from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
+from pipelines.records.tolerant_reader import JsonPath, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
 from warehouse.sql.files import open_files
 from warehouse.storage.layout import Layout
@@ -105,7 +105,7 @@ def _stated_first(texts: tuple[str | None, str | None]) -> list[tuple[bool, str]
     return [(text is None, text or "") for text in texts]
 
 
-class LandedAnswer(NamedTuple):
+class LandedResponse(NamedTuple):
     """One landed response: its body, and its records."""
 
     body: bytes | mmap.mmap
@@ -116,17 +116,17 @@ def landed_elements(
     layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
     """Split responses into records. Unknown envelope fields are added to `notes`."""
-    landed = landed_answers(layout, manifest, answers, notes)
+    landed = landed_responses(layout, manifest, answers, notes)
     return [element for answer in landed for element in answer.elements]
 
 
-def landed_answers(
+def landed_responses(
     layout: Layout,
     manifest: Manifest,
     answers: list[RequestRecord],
     notes: Notes,
     on_bytes: Callable[[int], object] = int,
-) -> Iterator[LandedAnswer]:
+) -> Iterator[LandedResponse]:
     """Yield responses with their records. Unknown envelope fields are added to `notes`."""
     # The call stack limits how deeply JSON can be nested. A new thread starts with an empty stack,
     # so a body that could be read during the pull can be read here as well.
@@ -134,7 +134,7 @@ def landed_answers(
         for answer in answers:
             body = zone.body(layout, manifest, answer, on_bytes)
             elements = bottom.submit(_split, body, answer.request_no, notes).result()
-            yield LandedAnswer(body, elements)
+            yield LandedResponse(body, elements)
 
 
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
@@ -263,7 +263,7 @@ def _locate(unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
     return unfit.row, f"data[{numbers[unfit.row]}]{tail(unfit)}"
 
 
-def _settle_types(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
+def _settle_types(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
     """Drop repeated types, and report them."""
     counts = Counter(record["type"] or ())
     for type_name, times in counts.items():

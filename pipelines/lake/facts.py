@@ -11,7 +11,7 @@ import msgspec
 
 from pipelines.lake import lessons
 from pipelines.landing.manifest import Manifest, Window, load_manifest
-from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.notices import ResponseNotice
 from pipelines.landing.reasons import max_share
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
@@ -323,7 +323,7 @@ class Findings:
     failed: Sequence[str] = ()
     emptied: Sequence[str] = ()
     notices: Sequence[str] = ()
-    signs: Sequence[AnswerNotice] = ()
+    signs: Sequence[ResponseNotice] = ()
     window: Window = field(default_factory=Window)
     date_doubts: Sequence[DateDoubt] = ()
     repeated: Sequence[RepeatedAccounts] = ()

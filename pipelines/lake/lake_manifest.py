@@ -97,7 +97,7 @@ class LakeManifests:
             self._landed[decided.snapshot_id] = decided
 
     def of(self, snapshot_id: str) -> Row:
-        """Return the manifest of a snapshot. Raises `landing.Damaged`."""
+        """Return the manifest of a snapshot. Raises `landing.DamagedFile`."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
@@ -159,7 +159,7 @@ def sealed_ids(layout: Layout) -> set[str]:
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """Read the lake's manifest of a snapshot. Raises `landing.Damaged`."""
+    """Read the lake's manifest of a snapshot. Raises `landing.DamagedFile`."""
     return night_folders.read(layout.manifest(snapshot_id), REMEDY)
 
 

@@ -20,7 +20,7 @@ from pipelines.lake.lake_manifest import LakeManifests, seal, sealed_ids
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
 from pipelines.landing.manifest import Manifest
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.lake import BOOK_FILES
@@ -212,11 +212,13 @@ class _PlacedDigests(Mapping[Path, str]):
 
 
 def _require_landing_folders(manifests: LakeManifests, sealed: set[str], landed: set[str]) -> None:
-    """Raise `Damaged` if the landed folder of a sealed night is missing."""
+    """Raise `DamagedFile` if the landed folder of a sealed night is missing."""
     for snapshot_id in sorted(sealed - landed):
         day = date.fromisoformat(manifests.of(snapshot_id)["snapshot_date"])
         folder = manifests.layout.snapshot(day, snapshot_id)
-        raise Damaged(folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night")
+        raise DamagedFile(
+            folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night"
+        )
 
 
 def _snapshot_row(snapshot: Snapshot, known: Row, is_book: set[str]) -> Row:

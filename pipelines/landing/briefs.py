@@ -84,7 +84,7 @@ class Briefs:
         self._is_changed = False
 
     def of(self, snapshot: Snapshot) -> Brief:
-        """Return a landed night's brief. Raises `Damaged` if a manifest was changed."""
+        """Return a landed night's brief. Raises `DamagedFile` if a manifest was changed."""
         name = snapshot.snapshot_id
         brief = self._cache.briefs.get(name)
         if brief is None or name not in self._seen:

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from pipelines.landing import night_folders
-from pipelines.landing.night_folders import MANIFEST, Damaged
-from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.night_folders import MANIFEST, DamagedFile
+from pipelines.landing.notices import ResponseNotice
 
 # First the states of the recheck at the end of a pull, then the results for a portfolio that has
 # left the list.
@@ -89,7 +89,7 @@ class Manifest:
     stored: Mapping[str, str]
     window: Window = field(default_factory=Window)
     machine_started_at: str | None = None
-    signs: tuple[AnswerNotice, ...] = ()
+    signs: tuple[ResponseNotice, ...] = ()
     follows: str | None = None
 
     @property
@@ -113,30 +113,30 @@ class Manifest:
         """The requests from which the tables are built."""
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
-    def answers_of(self, operation: str) -> list[RequestRecord]:
+    def responses_of(self, operation: str) -> list[RequestRecord]:
         """Return the book's requests for an operation that have a response."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read a landed snapshot's manifest. Raises `Damaged` if it was changed."""
+    """Read a landed snapshot's manifest. Raises `DamagedFile` if it was changed."""
     return convert_manifest(night_folders.read(folder / MANIFEST), folder)
 
 
 def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
-    """Convert a manifest's verified content. Raises `Damaged` if its fields or folder are wrong."""
+    """Convert a manifest's verified content. Raises `DamagedFile` if a field or folder is wrong."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)
         manifest = msgspec.convert(content, Manifest)
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
         problem = f"different fields than this version of nightbook writes ({error})"
-        raise Damaged(folder / MANIFEST, problem, "a manifest of this version") from None
+        raise DamagedFile(folder / MANIFEST, problem, "a manifest of this version") from None
     day = manifest.snapshot_date.isoformat()
     if folder.parts[-2:] != (day, manifest.snapshot_id):
         problem = f"the manifest of {manifest.snapshot_id} on {day}"
         expected = f"the manifest of {folder.name} on {folder.parent.name}"
-        raise Damaged(folder / MANIFEST, problem, expected)
+        raise DamagedFile(folder / MANIFEST, problem, expected)
     return manifest
 
 

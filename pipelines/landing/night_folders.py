@@ -118,7 +118,7 @@ def folders(layout: Layout) -> Iterator[Path]:
             yield file_in(file_in(landing, day), name)
 
 
-class Damaged(Exception):
+class DamagedFile(Exception):
     """A file that nightbook wrote has been changed or damaged."""
 
     def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
@@ -143,19 +143,19 @@ def with_seal(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Read a file that `write` wrote. Raises `Damaged` if the file is missing or changed."""
+    """Read a file that `write` wrote. Raises `DamagedFile` if the file is missing or changed."""
     try:
         text = path.read_bytes()
     except PermissionError:  # without permission we cannot tell whether the file is damaged
         raise
     except OSError as error:
         problem = f"nothing readable ({type(error).__name__})"
-        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+        raise DamagedFile(path, problem, "a JSON object with its SHA-256", advice) from None
     return parse(text, path, advice)
 
 
 def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
-    """Parse the content of the file at `path`. Raises `Damaged` if its SHA-256 does not match."""
+    """Parse the content of the file at `path`. Raises `DamagedFile` if its SHA-256 is wrong."""
     try:
         if (verified := _fast_read(text)) is not None:
             return verified
@@ -164,9 +164,9 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
         proof = digest(content)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         problem = f"nothing readable ({type(error).__name__})"
-        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+        raise DamagedFile(path, problem, "a JSON object with its SHA-256", advice) from None
     if proof != expected:
-        raise Damaged(path, f"content of SHA-256 {proof}", f"{str(expected)[:64]}", advice)
+        raise DamagedFile(path, f"content of SHA-256 {proof}", f"{str(expected)[:64]}", advice)
     return content
 
 

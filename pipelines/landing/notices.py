@@ -15,7 +15,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerNotice:
+class ResponseNotice:
     """One sign in an operation's responses: its place, its message, a count and an example.
 
     `text` identifies the notice in `Manifest.notices` and in decisions.
@@ -50,22 +50,22 @@ class NoticeCounter:
             self._counts[key] += 1
             self._examples[key] = min(hint.example, self._examples.get(key, hint.example))
 
-    def all(self) -> tuple[AnswerNotice, ...]:
+    def all(self) -> tuple[ResponseNotice, ...]:
         """Return all notices in a fixed order."""
         return tuple(
-            AnswerNotice(*key, count, self._examples[key])
+            ResponseNotice(*key, count, self._examples[key])
             for key, count in sorted(self._counts.items())
         )
 
 
-def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Reason]:
+def reasons(texts: Iterable[str], signs: Iterable[ResponseNotice]) -> Iterator[Reason]:
     """Yield the reasons to hold a night with these notices, one for each sign.
 
     `signs` contains the number of responses for each notice. A text without a sign comes from an
     older manifest, and is used unchanged.
     """
     unexplained = set(texts)
-    notices_by_sign: dict[tuple[str, str], list[AnswerNotice]] = {}
+    notices_by_sign: dict[tuple[str, str], list[ResponseNotice]] = {}
     for notice in signs:
         if notice.text in unexplained:
             notices_by_sign.setdefault((notice.place, notice.words), []).append(notice)

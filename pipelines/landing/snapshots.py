@@ -164,7 +164,7 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 
 
 def read(folder: Path) -> Snapshot:
-    """Read the snapshot in a folder. Raises `Damaged` if its decisions were changed."""
+    """Read the snapshot in a folder. Raises `DamagedFile` if its decisions were changed."""
     path = night_folders.file_in(folder, DECISION)
     file = edition(path)
     decisions = _decisions(path, file) if any(file) else ()

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from pipelines.landing import night_folders
 from pipelines.landing.manifest import Manifest, RequestRecord, Window
-from pipelines.landing.night_folders import MANIFEST, Damaged
-from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.night_folders import MANIFEST, DamagedFile
+from pipelines.landing.notices import ResponseNotice
 from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
 
 IN_MEMORY = 8 * 1024 * 1024
@@ -79,7 +79,7 @@ class PendingSnapshot:
         origin: str,
         program_version: str,
         clock_skew_ms: int | None,
-        signs: tuple[AnswerNotice, ...] = (),
+        signs: tuple[ResponseNotice, ...] = (),
         window: Window | None = None,
     ) -> Manifest:
         """Write the manifest last, then rename the folder so that the snapshot appears."""
@@ -123,7 +123,7 @@ def body(
 ) -> bytes | mmap.mmap:
     """Read a landed body and check its SHA-256. A large body is returned as a memory map.
 
-    Calls `on_bytes` with the number of bytes in each read. Raises `Damaged` if the body was
+    Calls `on_bytes` with the number of bytes in each read. Raises `DamagedFile` if the body was
     changed.
     """
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
@@ -159,9 +159,9 @@ def _memory_map(
 
 
 def _check(path: Path, digest: str, expected: str) -> None:
-    """Raise `Damaged` if the digests differ."""
+    """Raise `DamagedFile` if the digests differ."""
     if digest != expected:
-        raise Damaged(path, f"SHA-256 {digest}", f"SHA-256 {expected}")
+        raise DamagedFile(path, f"SHA-256 {digest}", f"SHA-256 {expected}")
 
 
 def _chunks(path: Path, expected: str) -> Iterator[bytes]:
@@ -177,10 +177,10 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reading(path: Path, expected: str) -> Iterator[None]:
-    """Convert read errors to `Damaged`, except for missing permission."""
+    """Convert read errors to `DamagedFile`, except for missing permission."""
     try:
         yield
     except PermissionError:
         raise
     except (OSError, pa.ArrowException) as error:
-        raise Damaged(path, f"an unreadable body ({error})", f"SHA-256 {expected}") from None
+        raise DamagedFile(path, f"an unreadable body ({error})", f"SHA-256 {expected}") from None

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipelines.maintenance.upgrade import COLUMN, FlattenedNight, NightTask, flatten_batches
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 
 POLL_INTERVAL = 0.5
 WORKERS_PYTHON = "PYSPARK_PYTHON"
@@ -50,7 +50,9 @@ class NotFlattened(Exception):
     """Workers refused nights, or found them damaged. Nothing was changed."""
 
 
-def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str, FlattenedNight]:
+def flatten_on_spark(
+    nights: Sequence[NightTask], say: ProgressCallback = silent
+) -> dict[str, FlattenedNight]:
     """Flatten landed nights, each in its own task. Return the results by landed folder.
 
     Raises `SparkFailed`, and `NotFlattened` with every night that has a problem.

@@ -20,11 +20,11 @@ from pipelines.flatten.venues import CarriedInstruments
 from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract.lake import LAKE, lake_contract
 from warehouse.contract.states import PRUNED
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
@@ -51,7 +51,7 @@ def is_behind(layout: Layout) -> bool:
     """Return whether the lake's newest night was built with a different contract."""
     # An upgrade rebuilds nights from oldest to newest, so checking the newest night is enough.
     newest = max(sealed_ids(layout), default=None)
-    with contextlib.suppress(Damaged):
+    with contextlib.suppress(DamagedFile):
         return newest is not None and (
             night_folders.read(layout.manifest(newest)).get(CONTRACT) != lake_contract()
         )
@@ -61,7 +61,7 @@ def is_behind(layout: Layout) -> bool:
 def outdated_nights(manifests: LakeManifests) -> list[OutdatedNight]:
     """Return the landed nights not yet built with this contract or not yet judged, oldest first.
 
-    Raises `Damaged` if a lake manifest was changed.
+    Raises `DamagedFile` if a lake manifest was changed.
     """
     current, sealed = lake_contract(), sealed_ids(manifests.layout)
     nights = []
@@ -78,17 +78,17 @@ def rebuild_nights(
     layout: Layout,
     nights: list[OutdatedNight],
     now: datetime,
-    say: Say = silent,
+    say: ProgressCallback = silent,
     finish: Finish = night.finish,
-) -> tuple[Damaged, ...]:
+) -> tuple[DamagedFile, ...]:
     """Rebuild nights in order. Return the damage that prevented any of them."""
     # Create a new object, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
-    done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
+    done, damage = Tally(say, len(nights), "nights made"), list[DamagedFile]()
     for outdated in nights:
         try:
             _rebuild_night(manifests, outdated, now, finish)
-        except Damaged as error:
+        except DamagedFile as error:
             damage.append(error)
         done.add(1)
     return tuple(damage)
@@ -112,7 +112,7 @@ def _rebuild_night(
 
 def upgraded_from(layout: Layout) -> str | None:
     """Return the version and contract before the last upgrade, or None if there was no upgrade."""
-    with contextlib.suppress(Damaged, KeyError):
+    with contextlib.suppress(DamagedFile, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
     return None
@@ -217,7 +217,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
         manifest = load_manifest(folder)
         flatten.flatten_portfolios(layout, manifest)
         flatten.flatten_venues(layout, manifest, note)
-    except Damaged as error:
+    except DamagedFile as error:
         return FlattenedNight(landed.folder, problem=str(error))
     return flattened
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import MANIFEST, Damaged
+from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
 from pipelines.shelf import night_manifest
@@ -127,7 +127,7 @@ def _landing(layout: Layout, nights: Iterable[_LandedNight]) -> Iterator[Damage]
 def require_landing(layout: Layout, *, bodies: bool) -> None:
     """Check that every night is still landed and, with `bodies`, that its files are intact.
 
-    Raises `BodiesNotLocal`, or `Damaged` with all missing nights and damaged files.
+    Raises `BodiesNotLocal`, or `DamagedFile` with all missing nights and damaged files.
     """
     if bodies and (away := without_bodies(layout)):
         raise BodiesNotLocal(away, "Nothing was rebuilt")
@@ -135,7 +135,9 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     broken = [f"{damage.file} is {damage.what}" for damage in damages if damage.what != SURPLUS]
     if broken:
         found = "; ".join(dict.fromkeys(broken))
-        raise Damaged(layout.landing, found, "every night unchanged since it was landed", RESTORE)
+        raise DamagedFile(
+            layout.landing, found, "every night unchanged since it was landed", RESTORE
+        )
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
@@ -163,10 +165,10 @@ def _landed_nights(layout: Layout) -> list[_LandedNight]:
 def _read(folder: Path) -> _LandedNight:
     """Read and verify a snapshot's manifest and decisions."""
     manifest, snapshot = None, None
-    with contextlib.suppress(Damaged):
+    with contextlib.suppress(DamagedFile):
         if _is_as_written(folder / MANIFEST):
             manifest = load_manifest(folder)
-    with contextlib.suppress(Damaged):
+    with contextlib.suppress(DamagedFile):
         if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
             snapshot = snapshots.read(folder)
     return _LandedNight(folder, manifest, snapshot)
@@ -210,7 +212,7 @@ def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
     """Read a lake manifest. Return None if it is damaged."""
     try:
         return night_folders.read(path) if _is_as_written(path) else None
-    except Damaged:
+    except DamagedFile:
         return None
 
 
@@ -310,12 +312,12 @@ def _night_of(path: Path) -> str | None:
 def verify_shelf(store: ObjectStore) -> Iterator[Damage]:
     """Yield every missing or changed object on the shelf.
 
-    Raises `StoreFailed`, and `Damaged` if the shelf's list of nights is incomplete.
+    Raises `StoreFailed`, and `DamagedFile` if the shelf's list of nights is incomplete.
     """
     for snapshot_id, key in newest_manifests(store).items():
         try:
             night = read_night(store, key)
-        except Damaged:
+        except DamagedFile:
             yield Damage(Path(key), CHANGED, snapshot_id, REMEDY)
             continue
         except NewerManifest:
@@ -335,7 +337,7 @@ def _broken_chain(store: ObjectStore, night: NightManifest) -> Iterator[Damage]:
             return
         try:
             previous = read_night(store, key)
-        except Damaged:
+        except DamagedFile:
             previous = None
         if previous is None or previous.seal != night.previous:
             yield Damage(Path(key), CHANGED, night.snapshot_id, REMEDY)

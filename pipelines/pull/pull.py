@@ -14,13 +14,13 @@ from pipelines.lake import lake_manifest
 from pipelines.landing import lock, snapshots
 from pipelines.landing.lock import WriterBusy, hold_pull_lock, hold_writer_lock
 from pipelines.landing.manifest import Manifest, Window
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.night import business_date
 from pipelines.pull.recheck import Recheck
 from pipelines.pull.recorder import PlannedRequest, Recorder
 from pipelines.settings import InvalidSettings, Settings
-from warehouse.progress import BYTES, Say, Tally, silent
+from warehouse.progress import BYTES, ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, make_directory
 
 TYPES = ("spot", "future")
@@ -126,7 +126,7 @@ def pull_snapshot(
     settings: Settings,
     now: Callable[[], datetime],
     program_version: str,
-    say: Say = silent,
+    say: ProgressCallback = silent,
     on_event: Callable[[Event], None] | None = None,
     *,
     started: datetime | None = None,
@@ -181,6 +181,6 @@ def _sweep(layout: Layout, now: datetime) -> None:
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
     """Return the previous book's portfolios, or an empty dict if that book is damaged."""
-    with contextlib.suppress(Damaged):
+    with contextlib.suppress(DamagedFile):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}

@@ -143,20 +143,20 @@ class UnusableRecord(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPath:
+class JsonPath:
     """A location in a response: `path` has indexes, `pattern` does not."""
 
     path: str
     pattern: str
 
-    def member(self, name: str) -> "AnswerPath":
+    def member(self, name: str) -> "JsonPath":
         """Return the path of a member. Names that are not plain words are quoted."""
         name = name if _NAME.fullmatch(name) else text_of(name)
-        return AnswerPath(f"{self.path}.{name}", f"{self.pattern}.{name}")
+        return JsonPath(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
-    def element(self, number: int) -> "AnswerPath":
+    def element(self, number: int) -> "JsonPath":
         """Return the path of an array element."""
-        return AnswerPath(f"{self.path}[{number}]", f"{self.pattern}[]")
+        return JsonPath(f"{self.path}[{number}]", f"{self.pattern}[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class TolerantReader:
     model: str
 
     def read_record(
-        self, raw: bytes, shape: RecordShape, place: AnswerPath, *, money: bool
+        self, raw: bytes, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
         """Read the usable parts of a top-level record.
 
@@ -184,7 +184,7 @@ class TolerantReader:
         return self.record(value, shape, place, money=money)
 
     def record(
-        self, value: Any, shape: RecordShape, place: AnswerPath, *, money: bool
+        self, value: Any, shape: RecordShape, place: JsonPath, *, money: bool
     ) -> dict[str, Any]:
         """Return the usable parts of a record. Raises `UnusableRecord` if it cannot have a row."""
         if not isinstance(value, Members):
@@ -198,16 +198,16 @@ class TolerantReader:
         self._unknown(value, shape, place, clean)
         return clean
 
-    def reject(self, place: AnswerPath, defect: Defect, value: Any, *, money: bool) -> None:
+    def reject(self, place: JsonPath, defect: Defect, value: Any, *, money: bool) -> None:
         """Record a value that breaks the contract. A missing value is recorded as ""."""
         text = "" if value is MISSING else text_of(value)
         self._add_reject(place, defect, text, money=money)
 
-    def _add_reject(self, place: AnswerPath, defect: Defect, text: str, *, money: bool) -> None:
+    def _add_reject(self, place: JsonPath, defect: Defect, text: str, *, money: bool) -> None:
         self.notes.rejects.append(Reject(self.request_no, place.path, defect, text, money))
 
     def _broken(
-        self, place: AnswerPath, defect: Defect, value: Any, *, money: bool
+        self, place: JsonPath, defect: Defect, value: Any, *, money: bool
     ) -> UnusableRecord:
         """Record a reject for a record without a row, and return the exception to raise."""
         self.reject(place, defect, value, money=money)
@@ -217,7 +217,7 @@ class TolerantReader:
         self,
         record: Members,
         field: Field,
-        place: AnswerPath,
+        place: JsonPath,
         clean: dict[str, Any],
         *,
         money: bool,
@@ -248,7 +248,7 @@ class TolerantReader:
         self,
         record: Members,
         field: Field,
-        place: AnswerPath,
+        place: JsonPath,
         defect: Defect,
         value: Any,
         *,
@@ -259,7 +259,7 @@ class TolerantReader:
             raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
         self.reject(place.member(field.name), defect, value, money=field.carries_money)
 
-    def _value(self, value: Any, field: Field, location: AnswerPath, clean: dict[str, Any]) -> Any:
+    def _value(self, value: Any, field: Field, location: JsonPath, clean: dict[str, Any]) -> Any:
         """Return a value of the field's JSON type.
 
         Raises `TypeError` if it has a different type.
@@ -276,7 +276,7 @@ class TolerantReader:
                 return self._elements(value, field, location)
         raise TypeError
 
-    def _text(self, value: Any, field: Field, location: AnswerPath) -> Any:
+    def _text(self, value: Any, field: Field, location: JsonPath) -> Any:
         """Return a string. Raises `InvalidText` if it is not a valid amount or timestamp."""
         if not is_text(value):
             raise TypeError
@@ -288,7 +288,7 @@ class TolerantReader:
             self._word(value, location)
         return value
 
-    def _amount(self, text: str, source: str, location: AnswerPath) -> None:
+    def _amount(self, text: str, source: str, location: JsonPath) -> None:
         """Check an amount, and record it if its column cannot store it exactly."""
         value = amounts.parse(text)
         if value is None:
@@ -296,7 +296,7 @@ class TolerantReader:
         if fit_decimal(value) is None:
             self._inexact(text, source, location)
 
-    def _moment(self, text: str, source: str, location: AnswerPath) -> None:
+    def _moment(self, text: str, source: str, location: JsonPath) -> None:
         """Check a timestamp, and record it if its column cannot store it exactly."""
         moment = timestamps.parse(text)
         if moment is None:
@@ -304,19 +304,19 @@ class TolerantReader:
         if not moment[1]:
             self._inexact(text, source, location)
 
-    def _inexact(self, text: str, source: str, location: AnswerPath) -> None:
+    def _inexact(self, text: str, source: str, location: JsonPath) -> None:
         """Record a value that its column cannot store exactly."""
         table, column = self.columns.get(source, ("balances", "amount"))
         self.notes.inexact.append(Inexact(self.request_no, location.path, table, column, text))
 
-    def _word(self, text: str, location: AnswerPath) -> None:
+    def _word(self, text: str, location: JsonPath) -> None:
         """Record a string that is not among the documented values."""
         documented = DOCUMENTED[self.model].get(location.pattern.removeprefix("data[]."))
         if documented is not None and text not in documented:
             self.notes.add_drift(location.pattern, UNKNOWN_VALUE, text, text_of(text))
 
     def _object(
-        self, value: Members, field: Field, location: AnswerPath, clean: dict[str, Any]
+        self, value: Members, field: Field, location: JsonPath, clean: dict[str, Any]
     ) -> Any:
         """Read a nested object, and add its undocumented amounts to `clean`."""
         if field.shape is None:
@@ -333,7 +333,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
         return inner
 
-    def _elements(self, values: list[Any], field: Field, location: AnswerPath) -> list[Any]:
+    def _elements(self, values: list[Any], field: Field, location: JsonPath) -> list[Any]:
         """Return the usable elements of a list."""
         elements: list[Any] = []
         for number, value in enumerate(values):
@@ -352,7 +352,7 @@ class TolerantReader:
         return elements
 
     def _unknown(
-        self, value: Members, shape: RecordShape, place: AnswerPath, clean: dict[str, Any]
+        self, value: Members, shape: RecordShape, place: JsonPath, clean: dict[str, Any]
     ) -> None:
         """Record undocumented fields, and add their amounts to `clean`."""
         for name, member in value.items():
@@ -369,7 +369,7 @@ class TolerantReader:
             self.notes.add_drift(location.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
 
-    def _amounts_elsewhere(self, value: Any, field: Field, location: AnswerPath) -> list[Row]:
+    def _amounts_elsewhere(self, value: Any, field: Field, location: JsonPath) -> list[Row]:
         """Return rows for amounts that are one level above or below their documented location."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
@@ -379,7 +379,7 @@ class TolerantReader:
         return []
 
     def _amounts(
-        self, bucket: str, above: tuple[str, ...], value: Any, location: AnswerPath
+        self, bucket: str, above: tuple[str, ...], value: Any, location: JsonPath
     ) -> list[Row]:
         """Return rows for all amounts in an undocumented value."""
         # Reject values that may be money but are not amounts. Their siblings still become rows.

@@ -12,7 +12,7 @@ from typing import IO
 
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import convert_manifest
-from pipelines.landing.night_folders import MANIFEST, Damaged
+from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from pipelines.shelf import night_manifest, object_store, shelf_list
 from pipelines.shelf.night_manifest import (
@@ -37,7 +37,7 @@ from pipelines.shelf.shelf_list import (
 )
 from warehouse.contract.lake import lake_contract
 from warehouse.contract.states import PRUNED
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import (
     Layout,
     digest_of,
@@ -110,7 +110,7 @@ def follow_shelf(
     """Copy the shelf's decisions to a home's nights, without changing the shelf.
 
     Unreadable nights are skipped here, and `nightbook shelve` reports them. Raises `StoreFailed`,
-    and `Damaged` if the shelf's list of nights is incomplete.
+    and `DamagedFile` if the shelf's list of nights is incomplete.
     """
     record = read_record(layout, store.address.url)
     newest = newest_manifests(store, record.shelved_nights)
@@ -201,7 +201,7 @@ class Arrival:
     def of(
         cls, layout: Layout, store: ObjectStore, night: NightManifest, *, with_landing: bool
     ) -> "Arrival":
-        """Verify a manifest and wrap it. Raises `Damaged` if its parts do not match."""
+        """Verify a manifest and wrap it. Raises `DamagedFile` if its parts do not match."""
         texts = {
             document: night_folders.parse(
                 night.documents[document].encode(), Path(night.key), ADVICE
@@ -214,7 +214,7 @@ class Arrival:
         expected = night_manifest.digests(landed, sealed)
         shelved = {(file.role, file.name): file.sha256 for file in night.files}
         if shelved != ({} if night.state == PRUNED else expected):
-            raise Damaged(
+            raise DamagedFile(
                 Path(night.key), "different files than the night's manifests", "the same files"
             )
         is_behind = sealed.get("contract") != lake_contract()
@@ -337,7 +337,7 @@ def blocks_of(source: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None:
-    """Write a file. If its digest is wrong, raise `Damaged` and write nothing."""
+    """Write a file. If its digest is wrong, raise `DamagedFile` and write nothing."""
     digest = hashlib.sha256()
     with written_aside(path) as out:
         for block in blocks:
@@ -345,7 +345,7 @@ def _verify_and_write(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) ->
             out.write(block)
         if digest.hexdigest() != file.sha256:
             found = f"SHA-256 {digest.hexdigest()}"
-            raise Damaged(Path(file.key), found, f"SHA-256 {file.sha256}", ADVICE)
+            raise DamagedFile(Path(file.key), found, f"SHA-256 {file.sha256}", ADVICE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,7 +360,7 @@ class FetchResult:
 def fetch(
     layout: Layout,
     store: ObjectStore,
-    say: Say = silent,
+    say: ProgressCallback = silent,
     on_followed: OnFollowed = lambda _: None,
     *,
     with_landing: bool = False,
@@ -371,7 +371,7 @@ def fetch(
     that only this home has are merged with the shelf's decisions, and must still be shelved.
     `on_followed` is called for each merged night. The shelf is not changed.
 
-    Raises `StoreFailed`, and `Damaged` if the list of the shelf is incomplete.
+    Raises `StoreFailed`, and `DamagedFile` if the list of the shelf is incomplete.
     """
     url = store.address.url
     record = read_record(layout, url)

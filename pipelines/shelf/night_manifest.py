@@ -14,7 +14,7 @@ import msgspec
 
 from pipelines.landing import night_folders
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import ID, MANIFEST, Damaged
+from pipelines.landing.night_folders import ID, MANIFEST, DamagedFile
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from pipelines.shelf.object_store import manifest_key
 from warehouse.storage.layout import Layout, json_bytes
@@ -98,7 +98,7 @@ class NightManifest(
 def decode(content: bytes, key: str) -> NightManifest:
     """Parse the manifest stored under a key.
 
-    Raises `NewerManifest`, and `Damaged` if it is invalid or belongs to a different key.
+    Raises `NewerManifest`, and `DamagedFile` if it is invalid or belongs to a different key.
     """
     parsed = night_folders.parse(content, Path(key), ADVICE)
     if parsed.get("format", 1) not in range(1, FORMAT + 1):
@@ -107,12 +107,12 @@ def decode(content: bytes, key: str) -> NightManifest:
         night = msgspec.convert(parsed, NightManifest)
     except msgspec.ValidationError as error:
         problem = f"different fields than this version of nightbook writes ({error})"
-        raise Damaged(Path(key), problem, "a manifest of this version", ADVICE) from None
+        raise DamagedFile(Path(key), problem, "a manifest of this version", ADVICE) from None
     names = [night.snapshot_id, *(file.name for file in night.files)]
     is_valid = all(_NAME.fullmatch(name) for name in names) and ID.fullmatch(night.snapshot_id)
     if night.key != key or not is_valid or set(night.documents) != set(Document):
         found, expected = f"the manifest of {night.key[:99]!r}", f"the manifest of {key}"
-        raise Damaged(Path(key), found, expected, ADVICE)
+        raise DamagedFile(Path(key), found, expected, ADVICE)
     return night
 
 
@@ -150,7 +150,7 @@ class DuplicateNight(Exception):
         )
 
 
-UNUSABLE = (DuplicateNight, Damaged, NewerManifest)
+UNUSABLE = (DuplicateNight, DamagedFile, NewerManifest)
 """The errors that exclude one night, while the other nights are still shelved or fetched."""
 
 

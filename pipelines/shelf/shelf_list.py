@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.landing import night_folders
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.shelf.night_manifest import ADVICE, NightManifest, decode
 from pipelines.shelf.object_store import FOLDER, LATEST, ObjectStore, StoreFailed, generation_of
@@ -47,7 +47,7 @@ def parse_latest(content: bytes) -> LatestPointer:
 def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str, str]:
     """Map each snapshot ID to the key of its newest generation.
 
-    Raises `Damaged` if the list lacks the manifest that `LATEST` names, because a night missing
+    Raises `DamagedFile` if the list lacks the manifest that `LATEST` names, because a night missing
     from an incomplete list would look as if it had never existed. Raises `StoreFailed` if one of
     the `known` nights is missing, for example in the empty folder of a disk that is not mounted.
     """
@@ -56,7 +56,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
-        raise Damaged(Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "it", ADVICE)
+        raise DamagedFile(Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "it", ADVICE)
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:
         snapshot_id, generation = generation_of(key)
@@ -75,7 +75,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
 
 
 def read_night(store: ObjectStore, key: str) -> NightManifest:
-    """Read a listed manifest. Raises `Damaged` if it was changed."""
+    """Read a listed manifest. Raises `DamagedFile` if it was changed."""
     content = store.get(key)
     if content is None:
         raise StoreFailed(store.address.url, f"return {key}", "it was listed, but is missing")
@@ -175,7 +175,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 def _read(layout: Layout) -> ShelfRecord:
     """Read the record. Return an empty record if the file is missing or damaged."""
-    with contextlib.suppress(Damaged, msgspec.ValidationError):
+    with contextlib.suppress(DamagedFile, msgspec.ValidationError):
         if (layout.home / RECORD).is_file():
             return msgspec.convert(night_folders.read(layout.home / RECORD), ShelfRecord)
     return ShelfRecord()

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from pipelines.landing import snapshots
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Decision, Snapshot, merge
 from pipelines.shelf import night_manifest, object_store
 from pipelines.shelf.arrival import (
@@ -43,7 +43,7 @@ from pipelines.shelf.shelf_list import (
     write_record,
 )
 from warehouse.contract.states import PRUNED
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
 PARALLEL_UPLOADS = 8
@@ -121,9 +121,9 @@ class Uploads:
 
 
 def _require_intact(file: LocalFile) -> None:
-    """Raise `Damaged` if a file is missing or was changed."""
+    """Raise `DamagedFile` if a file is missing or was changed."""
     if not file.path.is_file() or digest_of(file.path) != file.sha256:
-        raise Damaged(file.path, "different content or no content", f"SHA-256 {file.sha256}")
+        raise DamagedFile(file.path, "different content or no content", f"SHA-256 {file.sha256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Shelver:
     def shelve(
         self,
         nights: Sequence[Snapshot],
-        say: Say = silent,
+        say: ProgressCallback = silent,
         on_followed: OnFollowed = lambda _: None,
     ) -> ShelvingResult:
         """Synchronize the nights of the home with the shelf. The caller is the home's writer.

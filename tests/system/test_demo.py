@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
 from tests.support.demo import MORNING, take_demo
-from warehouse.query.formats import Answer, as_table, text
+from warehouse.query.formats import QueryResult, as_table, text
 from warehouse.query.read import run
 from warehouse.report.build import LATEST
 from warehouse.sql.dictionary.render import FILE, QUESTIONS, Question
@@ -57,7 +57,7 @@ def lines(layout: Layout) -> Iterator[str]:
 def _answered(layout: Layout, question: Question) -> Iterator[str]:
     found = run(layout.database, question.sql)
     rows = tuple(tuple(map(_timeless, row)) for row in found.rows)
-    first = as_table(Answer(found.columns, rows[:SHOWN], is_cut=False))
+    first = as_table(QueryResult(found.columns, rows[:SHOWN], is_cut=False))
     whole = repr([[str(value) for value in row] for row in rows])
     yield f"```text\n{first.rstrip()}\n```\n"
     digest = hashlib.sha256(whole.encode()).hexdigest()[:16]

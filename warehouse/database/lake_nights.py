@@ -45,7 +45,7 @@ from warehouse.database.materialized_views import (
     materialized_views,
     rows_with_texts,
 )
-from warehouse.progress import Say, silent
+from warehouse.progress import ProgressCallback, silent
 from warehouse.storage.home import misleading_sign
 
 # The newest book and the previous one are compared every night, so they are always stored.
@@ -127,7 +127,7 @@ def move_window(
     contents: Contents,
     window: NativeWindow,
     unchanged: AbstractSet[date],
-    say: Say = silent,
+    say: ProgressCallback = silent,
 ) -> None:
     """Store the books of the window in the database, and read the others from the lake.
 

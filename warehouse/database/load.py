@@ -23,7 +23,7 @@ from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database.ddl import newest_book, stored_as, structure, surface
 from warehouse.database.materialized_views import STORED_LAKE_TOTAL, materialized_as
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
@@ -220,7 +220,7 @@ def remove_days(
 def add_books(
     connection: DuckDBPyConnection,
     books: Sequence[Book],
-    say: Say = silent,
+    say: ProgressCallback = silent,
     target: Callable[[Table], str | None] = stored_as,
 ) -> None:
     """Insert books in date order, `TOGETHER` at a time, with a commit in between.

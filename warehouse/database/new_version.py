@@ -27,7 +27,7 @@ from warehouse.database.versions import (
     prune,
     swap,
 )
-from warehouse.progress import Say, Tally
+from warehouse.progress import ProgressCallback, Tally
 from warehouse.sql.checks import CheckResult, run_checks
 from warehouse.storage.layout import (
     DATABASE,
@@ -59,7 +59,7 @@ class NotPublished(Exception):
 
 
 def verify(
-    connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: Say
+    connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: ProgressCallback
 ) -> tuple[CheckResult, ...]:
     """Verify the totals and checks of each loaded book, and the checks of the newest book.
 

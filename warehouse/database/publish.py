@@ -45,7 +45,7 @@ from warehouse.database.new_version import (
     verify,
 )
 from warehouse.database.versions import VERSIONS_GB, seal
-from warehouse.progress import Say, silent
+from warehouse.progress import ProgressCallback, silent
 from warehouse.sql.checks import CheckResult
 from warehouse.storage.layout import Layout
 
@@ -71,7 +71,7 @@ def publish(
     built_at: datetime,
     program_version: str,
     fresh: bool = False,
-    say: Say = silent,
+    say: ProgressCallback = silent,
     versions_gb: int = VERSIONS_GB,
 ) -> Published:
     """Publish a new version of the warehouse with exactly `contents`, in one atomic step.
@@ -96,7 +96,7 @@ class _WarehouseBuild:
     version: str
     built_at: datetime
     program_version: str
-    say: Say
+    say: ProgressCallback
 
     def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
         rows = longest(self.contents)

@@ -11,7 +11,7 @@ from pathlib import Path
 from warehouse.contract.model import quote_identifier
 from warehouse.export import staged_tables, workbook
 from warehouse.export.staged_tables import columns_of, meanings
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
@@ -42,7 +42,7 @@ def export(
     as_of: date | None,
     formats: Sequence[str],
     program_version: str,
-    say: Say = silent,
+    say: ProgressCallback = silent,
 ) -> Exported:
     """Write the newest book, or the newest one on or before `as_of`, in these formats.
 
@@ -74,7 +74,7 @@ def export(
         )
 
 
-def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:
+def _with_progress(source: OpenBook, formats: Sequence[str], say: ProgressCallback) -> OpenBook:
     """Return a copy of the book that reports the rows written to sheets and CSV files to `say`."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")

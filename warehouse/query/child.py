@@ -18,7 +18,7 @@ from typing import Any
 from warehouse.isolation import ChildLimits, ChildStopped, ChildTimedOut, run_in_child
 from warehouse.query import read
 from warehouse.query.connect import QueryFailed
-from warehouse.query.formats import Answer, distinct_names, text
+from warehouse.query.formats import QueryResult, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
 # The threads are DuckDB's, and each may use CPU all the time. A query over all nights keeps
@@ -31,7 +31,7 @@ _CAST_ADVICE = "No file was written. Cast that column to text: column::varchar."
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetAnswer:
+class ParquetResult:
     """A query result as a Parquet file. `is_cut` is true if there were more rows than the limit."""
 
     content: bytes
@@ -39,7 +39,9 @@ class ParquetAnswer:
     is_cut: bool
 
 
-def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits = LIMITS) -> Answer:
+def ask(
+    database: Path, sql: str, limit: int | None = None, limits: ChildLimits = LIMITS
+) -> QueryResult:
     """Run one query with limits on time and memory, and return at most `limit` rows.
 
     Decimals, times and nested values keep their types. Values of other types become strings. Raises
@@ -48,10 +50,10 @@ def ask(database: Path, sql: str, limit: int | None = None, limits: ChildLimits 
     result = json.loads(_run("answer", database, sql, limit, limits))
     _raise_error(result)
     rows = tuple(tuple(map(_from_json, row)) for row in result["rows"])
-    return Answer(tuple(result["columns"]), rows, result["is_cut"])
+    return QueryResult(tuple(result["columns"]), rows, result["is_cut"])
 
 
-def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetAnswer:
+def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetResult:
     """Run one query like `ask`, and return the result as a Parquet file with its column types.
 
     Raises `NotAQuestion` if Parquet has no type for a value.
@@ -60,7 +62,7 @@ def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetAnswer:
     header, _, content = result.partition(b"\n")
     facts = json.loads(header)
     _raise_error(facts)
-    return ParquetAnswer(content, facts["rows"], facts["is_cut"])
+    return ParquetResult(content, facts["rows"], facts["is_cut"])
 
 
 def _run(function: str, database: Path, sql: str, limit: int | None, limits: ChildLimits) -> bytes:
@@ -124,7 +126,7 @@ def answer(request: bytes) -> bytes:
     return json.dumps(_attempt(_answer, json.loads(request))).encode()
 
 
-def parquet_answer(request: bytes) -> bytes:
+def parquet_result(request: bytes) -> bytes:
     """Run a query in the child process. Return a line of JSON, followed by the Parquet file."""
     content = io.BytesIO()
     facts = _attempt(lambda **question: _write_parquet(content, **question), json.loads(request))

@@ -22,7 +22,7 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.model import and_more, count_of
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 from warehouse.query.facts.night_facts import night_facts
-from warehouse.query.frames import TEXT_SUFFIX, TypedAnswer, to_pandas, to_polars, to_texts
+from warehouse.query.frames import TEXT_SUFFIX, TypedResult, to_pandas, to_polars, to_texts
 from warehouse.query.origins import Origin, Origins
 from warehouse.query.read import NotAQuestion, query_error
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
@@ -249,7 +249,7 @@ class ReadOnlyBook:
         frame.attrs["night"] = self.night(day)
         return frame
 
-    def _answer(self, sql: str, params: Parameters) -> TypedAnswer:
+    def _answer(self, sql: str, params: Parameters) -> TypedResult:
         try:
             answer = self._connection.sql(
                 sql, params=dict(params) if isinstance(params, Mapping) else list(params)
@@ -261,7 +261,7 @@ class ReadOnlyBook:
             origins = Origins(self._connection, sql, self._amounts)
         except duckdb.Error as error:
             raise query_error(error, str(error)) from error
-        return TypedAnswer(
+        return TypedResult(
             table=table,
             types=types,
             origins=[

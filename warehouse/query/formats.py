@@ -48,7 +48,7 @@ class _LineSink:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """Columns and rows from DuckDB. `is_cut` is true if there were more rows than the limit."""
 
     columns: tuple[str, ...]
@@ -92,7 +92,7 @@ def _json_value(value: object) -> Any:
     return text(value)
 
 
-def as_csv(answer: Answer) -> str:
+def as_csv(answer: QueryResult) -> str:
     """Format the result as CSV, with all digits and a line feed after each row. NULL is empty."""
     # The writer keeps its own line end, so that it quotes fields with any kind of line break.
     lines: list[str] = []
@@ -102,18 +102,18 @@ def as_csv(answer: Answer) -> str:
     return "".join(f"{line.removesuffix(_LINE_END)}\n" for line in lines)
 
 
-def as_json(answer: Answer) -> str:
+def as_json(answer: QueryResult) -> str:
     """Format the result as a JSON array of objects. Decimals are strings."""
     return printable_json(json.dumps(_objects(answer), ensure_ascii=False, indent=1)) + "\n"
 
 
-def as_jsonl(answer: Answer) -> str:
+def as_jsonl(answer: QueryResult) -> str:
     """Format the result as JSON lines, one object per row."""
     lines = (json.dumps(row, ensure_ascii=False) for row in _objects(answer))
     return "".join(f"{printable_json(line)}\n" for line in lines)
 
 
-def _objects(answer: Answer) -> list[dict[str, Any]]:
+def _objects(answer: QueryResult) -> list[dict[str, Any]]:
     names = distinct_names(answer.columns)
     return [dict(zip(names, map(_json_value, row), strict=True)) for row in answer.rows]
 
@@ -130,7 +130,7 @@ def distinct_names(names: tuple[str, ...]) -> list[str]:
     return distinct
 
 
-def as_table(answer: Answer) -> str:
+def as_table(answer: QueryResult) -> str:
     """Format the result as a terminal table: numbers right-aligned, controls escaped."""
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
@@ -151,7 +151,7 @@ def as_table(answer: Answer) -> str:
     return "\n".join([line(heads), rule, *map(line, cells)]) + "\n"
 
 
-FORMATS: Mapping[str, Callable[[Answer], str]] = {
+FORMATS: Mapping[str, Callable[[QueryResult], str]] = {
     "table": as_table,
     "json": as_json,
     "csv": as_csv,

@@ -51,7 +51,7 @@ _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypedAnswer:
+class TypedResult:
     """The answer to a query, with the DuckDB type and the origin of each column.
 
     `has_gaps` returns whether the book has amounts or sums that do not fit into a DECIMAL.
@@ -144,7 +144,7 @@ def _positions(column: Any) -> Any:
     return pd.Series(values.to_numpy(), name=column.name)
 
 
-def to_pandas(answer: TypedAnswer) -> AmountFrame:
+def to_pandas(answer: TypedResult) -> AmountFrame:
     """Return a frame with exact amounts, days as datetimes, and nullable integers.
 
     Raises `NotExact` if SQL rounded an amount, or may have omitted one.
@@ -158,7 +158,7 @@ def to_pandas(answer: TypedAnswer) -> AmountFrame:
     return frame
 
 
-def to_texts(answer: TypedAnswer) -> pa.Table:
+def to_texts(answer: TypedResult) -> pa.Table:
     """Return a table with amounts as categorical text. Raises like `to_pandas`."""
     table = answer.table
     for name, values in _amount_columns(answer):
@@ -198,7 +198,7 @@ def amounts(texts: "pd.Series[Any]") -> "pd.Series[Any]":
 Values = list[ExactAmount | None] | list[str | None]
 
 
-def _amount_columns(answer: TypedAnswer) -> Iterator[tuple[str, Values]]:
+def _amount_columns(answer: TypedResult) -> Iterator[tuple[str, Values]]:
     """Yield each amount column with its exact values, or with text that cannot be added."""
     table = answer.table
     if len(set(table.column_names)) < len(table.column_names):

@@ -13,7 +13,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.query.connect import QueryFailed, lake_files, open_database
-from warehouse.query.formats import Answer
+from warehouse.query.formats import QueryResult
 
 # Python would change these values. Its intervals have no months, its times have no nanoseconds, and
 # it prints bytes in a different format.
@@ -41,7 +41,7 @@ class Description:
     columns: tuple[tuple[str, str, str], ...]
 
 
-def run(database: Path, sql: str, limit: int | None = None) -> Answer:
+def run(database: Path, sql: str, limit: int | None = None) -> QueryResult:
     """Run one query and return at most `limit` rows. Raises `QueryFailed` with the reason."""
     with asking(database, sql) as connection:
         described = connection.description or ()
@@ -49,7 +49,7 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
         _read_as_text(connection, sql, [str(column[1]) for column in described])
         rows = connection.fetchall() if limit is None else connection.fetchmany(limit + 1)
     first_rows = rows if limit is None else rows[:limit]
-    return Answer(columns, tuple(first_rows), len(first_rows) < len(rows))
+    return QueryResult(columns, tuple(first_rows), len(first_rows) < len(rows))
 
 
 def _read_as_text(connection: DuckDBPyConnection, sql: str, kinds: list[str]) -> None:

@@ -23,7 +23,7 @@ from pipelines.shelf.object_store import ObjectStore, generation_of
 from pipelines.shelf.shelf_list import newest_manifests, read_night
 from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED, PRUNED
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
@@ -54,7 +54,7 @@ class NightChange:
 
 
 def register(
-    catalog: Any, namespace: str, store: ObjectStore, say: Say = silent
+    catalog: Any, namespace: str, store: ObjectStore, say: ProgressCallback = silent
 ) -> tuple[str, ...]:
     """Register the shelved nights that the catalog lacks, and return their snapshot ids.
 

@@ -11,7 +11,7 @@ import pytest
 
 from assets.console.rows import JsonLog
 from assets.console.terminal import TerminalProgress, progress_reporter
-from assets.nightbook import INFO, TOLD, Nightbook
+from assets.nightbook import DEFAULT_EVENT, INFO, Nightbook
 from assets.publishing import publish
 from assets.publishing.publish import rebuild
 from pipelines.flatten import flatten
@@ -99,7 +99,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
         lambda: {"NIGHTBOOK_HOME": str(home)}, Clock(), tell=teller, watch=teller.watch
     )
     rebuild(keeper, from_landing=True)
-    teller("done", event=TOLD, level=INFO)
+    teller("done", event=DEFAULT_EVENT, level=INFO)
     said = capsys.readouterr().out
     for things in ("nights made", "nights loaded", "nights checked"):
         assert f"[........................] 0 of 2 {things}" in said

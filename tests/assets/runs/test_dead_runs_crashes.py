@@ -22,7 +22,7 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
-from warehouse.progress import Say
+from warehouse.progress import ProgressCallback
 from warehouse.storage.layout import Layout
 
 ROOT = Path(__file__).parents[3]
@@ -155,7 +155,7 @@ def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
     """Between two steps nobody else can write: what wants to is told which night is being made."""
     told: list[str] = []
 
-    def flatten(layout: Layout, manifest: Manifest, say: Say) -> Part:
+    def flatten(layout: Layout, manifest: Manifest, say: ProgressCallback) -> Part:
         try:
             with hold_writer_lock(layout, "sneaking in", copied.sandbox.clock()):
                 told.append("nobody held it")

@@ -155,7 +155,7 @@ def test_a_changed_decision_is_damaged(layout: Layout) -> None:
     """Held cannot become accepted by a changed byte."""
     path = held(layout).folder / snapshots.DECISION
     path.write_text(path.read_text().replace('"held"', '"accepted"'))
-    with pytest.raises(sealed_json.Damaged, match=r"decision\.json"):
+    with pytest.raises(sealed_json.DamagedFile, match=r"decision\.json"):
         snapshots.landed_snapshots(layout)
 
 
@@ -356,7 +356,7 @@ def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
     snapshot = nights.take(layout, book())
     path = layout.manifest(snapshot.snapshot_id)
     path.write_text(path.read_text().replace('"BTC": "1"', '"BTC": "2"'))
-    with pytest.raises(sealed_json.Damaged, match="rebuild --from-landing"):
+    with pytest.raises(sealed_json.DamagedFile, match="rebuild --from-landing"):
         lake_manifest.read_manifest(layout, snapshot.snapshot_id)
 
 

@@ -12,7 +12,7 @@ from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.briefs import Briefs
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Snapshot
 from tests.tools.performance.past import Past, add_night
 from warehouse.contract import states
@@ -84,7 +84,7 @@ def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
     """A byte that a person or a program changed stops whatever would be made of it."""
     path = layout.manifest(folders(layout)[0].name)
     path.write_bytes(path.read_bytes().replace(b'"0.9"', b'"0.8"', 1))
-    with pytest.raises(Damaged, match=path.name):
+    with pytest.raises(DamagedFile, match=path.name):
         placement.lake_contents(LakeManifests(layout))
 
 
@@ -113,7 +113,7 @@ def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
     """What was remembered of it does not stand in for it."""
     path = folders(layout)[0] / "decision.json"
     path.write_bytes(path.read_bytes().replace(b"accepted", b"rejected", 1))
-    with pytest.raises(Damaged, match=path.name):
+    with pytest.raises(DamagedFile, match=path.name):
         _ = LakeManifests(layout).nights
 
 

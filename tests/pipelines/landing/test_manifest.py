@@ -16,7 +16,7 @@ from pipelines.landing import lock, night_folders, snapshots, zone
 from pipelines.landing import night_folders as sealed_json
 from pipelines.landing.lock import machine_name
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.notices import AnswerNotice
+from pipelines.landing.notices import ResponseNotice
 from pipelines.landing.snapshots import GUARDS, Decision, Snapshot
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
@@ -47,7 +47,7 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         program_version="1.2.3",
         clock_skew_ms=-42,
         signs=(
-            AnswerNotice(
+            ResponseNotice(
                 place="meta.next",
                 words="says that there is more",
                 operation="list_venues",
@@ -161,7 +161,7 @@ def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout
     answer = manifest.answers[0]
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
     path.write_bytes(b"garbage")
-    with pytest.raises(sealed_json.Damaged) as damaged:
+    with pytest.raises(sealed_json.DamagedFile) as damaged:
         zone.body(layout, manifest, answer)
     assert damaged.value.file == path
     assert f"SHA-256 {answer.sha256} was expected" in str(damaged.value)
@@ -195,7 +195,7 @@ def test_what_does_not_prove_itself_is_told(
     """The file, what was found, what was expected, and the advice of whoever reads it."""
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(sealed_json.Damaged) as damaged:
+    with pytest.raises(sealed_json.DamagedFile) as damaged:
         sealed_json.read(path, "Do this.")
     assert damaged.value.file == path
     said = str(damaged.value)

@@ -46,7 +46,7 @@ def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None
     """Python reads `NaN`, which no writer of ours can have written."""
     path = tmp_path / "manifest.json"
     path.write_text('{"share": NaN, "sha256": "0"}', encoding="utf-8")
-    with pytest.raises(night_folders.Damaged, match="nothing readable"):
+    with pytest.raises(night_folders.DamagedFile, match="nothing readable"):
         night_folders.read(path)
 
 
@@ -64,7 +64,7 @@ def test_a_changed_byte_is_found_or_says_the_same(
     path.write_bytes(text)
     try:
         found = night_folders.read(path)
-    except night_folders.Damaged:
+    except night_folders.DamagedFile:
         return
     assert found == content
 

@@ -137,7 +137,7 @@ def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
             path.write_bytes(changed)
             try:
                 assert _read_all(layout, folder) == before
-            except sealed_json.Damaged as damage:
+            except sealed_json.DamagedFile as damage:
                 found += damage.file == path
         path.write_bytes(whole)
     assert found > 60
@@ -162,7 +162,7 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
     contents = {"cut": whole[:-4], "other": other.read_bytes(), "empty": b""}
     if spoil in contents:
         path.write_bytes(contents[spoil])
-    with pytest.raises(sealed_json.Damaged, match="The file was not used"):
+    with pytest.raises(sealed_json.DamagedFile, match="The file was not used"):
         landing.body(layout, manifest, manifest.answers[0])
 
 
@@ -172,7 +172,7 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     [folder] = night_folders.folders(layout)
     moved = folder.with_name("20261120T030000Z")
     folder.rename(moved)
-    with pytest.raises(sealed_json.Damaged, match="20261120T021500Z") as damaged:
+    with pytest.raises(sealed_json.DamagedFile, match="20261120T021500Z") as damaged:
         load_manifest(moved)
     assert damaged.value.file == moved / night_folders.MANIFEST
 
@@ -184,7 +184,9 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     content = sealed_json.read(folder / night_folders.MANIFEST)
     del content["stored"]
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(sealed_json.Damaged, match="different fields than this version") as damaged:
+    with pytest.raises(
+        sealed_json.DamagedFile, match="different fields than this version"
+    ) as damaged:
         load_manifest(folder)
     assert damaged.value.file == folder / night_folders.MANIFEST
 
@@ -199,7 +201,7 @@ def test_an_answer_of_another_version_is_told_in_words(
     content = sealed_json.read(folder / night_folders.MANIFEST)
     content["answers"][0] |= strange
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(sealed_json.Damaged, match="different fields than this version"):
+    with pytest.raises(sealed_json.DamagedFile, match="different fields than this version"):
         load_manifest(folder)
 
 

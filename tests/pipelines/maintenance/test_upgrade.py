@@ -18,7 +18,7 @@ from assets.publishing import publish
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
 from pipelines.maintenance import upgrade
@@ -127,7 +127,7 @@ def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) ->
         answer = manifest.answers[0]
         (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")
         [told] = answers([landed])
-        with pytest.raises(Damaged) as damage:
+        with pytest.raises(DamagedFile) as damage:
             body(layout, manifest, answer)
     assert told.problem == str(damage.value)
 

@@ -14,7 +14,7 @@ from assets.publishing import publish
 from assets.publishing.publish import rebuild
 from pipelines.lake import placement
 from pipelines.landing import snapshots
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.maintenance.verify import CHANGED, MISSING, SURPLUS, Damage, verify
 from tests.crash import nights
 from warehouse.contract import states
@@ -185,7 +185,7 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     for path in bodies[:2]:
         flip(path, 1000)
     before = books(layout)
-    with pytest.raises(Damaged) as caught:
+    with pytest.raises(DamagedFile) as caught:
         rebuilt(layout, from_landing=True)
     assert all(str(path) in str(caught.value) for path in bodies[:2])
     assert "Nothing was rebuilt" in str(caught.value)
@@ -198,7 +198,7 @@ def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> 
     expected = books(layout)
     (layout.landing / "2026-11-18" / "20261118T021500Z" / "manifest.json").unlink()
     with pytest.raises(
-        Damaged, match=r"2026-11-18/20261118T021500Z/manifest\.json contains nothing"
+        DamagedFile, match=r"2026-11-18/20261118T021500Z/manifest\.json contains nothing"
     ):
         nights.run(layout.home, nights.at(2))
     assert books(layout) == expected

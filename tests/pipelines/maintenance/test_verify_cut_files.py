@@ -10,7 +10,7 @@ import pytest
 
 from assets.cli import main
 from pipelines.landing import night_folders as named
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.maintenance.verify import CHANGED, MISSING
 from tests.crash import nights
 from tests.crash.scenarios import books, lake
@@ -96,7 +96,7 @@ def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name:
     before = books(layout.home), lake(layout.home)
     path = layout.landing / FIRST / name
     cut(path, how)
-    with pytest.raises(Damaged) as caught:
+    with pytest.raises(DamagedFile) as caught:
         rebuilt(layout, from_landing=True)
     assert str(path) in str(caught.value)
     assert (books(layout.home), lake(layout.home)) == before

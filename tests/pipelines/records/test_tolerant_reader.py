@@ -279,7 +279,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     text = "[" * 200_000
     with pytest.raises(tolerant_reader.UnusableRecord):
         reader.read_record(
-            text.encode(), PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
+            text.encode(), PORTFOLIO, tolerant_reader.JsonPath("data[3]", "data[]"), money=True
         )
     [found] = notes.rejects
     assert (found.request_no, found.path, found.value) == (7, "data[3]", text)
@@ -300,7 +300,7 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
         with contextlib.suppress(tolerant_reader.UnusableRecord):
             reader.read_record(
-                raw, PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
+                raw, PORTFOLIO, tolerant_reader.JsonPath("data[3]", "data[]"), money=True
             )
             return True, is_counted
         return False, is_counted

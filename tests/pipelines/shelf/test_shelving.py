@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing.night_folders import Damaged
+from pipelines.landing.night_folders import DamagedFile
 from pipelines.landing.snapshots import Decision, decide_by_hand, find, landed_snapshots, merge
 from pipelines.maintenance.verify import (
     BodiesNotLocal,
@@ -283,9 +283,9 @@ def test_a_manifest_that_names_other_places_is_not_believed(home: Path) -> None:
         {"files": [parsed["files"][0] | {"name": "../x"}]},
         {"strange": 1},
     ):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedFile):
             decode(json_bytes(night_folders.with_seal(parsed | change)), key)
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedFile):
         decode(content.content.replace(b"accepted", b"rejected"), key)
 
 
@@ -295,7 +295,7 @@ def test_a_list_without_the_newest_night_is_not_believed(home: Path) -> None:
     shelf = memory.reached()
     shelve(home, shelf)
     shelf.library.delete(memory.client, shelf_list.newest_manifests(shelf)[SECOND])
-    with pytest.raises(Damaged, match=SECOND):
+    with pytest.raises(DamagedFile, match=SECOND):
         fetch(Layout(home), shelf)
 
 

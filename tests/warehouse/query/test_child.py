@@ -12,7 +12,7 @@ from tests.support.books import Amount, night, published
 from warehouse.isolation import ChildLimits
 from warehouse.query.child import ask
 from warehouse.query.connect import QueryFailed
-from warehouse.query.formats import Answer, as_csv, as_json, as_table
+from warehouse.query.formats import QueryResult, as_csv, as_json, as_table
 from warehouse.query.read import run
 from warehouse.storage.layout import DATABASE, Layout, digest_of
 
@@ -112,7 +112,7 @@ def below(layout: Layout) -> list[str]:
     return sorted(str(path) for path in layout.home.rglob("*"))
 
 
-def asked(layout: Layout, sql: str) -> Answer:
+def asked(layout: Layout, sql: str) -> QueryResult:
     """The statement with its paths put in, asked as the command does but in this process."""
     folder = layout.home / "folder"
     paths = {"{secret}": folder / "secret", "{folder}": folder, "{database}": layout.database}

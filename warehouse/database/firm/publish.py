@@ -29,7 +29,7 @@ from warehouse.database.firm.load import (
 from warehouse.database.load import fill
 from warehouse.database.new_version import build_database, new_version, record_build
 from warehouse.database.versions import VERSIONS_GB, newest_whole, seal
-from warehouse.progress import Say, Tally, silent
+from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.query.firm_state import FirmNight, FirmState, known_sources, state_of
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
@@ -92,7 +92,7 @@ def publish_firm(
     build: FirmBuild,
     *,
     fresh: bool = False,
-    say: Say = silent,
+    say: ProgressCallback = silent,
     versions_gb: int = VERSIONS_GB,
 ) -> FirmBook:
     """Publish the firm's book with the published nights of its sources, in one atomic step.
@@ -112,7 +112,7 @@ def publish_firm(
 class _FirmBookBuild:
     layout: Layout
     build: FirmBuild
-    say: Say
+    say: ProgressCallback
 
     def open_copy(self, file: Path, memory: str) -> DuckDBPyConnection | None:
         return load.open_copy(self.layout, file, memory, ddl.schema_version())
@@ -144,7 +144,9 @@ def _create_empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection
     return connection
 
 
-def _update(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say) -> FirmBook:
+def _update(
+    connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: ProgressCallback
+) -> FirmBook:
     """Update an open file with the sources' published nights, and close it."""
     with contextlib.closing(connection):
         is_new = not known_sources(connection)
@@ -195,7 +197,7 @@ def _load_sources(
     layout: Layout,
     build: FirmBuild,
     known: Mapping[str, Mapping[str, Any]],
-    say: Say,
+    say: ProgressCallback,
     *,
     kept: Path | None,
 ) -> dict[str, gate.LoadResult]:

@@ -201,7 +201,7 @@ class NightPruned(LookupError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class FigureSelection:
     """The selection of figures. Portfolio and venue are ids or names, and None selects all."""
 
     portfolio: str
@@ -240,7 +240,7 @@ class TracedFigures:
     sums: Sequence[PublishedSum]
 
 
-def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
+def figures(connection: DuckDBPyConnection, wanted: FigureSelection) -> TracedFigures:
     """Return the selected figures.
 
     Raises `NotInBook`, `AmbiguousName` or `NightPruned`, with a message about the alternatives.
@@ -290,7 +290,7 @@ def _find_book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[st
 
 
 def _find_asset(
-    connection: DuckDBPyConnection, day: date, portfolio: NamedThing, wanted: Wanted
+    connection: DuckDBPyConnection, day: date, portfolio: NamedThing, wanted: FigureSelection
 ) -> tuple[str, bool]:
     positions = records(connection, _POSITIONS, day, portfolio.id)
     ids = [NamedThing(name) for name in dict.fromkeys(row["asset_id"] for row in positions)]
@@ -308,7 +308,9 @@ def _find_asset(
     return asset, kinds[0] if wanted.is_custom is None else wanted.is_custom
 
 
-def _select_rows(rows: list[dict[str, Any]], wanted: Wanted, location: str) -> list[dict[str, Any]]:
+def _select_rows(
+    rows: list[dict[str, Any]], wanted: FigureSelection, location: str
+) -> list[dict[str, Any]]:
     """Return the rows of the selected venue and account."""
     if wanted.venue is not None:
         names = {row["venue_id"]: row["venue_name"] for row in rows}
