@@ -124,7 +124,7 @@ def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
 
 
 def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
-    """A flipped bit in a body or in the manifest raises `DamagedFile`, or says the same as before."""
+    """A flipped bit in a body or the manifest raises `DamagedFile`, or gives the same as before."""
     manifest = _landed(layout)
     [folder] = night_folders.folders(layout)
     before = _read_all(layout, folder)
