@@ -1,7 +1,11 @@
-"""The API client: protocol, errors, signatures and models. It imports only its own modules."""
+"""The API client: protocol, errors, signatures and models. It imports only its own modules.
+
+References such as §5.2 name a section of the API document.
+"""
 
 import sys
 
 # If `httpx._main` can be imported, httpx imports its command line, and with it rich and pygments.
-# That costs 0.1 CPU seconds every night. None makes this import fail, which httpx handles.
+# That costs 0.1 CPU seconds every night. With None in `sys.modules`, the import fails, and httpx
+# handles that failure.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # documented use of None

@@ -9,12 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 NOT_AN_ORIGIN = (
-    "is not a valid origin. Give scheme, host and an optional port, for example "
+    "is not a valid origin. Use only a scheme, a host and an optional port, for example "
     "https://api.example.com."
 )
 MORE_THAN_ORIGIN = (
-    "contains more than an origin. Give only scheme, host and port, without user name, path or "
-    "query (paths are signed, 5.2)."
+    "contains more than an origin. Use only scheme, host and port, without user name, path or "
+    "query. The path is part of the signature, so it cannot have a prefix."
 )
 PLAIN_HTTP = "uses plain http, which is allowed only to this machine. Use https."
 NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
@@ -41,7 +41,7 @@ def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
     key = variables.get("NIGHTBOOK_API_KEY", "").strip()
     if not url:
         errors.append(
-            "NIGHTBOOK_API_URL is not set. Give the origin of the API, for example "
+            "NIGHTBOOK_API_URL is not set. Set it to the origin of the API, for example "
             "https://api.example.com (or start `nightbook sandbox` and use the address it prints)."
         )
     elif problem := find_origin_problem(url):
@@ -49,7 +49,7 @@ def read_access(variables: Mapping[str, str], errors: list[str]) -> Access:
     if not key:
         errors.append(
             "NIGHTBOOK_API_KEY is not set. Generate an API key for your organization on the "
-            "service's web platform (5)."
+            "service's web platform."
         )
     elif not is_visible_ascii(key):
         errors.append(f"NIGHTBOOK_API_KEY {NOT_VISIBLE_ASCII}")
@@ -61,7 +61,7 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
     file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
     if secret and file:
         errors.append(
-            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set. Keep one of them."
+            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set. Unset one of them."
         )
     elif file:
         return _read_secret_file(Path(file), errors)
@@ -70,13 +70,13 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
     elif not secret:
         errors.append(
             "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set. The secret is shown "
-            "once, when the API key is generated (5). Put it in a file that only you can read."
+            "once, when the API key is generated. Put it in a file that only you can read."
         )
     return secret
 
 
 def _read_secret_file(path: Path, errors: list[str]) -> str:
-    """Read the secret from a file. Never quote the path, because it may be the secret."""
+    """Read the secret from a file. Never quote the path, because it might be the secret itself."""
     name = "The file in NIGHTBOOK_API_SECRET_FILE"
     try:
         status = path.expanduser().stat()
@@ -98,13 +98,13 @@ def _read_secret_file(path: Path, errors: list[str]) -> str:
 
 
 def find_origin_problem(url: str) -> str | None:
-    """Return why the key must not be sent to this address, or None if it may be sent.
+    """Return the reason not to send the key to this address, or None if it is safe.
 
     The result starts with a verb and ends with a full stop. It does not quote the address, which
     may include a password.
     """
     url = url.strip().rstrip("/")
-    # Search the string, not its parsed parts, because an empty query or fragment leaves no part.
+    # Search the whole string, because parsing drops an empty query or fragment.
     if set(url.partition("://")[2]) & set("@/?#"):
         return MORE_THAN_ORIGIN
     try:
@@ -118,7 +118,7 @@ def find_origin_problem(url: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or IP address is this machine."""
+    """Return whether a host name or IP address refers to this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -131,5 +131,5 @@ def has_invisible(text: str) -> bool:
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Return whether a string can be sent unchanged in a header: ASCII, no spaces or controls."""
+    """Return whether a string can be sent in a header unchanged: visible ASCII without spaces."""
     return text.isascii() and text.isprintable() and " " not in text

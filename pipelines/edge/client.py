@@ -41,8 +41,8 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
-# For each call that waits for its next attempt, another call may start, up to this number. That is
-# enough to find out whether one venue or the whole service is failing.
+# While a call waits for its next attempt, another call may start. This is the maximum number of
+# such extra calls, and it is enough to find out whether one venue or the whole service is failing.
 MAX_REPLACEMENTS = BREAKER_THRESHOLD
 _Finished = tuple[Call, ApiResponse | EdgeError | BaseException]
 _Resource = TypeVar("_Resource", Portfolio, Venue)
@@ -69,7 +69,7 @@ def now_ms() -> int:
 
 
 class EdgeClient:
-    """A client for the API's five operations (4). Thread-safe.
+    """A client for the API's five operations (§4). Thread-safe.
 
     `origin` is scheme, host and port. `concurrency` is the maximum number of simultaneous requests.
     `deadline` limits everything that this client does, in seconds from now. `clock` returns Unix
@@ -187,30 +187,30 @@ class EdgeClient:
                 yield call, result
         finally:
             if started:
-                self.close()  # otherwise the pool waits up to half a minute if the service hangs
+                self.close()  # otherwise, if the service hangs, the pool waits up to half a minute
             pool.shutdown(wait=True, cancel_futures=True)
             _close_bodies(finished)
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
-        """Return the portfolios that the key may see, or only those with the given IDs (4.1)."""
+        """Return the portfolios that the key may see, or only those with the given IDs (§4.1)."""
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:
-        """Return the portfolio with the given ID (4.2)."""
+        """Return the portfolio with the given ID (§4.2)."""
         call = requests.get_portfolio(portfolio_id, integrations=integrations)
         return self._record(call, portfolio_id, Portfolio)
 
     def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
-        """Return all venues, or only those with the given IDs (4.3)."""
+        """Return all venues, or only those with the given IDs (§4.3)."""
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
-        """Return the venue with the given ID (4.4)."""
+        """Return the venue with the given ID (§4.4)."""
         call = requests.get_venue(venue_id, instruments=instruments)
         return self._record(call, venue_id, Venue)
 
     def instruments(self, venue_id: str, kind: str | None = None) -> list[Instrument]:
-        """Return a venue's instruments (4.5). `kind` is `spot`, `future`, or None for both."""
+        """Return a venue's instruments (§4.5). `kind` is `spot`, `future`, or None for both."""
         return self._records(requests.list_instruments(venue_id, kind), Instrument)
 
     def check(self) -> ServiceCheck:
@@ -270,7 +270,7 @@ class _WaitingCalls:
 
     @property
     def replaceable(self) -> int:
-        """How many other calls may start while calls are waiting."""
+        """The number of calls that may start while other calls wait for their next attempt."""
         return min(self._count, MAX_REPLACEMENTS)
 
     def count(self, is_waiting: bool) -> None:  # noqa: FBT001 - the callback of `RetryingSender.fetch`

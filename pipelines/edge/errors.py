@@ -32,7 +32,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """One entry in an error body: the API's error code and message (7)."""
+    """One entry in an error body: the API's error code and message (§7)."""
 
     code: str
     message: str
@@ -93,7 +93,7 @@ class ConnectionFailed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class ApiResponseError(EdgeError):
-    """The API answered with an error (7). Each subclass is one kind of error."""
+    """The API answered with an error (§7). Each subclass is one kind of error."""
 
     advice = "Nothing was read."
     request_line: str
@@ -117,34 +117,35 @@ class ApiResponseError(EdgeError):
 
 
 class TimestampRefused(ApiResponseError):
-    """The timestamp was outside the 30-second window, even after a clock correction (5.3)."""
+    """The timestamp was outside the 30-second window, even after a clock correction (§5.3)."""
 
     advice = "Nothing was read. Set this machine's clock (is NTP running?), then run again."
 
 
 class AuthenticationFailed(ApiResponseError):
-    """The API does not know the key, or the signature does not match it (5.3). All calls stop."""
+    """The API does not know the key, or the signature does not match it (§5.3). All calls stop."""
 
     advice = (
-        "Nothing more was sent, so that the key is not locked. Check NIGHTBOOK_API_KEY and "
+        "Nothing more was sent, because the service might lock the key. Check "
+        "NIGHTBOOK_API_KEY and "
         "NIGHTBOOK_API_SECRET, which are generated together on the service's web platform."
     )
 
 
 class AccessDenied(ApiResponseError):
-    """The key is valid but may not read this resource (7: ACCESS_DENIED with 400 and with 401)."""
+    """The key is valid but may not read this resource (§7: ACCESS_DENIED with 400 and with 401)."""
 
     advice = "Nothing was read. Ask the owner of the key for access to this resource."
 
 
 class InvalidRequest(ApiResponseError):
-    """The API rejected a parameter or the method, so the request itself is wrong (7)."""
+    """The API rejected a parameter or the method, so the request itself is wrong (§7)."""
 
-    advice = "Nothing was read. Correct the request, because sending it again cannot help."
+    advice = "Nothing was read. Correct the request before you send it again."
 
 
 class ResourceNotFound(ApiResponseError):
-    """The path names a resource that does not exist (7: RESOURCE_NOT_FOUND with any status)."""
+    """The path names a resource that does not exist (§7: RESOURCE_NOT_FOUND with any status)."""
 
     advice = "Nothing was read. The resource was deleted or never existed. Check its ID."
 
@@ -158,7 +159,7 @@ class ServerError(ApiResponseError):
 class UndocumentedError(ApiResponseError):
     """An error response that the API document does not describe."""
 
-    advice = "Nothing was read. The API document has no such response. Ask the owner of the API."
+    advice = "Nothing was read. The API document does not describe this. Contact the API's owner."
 
 
 @dataclass(eq=False, repr=False)
@@ -172,8 +173,8 @@ class MalformedResponse(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is malformed {_count_attempts(self.attempts)}: "
-            f"{self.defect}. Strict JSON in the documented envelope was expected. Nothing of the "
-            "response was used. Ask the owner of the API or of the proxy in between."
+            f"{self.defect}. Expected strict JSON in the documented envelope. Nothing in the "
+            "response was used. Contact the owner of the API, or of the proxy in front of it."
         )
 
 
@@ -188,7 +189,7 @@ class ResponseTooLarge(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
-            "Nothing of it was kept. If the book really is that large, raise the limit."
+            "Nothing was kept. If the book really is that large, raise the limit."
         )
 
 
@@ -220,11 +221,11 @@ class DeadlineExceeded(EdgeError):
     cause: str = ""
 
     def __str__(self) -> str:
-        cause = self.cause or "The deadline of the pull has passed"
+        cause = self.cause or "The deadline for the pull has passed"
         return (
             f"{cause}. {self.request_line} was not completed, because no time is left for another "
-            "attempt, and nothing was read. Run again when the API answers. If it was only slow, "
-            f"give the pull more time (NIGHTBOOK_DEADLINE).{_describe_last(self.last_failure)}"
+            "attempt, and nothing was read. Run again when the API responds. If the API was only "
+            f"slow, increase NIGHTBOOK_DEADLINE.{_describe_last(self.last_failure)}"
         )
 
 
@@ -264,7 +265,7 @@ class SpoolFailed(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the body could not be written to disk while it was received "
-            f"({self.reason}). Nothing of it was kept. Make room on the disk, then run again."
+            f"({self.reason}). Nothing was kept. Free some disk space, then run again."
         )
 
 
@@ -293,8 +294,8 @@ class InvalidCredential(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the API {self.name} {self.reason} (its value is not shown). Visible ASCII characters "
-            "without spaces were expected. Nothing was sent. Copy it again from the service's "
+            f"the API {self.name} {self.reason} (its value is not shown). Use only visible ASCII "
+            "characters without spaces. Nothing was sent. Copy it again from the service's "
             "web platform."
         )
 
@@ -322,6 +323,6 @@ def describe_problem(error: EdgeError | None) -> str:
         case ServerError():
             return f"The API answers with status {error.status}"
         case MalformedResponse():
-            return "The responses of the API cannot be read"
+            return "The API's responses are malformed"
         case _:
             return ""

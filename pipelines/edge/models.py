@@ -1,4 +1,4 @@
-"""The API's resources (2) with all their fields, and the documented values.
+"""The API's resources (§2) with all their fields, and the documented values.
 
 Required fields have no default. An optional field is `UNSET` if it is absent and None if it is
 null, because for integrations, absent and empty mean different things. Enum values are strings, so
@@ -16,7 +16,7 @@ OptionalText = str | UnsetType | None
 
 
 class Integration(Struct, frozen=True, rename="camel"):
-    """A portfolio's link to a venue (2.2)."""
+    """A portfolio's link to a venue (§2.2)."""
 
     id: str
     venue_id: str
@@ -24,33 +24,33 @@ class Integration(Struct, frozen=True, rename="camel"):
 
 
 class Trading(Struct, frozen=True, rename="camel"):
-    """Money in a trading account, as decimal strings (2.5)."""
+    """Money in a trading account, as decimal strings (§2.5)."""
 
     free: str
     locked: str
 
 
 class Margin(Struct, frozen=True, rename="camel"):
-    """Money locked as margin, as a decimal string (2.5)."""
+    """Money locked as margin, as a decimal string (§2.5)."""
 
     locked: str
 
 
 class Staking(Struct, frozen=True, rename="camel"):
-    """Money locked in staking, as a decimal string (2.5)."""
+    """Money locked in staking, as a decimal string (§2.5)."""
 
     locked: str
 
 
 class Custody(Struct, frozen=True, rename="camel"):
-    """Money in custody, as decimal strings (2.5)."""
+    """Money in custody, as decimal strings (§2.5)."""
 
     free: str
     locked: str
 
 
 class Balance(Struct, frozen=True, rename="camel"):
-    """An account's money by bucket (2.5). Any bucket may be absent."""
+    """An account's money by bucket (§2.5). Any bucket may be absent."""
 
     trading: Trading | UnsetType | None = UNSET
     margin: Margin | UnsetType | None = UNSET
@@ -59,7 +59,7 @@ class Balance(Struct, frozen=True, rename="camel"):
 
 
 class Account(Struct, frozen=True, rename="camel"):
-    """One of a position's accounts, at a venue (2.4)."""
+    """One of a position's accounts, at a venue (§2.4)."""
 
     venue_id: str
     name: str
@@ -67,7 +67,7 @@ class Account(Struct, frozen=True, rename="camel"):
 
 
 class Position(Struct, frozen=True, rename="camel"):
-    """One of a portfolio's assets, split across accounts (2.3)."""
+    """One of a portfolio's assets, split across accounts (§2.3)."""
 
     asset_id: str
     is_custom_asset: bool
@@ -75,7 +75,7 @@ class Position(Struct, frozen=True, rename="camel"):
 
 
 class Portfolio(Struct, frozen=True, rename="camel"):
-    """A portfolio with its positions (2.1)."""
+    """A portfolio with its positions (§2.1)."""
 
     id: str
     resource: str
@@ -87,7 +87,7 @@ class Portfolio(Struct, frozen=True, rename="camel"):
 
 
 class VenueInstrument(Struct, frozen=True, rename="camel"):
-    """An instrument embedded in a venue (2.7)."""
+    """An instrument embedded in a venue (§2.7)."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class VenueInstrument(Struct, frozen=True, rename="camel"):
 
 
 class Venue(Struct, frozen=True, rename="camel"):
-    """A place where assets are traded or kept (2.6)."""
+    """A place where assets are traded or kept (§2.6)."""
 
     id: str
     resource: str
@@ -108,7 +108,7 @@ class Venue(Struct, frozen=True, rename="camel"):
 
 
 class TradingConstraints(Struct, frozen=True, rename="camel"):
-    """An instrument's limits, as decimal strings (2.8). Limits that do not apply may be absent."""
+    """An instrument's limits, as decimal strings (§2.8). Limits that do not apply may be absent."""
 
     min_base_qty: OptionalText = UNSET
     max_base_qty: OptionalText = UNSET
@@ -120,7 +120,7 @@ class TradingConstraints(Struct, frozen=True, rename="camel"):
 
 
 class Instrument(Struct, frozen=True, rename="camel"):
-    """An instrument that can be traded at a venue (2.8)."""
+    """An instrument that can be traded at a venue (§2.8)."""
 
     id: str
     resource: str
@@ -136,7 +136,7 @@ class Instrument(Struct, frozen=True, rename="camel"):
     expiration: OptionalText = UNSET
 
 
-# The documented values by JSON path (2, 3). Other values are kept, and are reported as drift.
+# The documented values by JSON path (§2, §3). Other values are kept, and are reported as drift.
 VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
     Portfolio: {
         "resource": frozenset({"portfolio"}),

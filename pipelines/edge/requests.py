@@ -1,4 +1,4 @@
-"""The API's five operations (4) as values: the requests exactly as they are sent."""
+"""The API's five operations (§4) as values: the requests exactly as they are sent."""
 
 import itertools
 import re
@@ -26,7 +26,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 
 
 def is_same_id(requested: str, received: str) -> bool:
-    """Return whether two IDs are equal, ignoring case if they are UUIDs (2.1)."""
+    """Return whether two IDs are equal, ignoring case if they are UUIDs (§2.1)."""
     if requested == received:
         return True
     return requested.lower() == received.lower() and bool(_UUID.fullmatch(requested))
@@ -54,32 +54,32 @@ class Call:
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:
-    """Return `GET /portfolios` (4.1). Without `ids`, it lists all portfolios."""
+    """Return `GET /portfolios` (§4.1). Without `ids`, it lists all portfolios."""
     query = (*_id_query(ids), *_include("integrations", is_included=integrations))
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
 def get_portfolio(portfolio_id: str, *, integrations: bool = False) -> Call:
-    """Return `GET /portfolios/{id}` (4.2)."""
+    """Return `GET /portfolios/{id}` (§4.2)."""
     query = _include("integrations", is_included=integrations)
     path = f"{PREFIX}/portfolios/{_encode_segment(portfolio_id)}"
     return Call("get_portfolio", path, query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
-    """Return `GET /venues` (4.3). Without `ids`, it lists all venues."""
+    """Return `GET /venues` (§4.3). Without `ids`, it lists all venues."""
     query = (*_id_query(ids), *_include("instruments", is_included=instruments))
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
 def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
-    """Return `GET /venues/{id}` (4.4)."""
+    """Return `GET /venues/{id}` (§4.4)."""
     query = _include("instruments", is_included=instruments)
     return Call("get_venue", f"{PREFIX}/venues/{_encode_segment(venue_id)}", query, single=True)
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Return `GET /venues/{id}/instruments` (4.5). `kind` is `spot`, `future`, or None for both."""
+    """Return `GET /venues/{id}/instruments` (§4.5). `kind` is `spot`, `future`, or None (both)."""
     query = () if kind is None else _check_query((("type", kind),))
     path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)

@@ -15,24 +15,24 @@ from pipelines.edge.errors import InvalidCredential
 _HIDDEN = "•••"
 # A complete signature, or the beginning of one at the end of a truncated string.
 _SIGNATURE = re.compile("[0-9a-fA-F]{96}|[0-9a-fA-F]{32,}(?=…?$)")
-# If a string contains this many leading characters of a key or secret, it is not chance.
+# This many leading characters of a key or secret do not occur in a string by chance.
 _MIN_PREFIX = 16
-# Shorter values occur by coincidence, so they are not removed. No real key is so short.
+# Shorter values may occur by chance, so they are not removed. Real keys are longer.
 _MIN_LENGTH = 6
 
 
 def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
-    """Return the bytes to sign (5.2). `path` has no query. `timestamp` is in milliseconds."""
+    """Return the bytes to sign (§5.2). `path` has no query. `timestamp` is in milliseconds."""
     return f"{method}{path}{body}{timestamp}".encode()
 
 
 def signature(secret: str, payload: bytes) -> str:
-    """Compute a payload's HMAC-SHA-384 with the secret, in lower-case hex (5.2)."""
+    """Compute a payload's HMAC-SHA-384 with the secret, in lower-case hex (§5.2)."""
     return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
 
 
 class Credentials:
-    """An API key and its secret (5). They cannot be printed or pickled, and compare by identity.
+    """An API key and its secret (§5), which cannot be printed or pickled. Compares by identity.
 
     Raises `InvalidCredential` if key or secret is empty, or contains characters that cannot be sent
     or seen.
@@ -57,11 +57,12 @@ class Credentials:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "credentials cannot be pickled or copied, because they would be on disk in plain text"
+            "credentials cannot be pickled or copied, because that could write them to disk in "
+            "plain text"
         )
 
     def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
-        """Return the three headers for a request without a body (5.1). Never log or store them."""
+        """Return the three headers for a request without a body (§5.1). Never log or store them."""
         return {
             "SVC-API-KEY": self._key,
             "SVC-API-TIMESTAMP": str(timestamp),
@@ -91,7 +92,7 @@ def _remove(value: str, text: str) -> str:
 
 
 def _encodings(value: str) -> dict[str, None]:
-    """Return a string as is, in JSON, in a URL and misread as Latin-1, longest form first."""
+    """Return a string in all forms (plain, JSON, URL, misread as Latin-1), longest form first."""
     forms = (
         value,
         json.dumps(value)[1:-1],

@@ -65,7 +65,7 @@ def decode_body(
     Raises `MalformedResponse` and `ResponseTooLarge`. `scrub` removes the key, the secret and
     signatures from the header before an error quotes it.
     """
-    # Scrub first, because a lower-case or truncated key would not be found.
+    # Remove secrets before changing the case, because a lower-case key would not be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
     received = _limit_size(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:

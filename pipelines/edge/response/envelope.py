@@ -1,4 +1,4 @@
-"""Strict checks of success and error bodies (2.9, 7), without decoding their records.
+"""Strict checks of success and error bodies (§2.9, §7), without decoding their records.
 
 A body is valid only if it is a single UTF-8 JSON document in the documented envelope, and no
 envelope key occurs twice. Records are only checked to be JSON. `models` and the flattening check
@@ -25,20 +25,20 @@ import numpy as np
 from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
 
-# Limits that keep a hostile body from filling the memory.
-MAX_MEMBERS = 64  # members in an envelope. The document has two.
-MAX_RECORDS = 250_000  # records in a list
-MAX_RECORD_SIZE = 1 << 27  # bytes in a record, because one step needs all of them in memory
-MAX_MEMBER_SIZE = 1 << 21  # bytes in a member other than `data`, if the body is walked
-_MAX_DECODED_MEMBER = 1 << 20  # bytes in a member other than `data`, because it is decoded
+# These limits keep a hostile body from filling the memory.
+MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
+MAX_RECORDS = 250_000  # maximum number of records in a list
+MAX_RECORD_SIZE = 1 << 27  # maximum bytes per record, because each record is decoded in memory
+MAX_MEMBER_SIZE = 1 << 21  # maximum bytes of any member except `data` in a body that is walked
+_MAX_DECODED_MEMBER = 1 << 20  # maximum bytes of any member except `data`, which is decoded
 
 _CHUNK = 1 << 20
-_MIN_WALKED = 1 << 24  # bytes. Larger bodies are walked.
+_MIN_WALKED = 1 << 24  # bodies with more bytes are walked
 _RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
-_MIN_SLICED = 4096  # bytes. Records with a larger average size are sliced by position.
+_MIN_SLICED = 4096  # if the average record has more bytes, slice records by position
 _COMMA = ord(",")
-# The bytes before the list, and between the list and `meta`. The latter is searched for in the
-# tail.
+# The bytes before the list, the bytes between the list and `meta`, and the length of the tail that
+# is searched for the latter.
 _OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -46,7 +46,7 @@ _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A success body's members (2.9) as undecoded views, which keep its buffer open.
+    """The members of a success body (§2.9) as undecoded views, which keep the body's buffer open.
 
     `other_members` are the members that the document does not define. If the body was walked,
     `spans` alternates the start and end of each record, counted from the start of `data`. If the
@@ -77,7 +77,7 @@ def read_envelope(
     is_ascii: bool = False,
     with_records: bool = False,
 ) -> Envelope:
-    """Read and strictly check a success body (2.9), without decoding its records.
+    """Read and strictly check a success body (§2.9), without decoding its records.
 
     Raises `MalformedResponse`. Set `is_ascii` if all bytes are known to be ASCII, which saves a
     check. Set `with_records` to split a small list into its records in the same pass.
@@ -111,7 +111,7 @@ def read_envelope(
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return a list's undecoded records, or the single record. May raise RecursionError."""
+    """Return a list's undecoded records, or an undecoded record. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     if envelope.records is not None:
@@ -126,7 +126,7 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | None:
-    """Return an error body's entries (7), or None if it is not an error body."""
+    """Return an error body's entries (§7), or None if it is not an error body."""
     try:
         members = _read_members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
@@ -378,7 +378,7 @@ class _Walk:
 
 
 def _value_length(view: memoryview, limit: int) -> int:
-    """Return the length of the first value in bytes, including the white space after it."""
+    """Return the length of the first value in bytes, including white space after the value."""
     # msgspec decodes one value. If data follows it, the error contains the position of that data,
     # and also proves that the value is valid.
     try:

@@ -1,6 +1,6 @@
 """Rules that judge from a member's name and value whether a response is complete.
 
-The API document describes neither pages (4.6) nor partial responses, so the names of such members
+The API document describes neither pages (§4.6) nor partial responses, so the names of such members
 are not known in advance. The rules judge a member by the words in its name.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """What a hint means for the whole response.
+    """The conclusion from a hint about the whole response.
 
     `PAGE` is a page position, which alone proves neither. It counts only if no hint is `COMPLETE`.
     An `INCOMPLETE` hint always counts.
@@ -137,7 +137,8 @@ def split_name(name: str) -> frozenset[str]:
     return _split_name(name[:_MAX_NAME_LENGTH])
 
 
-@lru_cache(maxsize=4096)  # limited, so a server that keeps sending new names cannot fill the memory
+# Bounded, so that a server that keeps sending new names cannot fill the memory.
+@lru_cache(maxsize=4096)
 def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
     # Split names written as one word (`hasmore`) into known words, longest first. Leave a word
@@ -148,12 +149,12 @@ def _split_name(name: str) -> frozenset[str]:
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a name is unrelated to pages, and so is everything inside its value."""
+    """Return whether a name, and so everything inside its value, has nothing to do with pages."""
     return bool(words & _UNRELATED)
 
 
 def is_negative(value: Any) -> bool:
-    """Return whether a value means no: null, false, zero, empty, or only such values inside."""
+    """Return whether a value means "no": null, false, zero, or nothing but such values."""
     if isinstance(value, dict):
         return all(map(is_negative, value.values()))
     if isinstance(value, list):

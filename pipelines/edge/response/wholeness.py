@@ -1,6 +1,6 @@
 """Hints that a response is one of several pages, or incomplete for another reason.
 
-The API document describes neither (4.6), so hints may be in `meta`, in other envelope members or in
+The API document describes neither (§4.6), so hints may be in `meta`, other envelope members or in
 the headers. Some hints prove that the response is complete, for example `hasMore: false`. This
 module does not send or receive anything.
 """
@@ -36,12 +36,13 @@ from pipelines.edge.response.hints import (
 
 ENVELOPE, META = "$", "meta"
 MAX_DEPTH = 64
-# Per response, so that a body with a million keys cannot fill the manifest.
+# The maximum number of hints per response. Without it, a body with a million keys would fill the
+# manifest.
 MAX_HINTS = 40
 
-_MAX_EXAMPLE = 120  # characters of a value in a hint
-_MAX_UNKNOWN_EXAMPLE = 200  # bytes of an unknown member's value
-# Keys that occur only in records with money (2.1, 2.3, 2.4). If they appear outside of `data`,
+_MAX_EXAMPLE = 120  # a hint quotes at most this many characters of a value
+_MAX_UNKNOWN_EXAMPLE = 200  # maximum bytes quoted from an unknown member
+# Keys that occur only in records with money (§2.1, §2.3, §2.4). If they appear outside of `data`,
 # there is money outside of `data`.
 _RECORD_KEYS = {"positions", "accounts", "balance", "balances"}
 _PAGE_WORDS = frozenset({"page", "pages", "paging", "pagination"})
@@ -83,7 +84,7 @@ class _LocatedHint:
 def find_truncation_hints(
     envelope: Envelope, headers: Mapping[str, str], resource: str
 ) -> tuple[TruncationHint, ...]:
-    """Return the hints that a response is incomplete, sorted by location.
+    """Return all hints that a response is incomplete, sorted by location.
 
     `resource` is the kind of the records, for example `portfolios`.
     """

@@ -1,4 +1,4 @@
-"""Time: the clock for signing requests (5.3), and the dates and waits in response headers."""
+"""Time: the clock for signing requests (§5.3), and the dates and waits in response headers."""
 
 import re
 import threading
@@ -13,9 +13,9 @@ from pipelines.edge.response.refusal import TOO_MANY_REQUESTS
 
 # In milliseconds. A larger difference is treated as a wrong date, not as clock skew.
 MAX_CORRECTION = 24 * 3_600_000
-# In milliseconds. A corrected request is signed at least this far behind the server's clock,
-# because a server may refuse timestamps in its future. (In one of 12 runs that aimed at the
-# measured time, 5 requests were refused.)
+# In milliseconds. After a correction, timestamps are at least this far behind the server's clock,
+# because a server may refuse timestamps from the future. (In one of 12 runs without this margin, 5
+# requests were refused.)
 SAFETY_MARGIN = 2_000
 # In milliseconds. If the skew differs more than this from the last correction, the clock has
 # jumped.
@@ -54,7 +54,7 @@ class Correction(NamedTuple):
 
 
 class Clock:
-    """A clock in Unix milliseconds that follows the server's once corrected. Thread-safe."""
+    """A Unix clock in milliseconds. After a correction, it follows the server's. Thread-safe."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -73,12 +73,12 @@ class Clock:
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
-        """Return the current correction and the offset to sign with, both in milliseconds."""
+        """Return the current correction and the offset for signing, both in milliseconds."""
         with self._lock:
             return self.offset, self._signing_offset
 
     def correct(self, skew: Skew | None, signed_with: int | None) -> Correction:
-        """Correct the clock after the API refused a timestamp (5.3).
+        """Correct the clock after the API refused a timestamp (§5.3).
 
         `skew` is measured from the response that refused the timestamp, or None if that has no
         usable date. `signed_with` is the correction with which the refused request was signed. The
@@ -118,7 +118,7 @@ def measure_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew |
 
 
 def requested_wait(headers: Mapping[str, str], status: int, received: int) -> float | None:
-    """Return how many seconds a response asks the client to wait (8), or None.
+    """Return how many seconds a response asks the client to wait (§8), or None.
 
     Reads `Retry-After` or, for status 429, the usual header for the time when the rate limit
     resets. Dates are compared with the `Date` of the same response, because our clock may be off.
@@ -133,7 +133,7 @@ def requested_wait(headers: Mapping[str, str], status: int, received: int) -> fl
     if not resets or not re.fullmatch(r"[0-9]{1,10}", resets[0]):
         return None
     reset = float(resets[0])
-    # Some services send a number of seconds, others a Unix time.
+    # Some services send the number of seconds to wait, others send the Unix time of the reset.
     wait = reset if reset <= _SECONDS_PER_DAY else reset - now.timestamp()
     return wait if 0 <= wait <= _SECONDS_PER_DAY else None
 

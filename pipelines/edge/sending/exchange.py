@@ -51,7 +51,7 @@ _LOST_CONNECTIONS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """A response with any status. `headers` are the response headers, not ours.
+    """A response with any status. `headers` are the headers of the response, not of the request.
 
     `sent` and `received` are this machine's time in Unix milliseconds. `signed_with` is the clock
     correction with which the request was signed, in milliseconds, or None.
@@ -66,12 +66,12 @@ class HttpResponse:
 
     @property
     def skew(self) -> Skew | None:
-        """The clock skew according to the `Date` header, or None if it is not usable."""
+        """The clock skew according to the `Date` header, or None if the header is not usable."""
         return measure_skew(self.headers, self.sent, self.received)
 
     @property
     def requested_wait(self) -> float | None:
-        """How many seconds the server asks the client to wait, or None."""
+        """The number of seconds that the server asks the client to wait, or None."""
         return requested_wait(self.headers, self.status, self.received + (self.signed_with or 0))
 
 
@@ -122,7 +122,7 @@ class Sender:
     def send(
         self, call: Call, request_line: str, on_accepted: Callable[[], None]
     ) -> HttpResponse | EdgeError:
-        """Sign and send one request (5.2). Return the response, or an error if there is none.
+        """Sign and send one request (§5.2). Return the response, or an error if there is none.
 
         `on_accepted` is called once the API has accepted the key, before the body is read. A
         redirect is an error, because following it would send the key to another server.
@@ -151,7 +151,7 @@ class Sender:
         return failure
 
     def check(self, call: Call, request_line: str, response: HttpResponse) -> Envelope | EdgeError:
-        """Return a success's envelope (2.9), or the error that the response represents (7)."""
+        """Return a success's envelope (§2.9), or the error that the response represents (§7)."""
         scrub = self.credentials.scrub
         return check_response(call, request_line, response.status, response.body, scrub)
 
@@ -188,7 +188,7 @@ class Sender:
         # httpx normalises some paths, but the path that is sent must be the signed path (5.2.3).
         if request.url.raw_path != target:
             raise InvalidId(call.path, "would be changed by URL normalisation")
-        # Sign while holding the slot, just before sending, so no signature ages in a queue (5.3).
+        # Sign while holding the slot, just before sending, so no signature ages in a queue (§5.3).
         (correction, signing_offset), sent = self.clock.offsets(), self.clock.machine_time()
         request.headers.update(self.credentials.headers("GET", call.path, sent + signing_offset))
         response = self.http.send(request, stream=True)
@@ -214,13 +214,13 @@ class Sender:
         require_framing(response.headers, response.http_version)
         for piece in decode_body(*_raw_body(response), self.limits, self.credentials.scrub):
             _spool(body.write, piece)
-            # If the progress display fails, the request must not fail.
+            # An error in the progress display must not make the request fail.
             with contextlib.suppress(Exception):
                 self.on_bytes(len(piece))
         _spool(body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
-        """Read an error body. If it is truncated or too large, only the status counts."""
+        """Read an error body. If the body is truncated or too large, only the status is used."""
         try:
             for piece in decode_body(*_raw_body(response), _ERROR_LIMITS, self.credentials.scrub):
                 _spool(body.write, piece)
@@ -237,7 +237,7 @@ class Sender:
 
 
 def _raw_body(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """Return the undecoded body and its headers. In-memory transports have already decoded it."""
+    """Return the undecoded body and its headers. In-memory transports have decoded it already."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers
@@ -252,7 +252,7 @@ def _spool(write: Callable[..., None], *piece: bytes) -> None:
 
 
 def _is_tls_refusal(error: BaseException) -> bool:
-    """Return whether TLS was refused (certificate or protocol), so a retry cannot help."""
+    """Return whether the TLS handshake failed for good, for example because of the certificate."""
     cause: BaseException | None = error
     for _ in range(10):
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _LOST_CONNECTIONS):

@@ -1,6 +1,6 @@
 """Limits shared by all calls of a client: slots, pace, circuit breaker, retry budget, deadline.
 
-An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (5.3).
+An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (§5.3).
 All limits are checked while the slot is held. If calls were checked before they queue, a whole
 queue could pass just before an outage, and would then be sent into it.
 """
@@ -36,14 +36,15 @@ RETRY_BUDGET, RETRIES_PER_SUCCESS = 50.0, 0.1
 
 # When the server throttles us, multiply the rate (requests per second) by this factor.
 SLOWDOWN = 0.7
-# Each success raises the rate by 5 %, or by 0.5 % within 10 % of the rate that was throttled. With
-# a limit of 4 requests per second, this throttles about 1 request in 20.
+# Each success raises the rate by 5 %, but only by 0.5 % near the rate at which the server last
+# throttled us (within 10 %). If the server allows 4 requests per second, it then throttles about 1
+# request in 20.
 SPEEDUP, CAREFUL_SPEEDUP, NEAR = 1.05, 1.005, 0.9
 # Requests per second. Even a server that always throttles gets two requests per minute.
 MIN_RATE = 1 / 30
 # Requests per second. Above this rate, requests are not paced.
 UNLIMITED_RATE = 500.0
-# Seconds to wait if a throttled response gives no wait. Doubles each time until a success.
+# Seconds to wait if a throttled response does not say how long. Doubles until the next success.
 FIRST_THROTTLE_WAIT, MAX_THROTTLE_WAIT = 1.0, 60.0
 
 
@@ -84,7 +85,7 @@ class Limiter:
         self._concurrency, self._deadline, self._monotonic = concurrency, deadline, monotonic
         self.closed = threading.Event()
         self._sleep = sleep or self.closed.wait
-        self._changed = threading.Condition()  # guards everything below
+        self._changed = threading.Condition()  # protects all fields below
         self._key_error: AuthenticationFailed | None = None
         self._is_key_accepted = False
         self._waiting_paths: list[str] = []
@@ -92,8 +93,8 @@ class Limiter:
         self._retries_left = RETRY_BUDGET
         # Circuit breaker. Slot numbers show whether a request was sent before or after an event.
         self._failures = self._probes = 0
-        self.failed_probes = 0  # since the start
-        self._failing_paths: set[str] = set()  # failed since the last success
+        self.failed_probes = 0  # number since the start
+        self._failing_paths: set[str] = set()  # paths that have failed since the last success
         self._last_failure: EdgeError | None = None
         self._failing_since: datetime | None = None  # first failure since the last success, UTC
         self._slots_at_failure = self._latest_good_slot = 0
@@ -117,7 +118,7 @@ class Limiter:
         last_failure: EdgeError | None,
         requested: float | None = None,
     ) -> None:
-        """Wait some seconds.
+        """Wait for a number of seconds.
 
         `requested` is the wait that the API asked for, in seconds. It only appears in the error.
         Raises `DeadlineExceeded` at once if the wait would last until the deadline. Raises
@@ -152,7 +153,7 @@ class Limiter:
     def deadline_error(
         self, request_line: str, last_failure: EdgeError | None, requested: float | None = None
     ) -> DeadlineExceeded:
-        """Build the error, including its cause, for a call that has no time left.
+        """Build the error for a call that has no time left, including the cause.
 
         `requested` is the wait that the API asked for, in seconds.
         """
@@ -160,8 +161,8 @@ class Limiter:
         cause = describe_problem(last_failure)
         if requested is not None and remaining is not None and remaining > 0:
             cause = (
-                f"The API asks to wait {requested:.0f} seconds, and only {remaining:.0f} seconds "
-                "are left for the pull"
+                f"The API asks the client to wait {requested:.0f} seconds, but the pull must "
+                f"finish within {remaining:.0f} seconds"
             )
         elif cause and self._failing_since is not None:
             cause += f" since {self._failing_since:%H:%M} UTC"
@@ -207,7 +208,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must let a waiting path that has not failed go first."""
+        """Return whether a failing path must wait for a waiting path that has not failed."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -235,7 +236,7 @@ class Limiter:
             self._changed.notify_all()
 
     def refuse_key(self, error: AuthenticationFailed) -> None:
-        """Record that the API refused the key (5.3), so no more requests are sent."""
+        """Record that the API refused the key (§5.3), so no more requests are sent."""
         with self._changed:
             self._key_error = self._key_error or error
             self._changed.notify_all()
@@ -345,7 +346,7 @@ class Limiter:
             return max(requested, own_wait) if doublings else requested
 
     def throttle(self, request_number: int, wait: float, *, is_rate_limited: bool) -> bool:
-        """Make all calls wait some seconds. If `is_rate_limited`, lower the rate too (8).
+        """Make all calls wait for some seconds. If `is_rate_limited`, also lower the rate (§8).
 
         Returns False if the request was sent before the last slowdown. The rate then stays
         unchanged, because the request was throttled for the old rate.

@@ -1,7 +1,7 @@
 """The retry policy: send a call, and decide what to do after a failed attempt.
 
-A wait that the server announces slows the whole client and is not a failure (8). A refused
-timestamp corrects the clock (5.3). Every other transient failure is retried with backoff.
+A wait that the server announces slows the whole client and is not a failure (§8). A refused
+timestamp corrects the clock (§5.3). Every other transient failure is retried with backoff.
 """
 
 import enum
@@ -25,7 +25,8 @@ from pipelines.edge.sending.exchange import ApiResponse, Sender
 from pipelines.edge.sending.limiter import Limiter
 
 MAX_ATTEMPTS = 5
-# A second attempt shows whether a malformed response was truncated on the way or is always wrong.
+# The second attempt shows whether a malformed response was truncated on the way or is always
+# malformed.
 MAX_MALFORMED = 2
 # How often an optional call may be throttled while other calls succeed.
 MAX_THROTTLES = 30
@@ -33,11 +34,11 @@ MAX_THROTTLES = 30
 MAX_REQUESTED_WAIT = 60.0
 # Seconds. The backoff doubles, starting at the first value, up to the second.
 FIRST_BACKOFF, MAX_BACKOFF = 0.5, 60.0
-# Seconds. A longer wait for a probe is reported, because nothing else happens during it.
+# Seconds. If the wait for a probe is longer, report it, because nothing else happens meanwhile.
 REPORTED_WAIT = 15.0
-# The cheapest request that every night sends anyway (4.3).
+# The cheapest request that every night sends anyway (§4.3).
 PROBE = list_venues()
-MAX_TARGET = 160  # characters of a path and its query shown in messages
+MAX_TARGET = 160  # messages show at most this many characters of a path with its query
 
 
 class RetryMode(enum.Enum):
@@ -187,7 +188,7 @@ class RetryingSender:
     # In a slot
 
     def _attempt_or_probe(self, state: _CallState) -> ApiResponse | FailedAttempt | None:
-        """Attempt the call, or send a probe if the circuit breaker is open and return None."""
+        """Attempt the call. If the circuit breaker is open, send a probe and return None."""
         with self._limiter.slot(state.request_line, state.call.path) as slot:
             if slot.probe_wait:
                 if slot.probe_wait > REPORTED_WAIT:
@@ -220,7 +221,7 @@ class RetryingSender:
         return result if result.is_service_failure or result.is_throttled else None
 
     def _attempt(self, state: _CallState, slot_number: int) -> ApiResponse | FailedAttempt:
-        """Make an attempt, and record the result in the limiter while still holding the slot."""
+        """Make an attempt, and record the result in the limiter before the slot is released."""
         call, request_line, limiter = state.call, state.request_line, self._limiter
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
@@ -283,8 +284,8 @@ class RetryingSender:
             return
         if state.mode is RetryMode.BRIEF or self._limiter.is_up_since(state.last_slot):
             raise final
-        # Either only this path or the whole service is failing. The next slot decides which, with a
-        # probe unless another request succeeds first.
+        # Either only this path or the whole service is failing. To find out, the next slot sends a
+        # probe, unless another request succeeds first.
         state.final_error = final
 
     def _throttle(self, state: _CallState, failed: FailedAttempt) -> float:
@@ -296,7 +297,9 @@ class RetryingSender:
         requested = failed.requested_wait
         wait = self._limiter.throttle_wait(failed.request_number, requested)
         remaining = self._limiter.seconds_until_deadline()
-        note = "" if requested is None else f"The server asked for a wait of {requested:.0f} s."
+        note = (
+            "" if requested is None else f"The server asked the client to wait {requested:.0f} s."
+        )
         final = failed.error.copy_with(attempts=state.attempts, note=note)
         state.throttles += 1
         if remaining is None:
@@ -317,7 +320,7 @@ class RetryingSender:
         return 0.0
 
     def _correct_clock(self, state: _CallState, failed: FailedAttempt) -> float:
-        """Correct the clock and return 0, or raise the error if a correction cannot help (5.3)."""
+        """Correct the clock and return 0, or raise the error if a correction cannot help (§5.3)."""
         clock = self._sender.clock
         correction = clock.correct(failed.skew, failed.signed_with)
         skew = clock.offset
@@ -352,7 +355,7 @@ def backoff(failures: int, draw: float) -> float:
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
     0.5 to 60 seconds, so that callers that failed together do not retry together.
     """
-    doublings = min(failures - 1, 10)  # enough to reach the bound, and small enough for a float
+    doublings = min(failures - 1, 10)  # enough to reach the maximum, and no overflow
     return draw * min(MAX_BACKOFF, FIRST_BACKOFF * 2.0**doublings)
 
 
@@ -361,4 +364,4 @@ def _clock_note(failed: FailedAttempt) -> str:
         return f"The clock was already corrected by {failed.signed_with / 1000:+.1f} s."
     if failed.skew is None:
         return "The response has no usable date, so the clock could not be corrected."
-    return f"The clock is {failed.skew.ahead / 1000:+.1f} s off, too much for a correction."
+    return f"The clock is {failed.skew.ahead / 1000:+.1f} s off, which is too much to correct."

@@ -119,7 +119,7 @@ def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -
     """Above 24 h nothing is corrected: one request, and words that say how far it is."""
     service = Service()
     with pytest.raises(
-        TimestampRefused, match=r"\+172800\.5 s off, too much.*Set this machine's clock"
+        TimestampRefused, match=r"\+172800\.5 s off, which is too much.*Set this machine's clock"
     ):
         connected(connect, service, -48 * HOUR).fetch(list_venues())
     assert len(service.sent) == 1

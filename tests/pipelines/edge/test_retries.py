@@ -149,7 +149,7 @@ def test_a_minute_is_waited_and_no_more(
     transport = httpx.MockTransport(handler)
     edge = connect(transport=transport, sleep=slept.append, monotonic=lambda: 0.0)
     if requests == 1:
-        with pytest.raises(errors.ServerError, match="asked for a wait of 61 s"):
+        with pytest.raises(errors.ServerError, match="asked the client to wait 61 s"):
             edge.fetch(list_venues())
     else:
         assert edge.fetch(list_venues()).attempts == 2
