@@ -1,4 +1,4 @@
-"""Request authentication: the three headers, the time window and the signature (5)."""
+"""Request authentication: the three headers, the time window and the signature (§5)."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ class Caller:
 
     `portfolios` contains the IDs that the caller may access, or is None if all are allowed.
     `resources` contains the first path segments that the key may use (`portfolios`, `venues`), or
-    is None if all are allowed. The document does not mention such scopes (5.3), but a service may
+    is None if all are allowed. The document does not mention such scopes (§5.3), but a service may
     have them.
     """
 
@@ -44,19 +44,19 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """Join method, path, body and timestamp without separators, ready for signing (5.2)."""
+    """Join method, path, body and timestamp without separators, ready for signing (§5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """Compute the HMAC-SHA-384 as 96 lower-case hex characters (5.2)."""
+    """Compute the HMAC-SHA-384 as 96 lower-case hex characters (§5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """Return the caller who signed the request. Raises RefusalError if nobody did (5.3)."""
+    """Return the caller who signed the request. Raises RefusalError if nobody did (§5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)

@@ -30,31 +30,33 @@ class Choices:
 
     # Authentication, section 5.3:
     window_ms: int = 30_000  # the document says 30 seconds, but tests shorten it
-    window_inclusive: bool = True  # whether an age of exactly 30 s is accepted
+    window_inclusive: bool = True  # whether a timestamp exactly 30 s old is accepted
     future_window_ms: int | None = 30_000  # how far a caller's clock may be ahead (None: any)
-    checks: tuple[Check, ...] = ("timestamp", "authentication")  # the first failure is reported
-    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # key or signature is missing
+    # Only the first failed check is reported.
+    checks: tuple[Check, ...] = ("timestamp", "authentication")
+    missing_key: tuple[int, str] = (401, "AUTHENTICATION_FAILED")  # if key or signature is missing
     missing_timestamp: tuple[int, str] = (400, "TIMESTAMP_INVALID")
     hex_case: Literal["either", "lower", "upper"] = "either"  # the accepted case of signatures
-    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"  # for encoded paths (5.2)
-    gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (1)
-    gateway_is_signed: bool = False  # whether that prefix is part of the signed path (5.2)
-    denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (7)
+    # How encoded paths are signed (§5.2).
+    signed_path: Literal["as-sent", "decoded", "either"] = "as-sent"
+    gateway: str = ""  # a prefix before /edge/v1beta, like `/gateway` (§1)
+    gateway_is_signed: bool = False  # whether that prefix is part of the signed path (§5.2)
+    denied_status: int = 400  # the document shows ACCESS_DENIED with 400 and with 401 (§7)
 
     # Envelopes and encodings, section 2, 2.9, 2.10:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
-    integrations_without_include: bool = True  # the document's responses contain them (2.10)
-    instruments_without_include: bool = False  # the same for venues (2.6)
+    integrations_without_include: bool = True  # the document's responses contain them (§2.10)
+    instruments_without_include: bool = False  # the same choice for venues (§2.6)
     optional_as_null: bool = False  # send absent optional fields as null
-    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (2.10)
-    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (2)
+    amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
+    datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (§2)
 
     # Lists, section 4.1, 4.6, 8:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
     page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
-    max_ids: int | None = None  # a longer `id` list is invalid
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if the list also has known IDs
+    max_ids: int | None = None  # reject longer `id` lists
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if some of the IDs are known
     empty_id: Literal["none", "all", "refuse"] = "none"  # the meaning of `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether a UUID may be in upper case, in a path or a list
@@ -72,7 +74,7 @@ class Choices:
     all_errors: bool = False  # report every wrong parameter, not only the first
 
     # Limits and versions, section 8, 9:
-    requests_per_second: int | None = None  # more requests get 429 and Retry-After
+    requests_per_second: int | None = None  # above this rate, send 429 and Retry-After
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for this
     deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
 
@@ -97,7 +99,9 @@ def parse_choices(texts: Iterable[str]) -> Choices:
     for text in texts:
         name, _, value = text.partition("=")
         if name not in names:
-            raise ValueError(f"There is no choice {name!r}. The choices are: {', '.join(names)}.")
+            raise ValueError(
+                f"There is no choice named {name!r}. The choices are: {', '.join(names)}."
+            )
         try:
             values[name] = json.loads(value)
         except ValueError:

@@ -38,7 +38,7 @@ class Query:
 
     @property
     def ids(self) -> list[str] | None:
-        """The IDs in the `id` list, or None if there is no list (4.1, 4.3)."""
+        """The IDs in the `id` list, or None if there is no list (§4.1, §4.3)."""
         text = self.parameters.get("id")
         return None if text is None else text.split(",")
 
@@ -64,7 +64,7 @@ def _fits(operation: Operation, segments: list[bytes]) -> bool:
 
 
 def check_method(method: str, choices: Choices) -> None:
-    """Raise RefusalError unless the method is GET (1, 4)."""
+    """Raise RefusalError unless the method is GET (§1, §4)."""
     if method != "GET":
         message = f"The method {shorten(method)} is not supported: every operation is a GET."
         error = ("METHOD_UNSUPPORTED", message)
@@ -72,7 +72,7 @@ def check_method(method: str, choices: Choices) -> None:
 
 
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
-    """Parse and check a request's parameters (7). Raises RefusalError."""
+    """Parse and check a request's parameters (§7). Raises RefusalError."""
     pairs = _pairs(query, choices)
     errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":
@@ -217,7 +217,7 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """Return the records named in the `id` list, or all without a list (4.1, rules 1 and 2)."""
+    """Return the records named in the `id` list, or all without a list (§4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
         return records
@@ -229,7 +229,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     accessible = {record["id"] for record in records}
     unknown = [wanted for wanted in ids if wanted not in accessible]
     if unknown and is_portfolio and len(ids) == 1:
-        return []  # required by rule 2 of 4.1
+        return []  # rule 2 of section 4.1 requires this
     if unknown and choices.unknown_ids == "refuse":
         message = f"The list 'id' contains {shorten(unknown[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))
@@ -239,7 +239,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """Return the same JSON with all lists reordered. Clients must not rely on the order (4.6)."""
+    """Return the same JSON with all lists reordered. Clients must not rely on the order (§4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
@@ -253,7 +253,7 @@ def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
 
 
 def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """Format nulls, amounts and timestamps according to the choices (2)."""
+    """Format nulls, amounts and timestamps according to the choices (§2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
     return [_apply_form(record, resource, choices) for record in records]

@@ -52,7 +52,7 @@ class RunningServer:
 
 
 def unix_ms() -> int:
-    """Return this machine's time in Unix milliseconds, which is the server's except in tests."""
+    """Return this machine's Unix time in milliseconds. Tests use a different clock."""
     return time.time_ns() // 1_000_000
 
 
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _front(
     listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
 ) -> Iterator[None]:
-    """Run the front that corrupts bytes in its own thread until the `with` block ends."""
+    """Run the proxy that corrupts bytes in its own thread until the `with` block ends."""
     up = threading.Event()
     tasks: list[asyncio.Task[None]] = []
 
@@ -122,8 +122,7 @@ def _front(
         try:
             await asyncio.Event().wait()
         finally:
-            # Do not wait for the server, because a connection that hangs on purpose would never
-            # end.
+            # Do not wait for the server, because a fault may keep a connection open forever.
             server.close()
 
     def in_thread() -> None:
@@ -142,7 +141,7 @@ def _front(
 
 
 class _EnvelopeProtocol(H11Protocol):
-    """The HTTP protocol, but invalid bytes get an error envelope instead of plain text (7)."""
+    """An HTTP protocol that answers invalid bytes with an error envelope, not plain text (§7)."""
 
     def send_400_response(self, msg: str) -> None:
         body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
@@ -159,7 +158,7 @@ def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=_EnvelopeProtocol,  # h11 preserves the target's bytes, which are signed (5.2)
+        http=_EnvelopeProtocol,  # h11 preserves the target's bytes, which are signed (§5.2)
         ws="none",
         lifespan="off",
         log_config=None,
@@ -245,7 +244,7 @@ def _signed_parts(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """Read the body, which is also signed (5.2). Stop when it is larger than any valid request."""
+    """Read the body, which is part of the signature (§5.2). Stop if it exceeds any valid size."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -69,7 +69,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """Return the response for an exception in the server, without any details (7)."""
+    """Return the response for an exception in the server, without any details (§7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_response(refusal, choices.meta)
@@ -105,14 +105,14 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with its signed path, which has no gateway prefix (5.2)."""
+    """Return the request with its signed path, which has no gateway prefix (§5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
 
 
 def _check_rate(service: Service) -> None:
-    """Raise RefusalError if too many requests arrived in the last second (8)."""
+    """Raise RefusalError if too many requests arrived in the last second (§8)."""
     limit, recent = service.choices.requests_per_second, service.recent
     if limit is None:
         return

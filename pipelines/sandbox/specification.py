@@ -25,7 +25,7 @@ class FieldSpec:
 class Operation:
     """A GET operation: its path below the prefix, its resource and its parameters.
 
-    A parameter without listed values accepts any string. Parameters not listed are unsupported (7).
+    A parameter without listed values accepts any string. Unlisted parameters are unsupported (§7).
     """
 
     section: str
@@ -167,7 +167,7 @@ DECLARED_CODES = (
     "RESOURCE_NOT_FOUND",
     "TIMESTAMP_INVALID",
 )
-# The document uses this code in error bodies without declaring it (7, notes).
+# The document uses this code in error bodies without declaring it (§7, notes).
 UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
@@ -198,7 +198,7 @@ def encode(document: object) -> bytes:
 
 
 def error_response(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
-    """Return the error envelope for a refusal (2.9)."""
+    """Return the error envelope for a refusal (§2.9)."""
     errors = [{"error": code, "message": message} for code, message in refusal.errors]
     body = encode({"errors": errors, "meta": dict(meta)})
     return SandboxResponse(refusal.status, body, refusal.headers)

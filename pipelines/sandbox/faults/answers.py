@@ -88,7 +88,10 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "500": ("500 with an HTML page", _html(500, "Internal Server Error")),
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
-    "503-retry-after": ("503 with Retry-After, 2 or `seconds`", _later(503, "Service Unavailable")),
+    "503-retry-after": (
+        "503 with Retry-After in seconds, 2 or `seconds`",
+        _later(503, "Service Unavailable"),
+    ),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
     "429": ("429 with Retry-After in seconds, 2 or `seconds`", _later(429, "Too Many Requests")),

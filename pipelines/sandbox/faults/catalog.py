@@ -21,12 +21,14 @@ _TWISTS = {**ANSWER_FAULTS, **BODY_FAULTS}
 _SERVICE_FAULTS = {
     "slow": "a good response comes after 2 s, or after `seconds`",
     "clock-skew": "the server's clock is ahead by 45 s or by `seconds`, which may be negative",
-    "access-lost": "the key has no portfolios any more: an empty list, or ACCESS_DENIED for one",
+    "access-lost": "the key can see no portfolios: the list is empty, and a single one is "
+    "ACCESS_DENIED",
     "venues-fail": "requests for the instruments of every fourth venue get 500",
-    "next-day": "the world of the next day is served (with `after`, it changes during the night)",
+    "next-day": "the server shows the next day's world (with `after`, this starts during the "
+    "night)",
 }
 _CONNECTION_FAULTS = {
-    REFUSED: "the port is closed, forever or for `seconds` (it has no other scope)"
+    REFUSED: "the port is closed, forever or for `seconds` (no other scope is possible)"
 }
 
 DESCRIPTIONS: Mapping[str, str] = {
@@ -51,29 +53,29 @@ _SCOPES: Mapping[str, Callable[[str], object]] = {
 }
 EXAMPLE = "internal-error,path=/venues/*,count=2"
 SCOPES: Mapping[str, str] = {
-    "path=/venues/*": "only requests with a matching path after the prefix, as it is sent",
+    "path=/venues/*": "only requests whose encoded path, without the prefix, matches",
     "venue=ID": "only this venue, or requests for it",
     "portfolio=ID": "only this portfolio, or requests for it",
     "count=N": "only the first N matching requests",
-    "after=N": "not the first N matching requests",
-    "since=2026-11-21": "only from this day of the invented world on",
+    "after=N": "all matching requests except the first N",
+    "since=2026-11-21": "only on this day of the invented world and later",
     "seconds=N": "the duration, for faults that have one",
     "mib=N": "the size in MiB, for faults that have one",
 }
-"""The parts of a scope with an example and the meaning. A missing part matches everything."""
+"""The parts of a scope, each with an example and its meaning. A missing part matches everything."""
 # If a venue or portfolio is named, these faults affect requests for it, but other faults change the
 # object itself.
 _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.keys()
 
 
 def parse(text: str) -> Fault:
-    """Parse a fault and its scope. Raises ValueError that lists similar names or the scopes."""
+    """Parse a fault and its scope. Raises ValueError with similar names or the valid scopes."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
         similar = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
         question = f" Did you mean {similar}?" if similar else ""
         raise ValueError(
-            f"There is no fault {name!r}.{question} For all names, type: nightbook sandbox "
+            f"There is no fault named {name!r}.{question} For all names, type: nightbook sandbox "
             "--fault list"
         )
     values: dict[str, object] = {}
@@ -97,7 +99,7 @@ def of_application(faults: Iterable[Fault]) -> Rehearsal:
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults that the front simulates on the wire."""
+    """Return the faults that the proxy simulates on the wire."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 

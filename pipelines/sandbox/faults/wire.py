@@ -1,4 +1,4 @@
-"""A front between socket and application, for faults in the bytes on the wire.
+"""A proxy in front of the application, which simulates faults in the bytes on the wire.
 
 It reads one request at a time, fetches the complete response from the application, and forwards it
 either unchanged or with a fault, for example truncated, delayed or reset. The application receives
@@ -53,8 +53,8 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
-    # Drop these headers. The front closes connections itself and writes the length, which a fault
-    # may falsify.
+    # Drop these headers. The proxy closes connections itself, and it writes the length, which a
+    # fault may falsify.
     lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(lines), body)
 
@@ -157,7 +157,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: r.head() + _half(r.body)),
     ),
     "cut-to-valid": (
-        "there is no length, and the connection closes where the JSON happens to be valid",
+        "there is no length, and the connection closes at a point at which the JSON is valid",
         _sends(lambda r: r.status + b'\r\nConnection: close\r\n\r\n{"data":[],"meta":{}}'),
     ),
     "chunks-cut": (
@@ -217,7 +217,7 @@ REFUSED = "refused"
 async def start_front(
     listener: socket.socket, upstream: tuple[str, int], faults: Sequence[Fault], up: threading.Event
 ) -> asyncio.Server:
-    """Start a front on a bound socket, for the application at `upstream`, and set `up`.
+    """Start a proxy on a bound socket, in front of the application at `upstream`, and set `up`.
 
     It listens immediately, or after the fault `refused` has ended.
     """

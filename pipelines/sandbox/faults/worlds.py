@@ -276,7 +276,7 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         _remove_portfolio,
     ),
     "accounts-halved": ("every second account is missing", _halve_accounts),
-    "bucket-gone": ("no balance has `trading` any more", _remove_bucket),
+    "bucket-gone": ("no balance has the bucket `trading`", _remove_bucket),
     "venues-empty": (
         "there are no venues at all",
         lambda world, _: replace(world, venues=(), instruments={}),

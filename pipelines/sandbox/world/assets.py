@@ -37,8 +37,8 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Draw a time in the six hours before a day begins (UTC), in one of three formats (2)."""
-    # It is before the day starts, because a day's world must not contain future events.
+    """Draw a time in the six hours before a day begins (UTC), in one of three formats (§2)."""
+    # The time is before the start of the day, because a day's world must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
     minutes, seconds = divmod(seconds_left, 60)

@@ -1,4 +1,4 @@
-"""The world's portfolios, with their integrations, positions and balances (2.1 to 2.5).
+"""The world's portfolios, with their integrations, positions and balances (§2.1 to §2.5).
 
 They change from night to night. Balances change slightly every few nights. Small accounts and one
 small position appear and disappear. One portfolio is renamed, and an empty one is replaced by a new
@@ -35,9 +35,9 @@ class PortfolioPlan:
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
-    accounts: int = 1  # maximum per position
+    accounts: int = 1  # maximum number of accounts per position
     venues: Sequence[str] = ()  # venues that may hold its money, each with one integration
-    passing: bool = False  # a new portfolio every three nights, absent on the third
+    passing: bool = False  # replaced every three nights, absent on the third night
 
 
 _TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
@@ -145,7 +145,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield name, seed, shape and size for each of a position's accounts on a day."""
+    """Yield the name, seed, shape and size of each account that a position has on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
@@ -186,7 +186,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
 
 
 def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
-    """Change an amount by up to two percent, and then keep it for one to five nights."""
+    """Change an amount by up to two percent, and keep the result for one to five nights."""
     period = 1 + draw("period", *seed) % 5
     step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

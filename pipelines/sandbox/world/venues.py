@@ -1,4 +1,4 @@
-"""The world's venues and their instruments on a given day (2.6 to 2.8).
+"""The world's venues and their instruments on a given day (§2.6 to §2.8).
 
 They change from night to night. One venue is suspended for two of four nights, and one changes its
 name. Instruments are listed and delisted. Dated futures expire and are replaced by new ones.
@@ -82,7 +82,7 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return a day's option. The options alternate from night to night."""
+    """Return the option for a day. The options alternate from night to night."""
     return options[day.toordinal() % len(options)]
 
 
@@ -179,14 +179,14 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """Format an expiry as venues write it (`25DEC26`), independent of the machine's locale."""
+    """Format an expiry in the style of venues (`25DEC26`), regardless of the machine's locale."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )
 
 
 def _limits(seed: tuple[str, str]) -> Record | None:
-    """Return complete, partial, empty or absent constraints, which are all valid (2.8)."""
+    """Return complete, partial, empty or absent constraints, which are all valid (§2.8)."""
     values = {
         name: amount(
             (1 + draw("limit", name, *seed) % 9) * units,

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One day's records. Used as a calendar, a world is the same every day.
+    """The records of one day. If a world is used as a calendar, all days are the same.
 
     Portfolios include their integrations. Venues do not include their instruments. `instruments`
     maps venue IDs to instruments, which are embedded if a caller requests them.

@@ -39,6 +39,6 @@ def test_a_wrong_scope_is_told_with_the_right_ones(text: str) -> None:
 @pytest.mark.parametrize(("text", "meant"), [("slwo", "Did you mean 'slow'"), ("nonsense", "")])
 def test_an_unknown_fault_is_told_with_those_like_it(text: str, meant: str) -> None:
     """The message says what was nearly typed, and where all 170 are listed."""
-    words = f"no fault '{text}'\\. ?{meant}.*--fault list"
+    words = f"no fault named '{text}'\\. ?{meant}.*--fault list"
     with pytest.raises(ValueError, match=words):
         parse(text)

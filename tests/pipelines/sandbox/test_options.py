@@ -196,7 +196,7 @@ def test_choices_are_made_from_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nonsense=1", "no choice 'nonsense'.*missing_status"),
+        ("nonsense=1", "no choice named 'nonsense'.*missing_status"),
         ("order=random", "order"),
         ("missing_status=soon", "missing_status"),
     ],
