@@ -54,7 +54,7 @@ SAVE_INTERVAL = 25  # save progress after this many nights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedNight:
-    """A night that gained decisions from the shelf.
+    """A night for which the shelf had new decisions.
 
     `before` and `after` are the night's states in this home. `is_conflict` is True if home and
     shelf each had decisions that the other lacked.
@@ -229,7 +229,7 @@ class Arrival:
         """Load the night's newest generation, and keep decisions that only this home has."""
         is_landed = (self._folder / MANIFEST).is_file()
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
-        if self.night.state == PRUNED:  # keep the files in this home
+        if self.night.state == PRUNED:  # keep this home's files
             if local is None:
                 self._land()
         elif local is None:

@@ -128,8 +128,8 @@ class NewerManifest(Exception):
 
     def __init__(self, key: str, version: str) -> None:
         super().__init__(
-            f"{key} was written by nightbook {version[:40]}, which is newer than this one. This "
-            "machine can therefore neither read that night nor decide on it. The night was not "
+            f"{key} was written by nightbook {version[:40]}, which is newer than this one. So this "
+            "machine can neither read that night nor decide on it. The night was not "
             "changed, here or on the shelf. Install the same version on every machine of a shelf"
         )
 
@@ -140,17 +140,18 @@ class DuplicateNight(Exception):
     def __init__(self, night: NightManifest) -> None:
         folder = f"landing/{night.snapshot_date}/{night.snapshot_id}"
         super().__init__(
-            f"night {night.snapshot_id} is on the shelf already with other responses of the API "
+            f"night {night.snapshot_id} is already on the shelf with different API responses "
             f"(generation {night.generation}, {night.state}, shelved at {night.at}). Another "
-            "machine read it in the same second. Its night stays on the shelf, and the night of "
-            "this machine was not shelved. Let only one machine pull the nights of a shelf. To "
+            "machine read the API in the same second. That machine's night stays on the shelf, "
+            "and this machine's night was not shelved. Let only one machine pull the nights of a "
+            "shelf. To "
             "load the shelf's night into this home too, move the folder "
             f"{folder} out of this home, then type: nightbook publish"
         )
 
 
 UNUSABLE = (DuplicateNight, Damaged, NewerManifest)
-"""The reasons for which one night is left out, while the others are shelved or fetched."""
+"""The errors that exclude one night, while the other nights are still shelved or fetched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# Store variables that may be set in `.env`. From the environment, obstore reads all its variables.
+# Variables for the object store that may be set in `.env`. In the process environment, obstore
+# finds all its variables itself.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -48,7 +49,7 @@ _SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# Addresses from which a library requests a cloud machine's role if no keys are set.
+# If no keys are set, the library asks these addresses for the role of a cloud machine.
 _METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
 KEYS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -94,7 +95,7 @@ def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAd
 
 
 def _address_problems(url: str) -> Iterator[str]:
-    """Yield the problems with an address without quoting it, because it may contain a key."""
+    """Yield the problems with an address, without quoting it, because it may contain a key."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -107,9 +108,9 @@ def _address_problems(url: str) -> Iterator[str]:
             "gs://bucket/book or file:///folder. If it is not set, nights stay on this machine."
         )
     elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
-        yield "contains more than a place: set keys in the store's own variables."
+        yield "contains more than a location: set keys in the store's own variables."
     elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
-        yield "does not name a place: use a bucket or container and a folder, s3://bucket/book."
+        yield "does not name a location: use a bucket or container and a folder, s3://bucket/book."
     elif parts.scheme == "file" and len(parts.path) <= 1:
         yield "does not name a folder: use an address such as file:///mnt/shelf/book."
 
@@ -339,8 +340,8 @@ def _reason(library_message: str, url: str) -> str:
 
 def open_store(address: StoreAddress) -> ObjectStore:
     """Return the store at an address, without connecting. Raises `StoreNotInstalled`."""
-    # Import it only if a shelf is configured, because a single machine needs neither the package
-    # nor the time to load it.
+    # Import obstore only if a shelf is configured, because a single machine needs neither the
+    # package nor the time to load it.
     try:
         stores = importlib.import_module("obstore.store")
     except ModuleNotFoundError:
@@ -370,25 +371,25 @@ class UnsafeStoreError(Exception):
     def __init__(self, url: str, what: str) -> None:
         super().__init__(
             f"The store of {url} is not safe: {what}. Two machines could overwrite each other's "
-            "nights there unnoticed, so nothing is shelved on it. Use a store with conditional "
+            "nights there unnoticed, so no nights are shelved there. Use a store with conditional "
             "writes (S3 and most compatible stores, Azure, Google), or a newer version of this "
             "store. To test it again, type: nightbook doctor"
         )
 
 
 def probe(store: ObjectStore, token: str) -> None:
-    """Check that the store refuses to create an object twice and to swap it with an old tag.
+    """Check that the store refuses to create an object twice, or to replace it with an old tag.
 
     Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
-    store.put_new(PROBE, first)  # the object exists from now on
+    store.put_new(PROBE, first)  # from here on, the object exists
     if store.put_new(PROBE, second) or _content(store) == second:
         raise UnsafeStoreError(store.address.url, "it created an object that already existed")
     for _ in range(MAX_PROBE_ATTEMPTS):
         existing = store.get(PROBE)
         if existing is None:
-            raise UnsafeStoreError(store.address.url, "it accepted an object but does not have it")
+            raise UnsafeStoreError(store.address.url, "it accepted an object but did not store it")
         if store.swap(PROBE, second, existing.tag):
             if store.swap(PROBE, third, existing.tag) or _content(store) == third:
                 raise UnsafeStoreError(

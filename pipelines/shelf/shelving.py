@@ -123,7 +123,7 @@ class Uploads:
 def _require_intact(file: LocalFile) -> None:
     """Raise `Damaged` if a file is missing or was changed."""
     if not file.path.is_file() or digest_of(file.path) != file.sha256:
-        raise Damaged(file.path, "different content, or none", f"SHA-256 {file.sha256}")
+        raise Damaged(file.path, "different content or no content", f"SHA-256 {file.sha256}")
 
 
 @dataclass(frozen=True, slots=True)
