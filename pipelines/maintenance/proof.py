@@ -23,7 +23,7 @@ Asset = tuple[str, bool]
 
 
 class NoBookToProve(ValueError):
-    """There is no accepted book, or its files are missing."""
+    """The book to check does not exist, or its files are missing."""
 
     exit_code = 2
 
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """An engine's totals for a night, compared with ours.
+    """An engine's totals for a night, compared with the control totals.
 
     `texts` counts the amounts that are stored only as strings, which we add up ourselves.
     """
@@ -68,8 +68,10 @@ def prove(
     books = snapshots.books(snapshots.landed_snapshots(layout))
     dates = sorted(day for day in books if as_of is None or day <= as_of)
     if not dates:
-        reason = f"the first book is dated {min(books)}" if books else "no night is accepted"
-        raise NoBookToProve(f"There is no book to check with {engine}: {reason}. Nothing was done.")
+        reason = f"the first book is dated {min(books)}" if books else "no night has been accepted"
+        raise NoBookToProve(
+            f"There is no book that {engine} could check: {reason}. Nothing was done."
+        )
     for day in dates if are_all else dates[-1:]:
         yield _prove(layout, engine, books[day], in_parts=in_parts)
 

@@ -36,8 +36,8 @@ class InvalidLimit(ValueError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(
-            f"{problem}. Nothing was pruned. Give the number of days to keep before the newest "
-            "book, the number of gigabytes for bodies and tables, or both: nightbook prune "
+            f"{problem}. Nothing was pruned. Specify how many days to keep before the newest book, "
+            "how many gigabytes bodies and tables may use, or both: nightbook prune "
             "--keep 400 --max-gb 20 --dry-run"
         )
 
@@ -70,7 +70,7 @@ class MissingDates:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The deleted snapshots and files, or those that `dry_run` would delete, with their total size.
+    """The deleted snapshots and files, and their size. After `dry_run`, nothing is deleted yet.
 
     `left` is the size of the remaining nights' bodies and tables, in bytes.
     """
@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """All nights not yet pruned: which stay, which must never be deleted, which end a month."""
+    """The unpruned nights: those that stay, are protected from deletion, or end a month."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -246,7 +246,7 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
     """Map each kept night to the night from which its instruments were carried over."""
-    # Sources are also kept, so find their sources as well.
+    # The source of a carried night also stays, so its own source must stay too.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
@@ -260,7 +260,7 @@ def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[
 
 
 def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
-    """Return whether a night contains instruments from an earlier night, whatever its responses."""
+    """Return whether a night contains instruments carried over from an earlier night."""
     if not layout.manifest(snapshot.snapshot_id).is_file():
         return False
     return bool(lake_manifest.read_manifest(layout, snapshot.snapshot_id).get("carried"))
@@ -372,7 +372,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # without a manifest, a killed run left the objects
+            marked.append(snapshot)  # if there is no manifest, a killed run left these objects
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems

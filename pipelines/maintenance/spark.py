@@ -39,7 +39,8 @@ class SparkFailed(Exception):
         )
         if any(sign in message for sign in _OTHER_PACKAGE):
             advice = (
-                "A worker has no nightbook or a different version. Install the same version for "
+                "nightbook is missing or has a different version on a worker. Install the same "
+                "version for "
                 f"the worker's Python, {os.environ[WORKERS_PYTHON]} ({WORKERS_PYTHON})."
             )
         super().__init__(f"Spark failed: {message}. {advice} Nothing was changed.")
@@ -127,6 +128,7 @@ def _error_message(error: Exception) -> str:
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Errors that follow from a cause repeat it. The longest line also shows where it started.
+    # Each error that a cause triggers repeats the cause. The longest line also names the first
+    # error.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -111,7 +111,7 @@ def _rebuild_night(
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """Return version and contract before the last upgrade, or None without an upgrade."""
+    """Return the version and contract before the last upgrade, or None if there was no upgrade."""
     with contextlib.suppress(Damaged, KeyError):
         record = night_folders.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"
@@ -140,7 +140,7 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
 
 
 class NightTask(msgspec.Struct, frozen=True):
-    """A worker's task: a home, its landed folder, where to stage it, and the required program."""
+    """A worker's task: home, landed folder, staging folder, and required versions."""
 
     home: str
     folder: str
@@ -197,7 +197,9 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
     """Flatten a landed night into a folder that no other attempt writes to."""
     folder, worker = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:
-        problem = f"{worker} has {program()}, not {landed.program}: install the same there."
+        problem = (
+            f"{worker} has {program()}, not {landed.program}: install the required versions there."
+        )
         return FlattenedNight(landed.folder, problem=problem)
     if not (folder / night_folders.MANIFEST).is_file():
         problem = f"{worker} does not see {folder}: mount the home there under the same path."
@@ -221,7 +223,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
 
 
 def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
-    """Return a function that finishes flattened nights.
+    """Return a function that runs the remaining steps for nights that workers have flattened.
 
     That function flattens any night that is not among them.
     """

@@ -42,7 +42,7 @@ REMEDY = "restore this object under its key from the store's versions or a backu
 
 
 class BodiesNotLocal(Exception):
-    """A command needs the bodies of nights that were loaded from a shelf without them."""
+    """The command needs response bodies, but the nights were loaded from a shelf without them."""
 
     def __init__(self, nights: Collection[str], not_done: str) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class BodiesNotLocal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that differs from what was written: `what` is changed, missing or surplus.
+    """A damaged file. `what` is "changed", "missing" or "surplus".
 
     `night` is the snapshot's ID, its date if only that is known, or None.
     """
@@ -173,7 +173,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file with a checksum is unchanged, including its spacing."""
+    """Return whether a file that contains its own checksum is unchanged, including white space."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
@@ -185,7 +185,7 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
-            unsealed.add(path.stem)  # its pruning was interrupted
+            unsealed.add(path.stem)  # pruning of this night was interrupted
             continue
         expected.add(path)
         sealed = _read_lake_manifest(path)
@@ -268,7 +268,7 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
 def _missing_decisions(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Yield the decisions and nights in the warehouse that the landing zone lacks."""
+    """Yield the decisions and nights that are in the warehouse but not in the landing zone."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:
