@@ -1,3 +1,3 @@
-"""HOW data moves: the API, landing, flattening, snapshots and the sandbox. No Dagster."""
+"""Data movement: API client, landing, flattening, snapshots and sandbox. Without Dagster."""
 
 import warehouse.contract  # noqa: F401 - `warehouse` sets defaults before NumPy is imported

@@ -25,26 +25,26 @@ from warehouse.contract.book import BOOK
 from warehouse.progress import Say, silent
 from warehouse.storage.layout import Layout, digest_of
 
-# The current run's snapshot is one of the newest, so only their manifests are read.
+# The current run's snapshot is among the newest, so read only the newest manifests.
 NEWEST = 8
 
 
 class NeverLanded(Exception):
-    """The date was not pulled on that day, and the API has no history."""
+    """This date was not pulled in time, and the API has no history."""
 
     exit_code = 2
 
     def __init__(self, day: date, today: date, landed: list[date]) -> None:
-        known = "no date is landed"
+        known = "no night has been landed"
         if landed:
-            known = f"the landed dates are {landed[0]} to {landed[-1]}"
+            known = f"the landed nights range from {landed[0]} to {landed[-1]}"
         problem = "was never pulled, or was rejected or pruned"
         if day >= today:
-            problem = "is still to come" if day > today else "was never pulled until now"
+            problem = "is in the future" if day > today else "has not been pulled yet"
         super().__init__(
             f"{day} {problem}: the API returns only the current holdings, and today is {today} "
-            f"({known}). Nothing was read or written. To take tonight's book, run without a date. "
-            "A night that was not read stays a gap (see ops.gaps)."
+            f"({known}). Nothing was read or written. To pull tonight's book, run without a date. "
+            "A night that was never pulled remains a gap (see ops.gaps)."
         )
 
 
@@ -64,8 +64,9 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest snapshot that was taken when this machine's clock showed a date."""
-    # If the clock was wrong, the snapshot is stored under the date by the server's clock.
+    """Return the newest snapshot that was taken on a date according to this machine's clock."""
+    # If this machine's clock was wrong, the snapshot is stored under the date of the server's
+    # clock.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
@@ -93,7 +94,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
-    """Flatten venues and instruments. Venues that returned none keep their last known list."""
+    """Flatten venues and instruments. Venues without a list keep their last known instruments."""
     carry = partial(venues.carry_from_last, layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 

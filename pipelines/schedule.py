@@ -1,4 +1,4 @@
-"""Cron schedules: check the five fields, and find the dates and times at which they run.
+"""Cron schedules: checking the five fields, and finding the dates and times of runs.
 
 This module does not use Dagster, because some commands must respond faster than it can be imported.
 """
@@ -7,7 +7,7 @@ from datetime import date, time
 
 RANGE = 2
 DIGITS = 4
-SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the largest number of days in the shorter months
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the largest number of days in each shorter month
 # The five cron fields: lowest and highest number, and names that can replace numbers.
 CRON = (
     (0, 59, ""),
@@ -20,8 +20,8 @@ CRON = (
 
 def is_schedule(text: str) -> bool:
     """Return whether a string has five cron fields (numbers, names, ranges, lists, steps)."""
-    # If a schedule's days do not exist in its months, it is invalid, whatever its weekdays, because
-    # Dagster finds no run.
+    # If a schedule's months do not have its days, the schedule is invalid even if it has weekdays,
+    # because Dagster finds no run for it.
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False

@@ -38,10 +38,10 @@ MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
-# How similar (difflib's ratio) a name must be, without our prefix, to count as a misspelled
+# The similarity (difflib ratio) above which a name without our prefix counts as a misspelled
 # setting.
 MIN_SIMILARITY = 0.85
-# Variables that Kubernetes adds to every pod for a service named nightbook-something.
+# Variables that Kubernetes adds to every pod if a service's name begins with "nightbook-".
 _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
@@ -92,7 +92,7 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the process's variables, completed from `directory/.env`.
+    """Return the process's variables, plus variables from `directory/.env` that it does not set.
 
     An empty process variable counts as unset. Raises `InvalidSettings` if `.env` is unreadable.
     """
@@ -108,7 +108,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
 
 
 def _is_foreign(name: str) -> bool:
-    """Return whether a variable belongs to the tools for a store or a catalog."""
+    """Return whether a variable configures the library for an object store or a catalog."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 

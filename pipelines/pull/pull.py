@@ -1,4 +1,4 @@
-"""Pulling one snapshot: all of a night's requests, some in order and some concurrent."""
+"""Pulling one snapshot: all of a night's requests, some in sequence and some in parallel."""
 
 import contextlib
 import time
@@ -98,7 +98,7 @@ class Pull:
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
-        """Read these venues' typed lists, and their untyped lists if the typed are incomplete."""
+        """Read the instruments of these venues by type, and without a type if any are missing."""
         self._recorder.send(list(self._typed_requests(venues)))
         self._recorder.send(list(self._untyped_requests(venues)))
 
@@ -111,7 +111,7 @@ class Pull:
                     yield request
 
     def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Yield untyped requests for venues whose typed lists lack some embedded instruments."""
+        """Yield requests without a type for venues whose lists by type lack instruments."""
         session = self._recorder
         for venue_id in venues:
             embedded = session.embedded.get(venue_id)
@@ -147,7 +147,7 @@ def pull_snapshot(
         raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    with hold_pull_lock(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, f"pulling the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
@@ -171,7 +171,7 @@ def pull_snapshot(
 
 
 def _sweep(layout: Layout, now: datetime) -> None:
-    """Free disk space before the pull by deleting dead runs' files, unless a writer is active."""
+    """Delete the files of dead runs to free disk space, unless a writer is active."""
     make_directory(layout.work)
     lock.sweep_pulls(layout)
     doing = "deleting files of killed runs"

@@ -37,7 +37,7 @@ from pipelines.records.fast_reader import id_of
 from warehouse.contract.model import and_more
 from warehouse.progress import Tally
 
-# Seconds between reading a list that has lost portfolios and the second read that confirms it.
+# Seconds to wait before the second read that confirms that portfolios are missing from a list.
 CONFIRM_AFTER = 10.0
 # The maximum number of portfolios to request by ID.
 MOST_ASKED = 10
@@ -68,7 +68,7 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Use the same ID as everywhere else, even if a record has two.
+        # Use the same function as everywhere else, because a record may contain two IDs.
         if (identity := id_of(raw)) is not None:
             yield identity, mark
 
@@ -92,8 +92,9 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
 
 
 def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Return portfolios to request by ID because a list has lost them, those with money first."""
-    # It is worthwhile only if one of them had money, or if the list has lost all portfolios.
+    """Return the IDs of missing portfolios to request one by one, those with money first."""
+    # These requests are only useful if a missing portfolio had money, or if all of them are
+    # missing.
     gone = sorted(
         previous.keys() - set(listed),
         key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
@@ -105,7 +106,7 @@ def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]
 
 
 def final_state(error: EdgeError | None) -> str:
-    """Classify the result of `GET /portfolios/{id}` for a portfolio that left the list (4.2)."""
+    """Classify the result of `GET /portfolios/{id}` (§4.2) for a portfolio that is not listed."""
     if error is None:
         return THERE
     if isinstance(error, AccessDenied):
@@ -128,7 +129,7 @@ class PlannedRequest:
 
     @property
     def record(self) -> RequestRecord:
-        """The request's record before there is a result."""
+        """The record of a request that has no response yet."""
         call, query = self.call, self.call.target.partition("?")[2]
         return RequestRecord(
             request_no=self.number,
@@ -156,7 +157,8 @@ class Recorder:
         self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
-        self._machine_times: set[int] = set()  # requests timed by this machine's clock
+        # Numbers of requests that were timed by this machine's clock.
+        self._machine_times: set[int] = set()
         self.notices = NoticeCounter()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
@@ -312,7 +314,7 @@ class Recorder:
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
-    """Shift a timestamp (ISO 8601) by `by`. Return None for None."""
+    """Shift an ISO 8601 timestamp by `by`. Return None if there is no timestamp."""
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
@@ -331,7 +333,7 @@ def _records(reply: ApiResponse) -> Iterator[msgspec.Raw]:
 
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
-    """Return the instruments that each venue embeds, with None for a venue that does not list any.
+    """Map each venue to the instruments that it embeds, or to None if it does not list them.
 
     If a venue is repeated, combine the instruments of its copies.
     """

@@ -127,7 +127,7 @@ def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
 
 
 @pytest.mark.parametrize(
-    ("day", "words"), [("2026-02-01", "was never pulled"), ("2999-01-01", "is still to come")]
+    ("day", "words"), [("2026-02-01", "was never pulled"), ("2999-01-01", "is in the future")]
 )
 def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: str) -> None:
     """A date without landed bytes is refused with the reason, and nothing is read or written."""
