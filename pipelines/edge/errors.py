@@ -189,7 +189,7 @@ class ResponseTooLarge(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: the response is larger than {self.limit:,} bytes {self.stage}. "
-            "Nothing of it was kept. If the book really is that large, raise the limit."
+            "Nothing was kept. If the book really is that large, raise the limit."
         )
 
 

@@ -26,7 +26,7 @@ from pipelines.edge.errors import ErrorEntry, MalformedResponse
 from pipelines.edge.response.body import release_pages
 
 # These limits keep a hostile body from filling the memory.
-MAX_MEMBERS = 64  # maximum number of members in an envelope; the API document has two
+MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
 MAX_RECORD_SIZE = 1 << 27  # maximum bytes per record, because each record is decoded in memory
 MAX_MEMBER_SIZE = 1 << 21  # maximum bytes of any member except `data` in a body that is walked

@@ -208,7 +208,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must let a waiting path go first that has not failed."""
+        """Return whether a failing path must wait for a waiting path that has not failed."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
