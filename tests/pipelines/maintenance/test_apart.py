@@ -116,7 +116,7 @@ def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> N
         unlike, unseeing = answers([other, blind])
         assert list(Path(landed.staged_in).iterdir()) == []
     assert upgrade.program() in unlike.problem
-    assert "install the same there" in unlike.problem
+    assert "install the required versions there" in unlike.problem
     assert "does not see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
 
 

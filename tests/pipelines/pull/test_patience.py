@@ -111,7 +111,7 @@ def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
     simulation = Simulation(reach=lambda _: told(seconds)())
     with pytest.raises((DeadlineExceeded, ServerError)) as ended:
         taken(tmp_path, simulation)
-    assert f"asked for a wait of {seconds} s" in str(ended.value)
+    assert f"asked the client to wait {seconds} s" in str(ended.value)
     assert simulation.time.seconds < 1
 
 
