@@ -147,7 +147,7 @@ def pull_snapshot(
         raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    with hold_pull_lock(layout, f"pulling the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)

@@ -49,7 +49,7 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
         pytest.param(
             *("503", 2, "The API answers with status 503 since 02:1"), marks=pytest.mark.torture
         ),
-        ("503-retry-after,seconds=600", 20, "The API asks to wait 600 seconds, and only "),
+        ("503-retry-after,seconds=600", 20, "The API asks the client to wait 600 seconds, but "),
     ],
 )
 def test_an_outage_is_told_with_its_cause_first(
