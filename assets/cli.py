@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
     is_silent = invocation.shared.is_quiet and not _is_result_printed(invocation)
     chosen = replace(nightbook or Nightbook(), is_debug=invocation.shared.is_debug)
     spell = partial(_spell, chosen)
-    # Spell commands only in messages, because data may contain such text by chance.
+    # Adapt commands only in messages, because data may contain similar text by chance.
     is_data = invocation.command in DATA_COMMANDS or bool(invocation.options.get("output_format"))
     out = SafeStream(None if is_silent else sys.stdout, str if is_data else spell)
     errors = SafeStream(sys.stderr, spell)
@@ -100,7 +100,7 @@ def _print_cost(invocation: Invocation, code: int, seconds: float) -> None:
 
 def _check_output(invocation: Invocation, out: SafeStream, code: int) -> int:
     """Return the exit code. Lost output counts as a failure only if it was the whole result."""
-    # A reader that closes the pipe, such as `head`, has read enough.
+    # A program that closes the pipe, such as `head`, does not need more output.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(

@@ -63,7 +63,7 @@ POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:
-    """A clock that can be set and keeps running from there."""
+    """A clock that can be set, and runs on from that time."""
 
     def __init__(self) -> None:
         self._set_at = monotonic()
@@ -136,7 +136,7 @@ def _demo_at(nightbook: Nightbook, moment: datetime) -> Nightbook:
 
 
 def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetime) -> int:
-    """Serve the sandbox and take its nights. Return the first nonzero exit code, if any."""
+    """Serve the sandbox and pull its nights. Return the first nonzero exit code, if any."""
     settings = nightbook.settings()
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))

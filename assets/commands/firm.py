@@ -33,7 +33,7 @@ _EXTRA_COLUMNS = ("problem", "held_nights", "undecided_portfolios", "gone_since"
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Take each organisation's night, then publish the firm's book, workbook and report."""
+    """Pull each organisation's night, then publish the firm's book, workbook and report."""
     layout = nightbook.layout
     members = read_firm(layout.home)
     chosen = day or night.business_date(nightbook.settings(), nightbook.now())

@@ -33,7 +33,7 @@ def run(
     output: str | None,
     limit: int | None,
 ) -> int:
-    """Print the result or write it to a file. If it is truncated, say so on standard error."""
+    """Print the result or write it to a file. Report on standard error if it is truncated."""
     query = _read_query(sql, file)
     target = None if output is None else _output_file(nightbook.layout, output, output_format)
     output_format = target.suffix[1:].lower() if target else output_format or "table"

@@ -40,7 +40,7 @@ class RunEnding:
 
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
-    """Take the book for a night. Return 3 if the night is held."""
+    """Pull, check and publish a night. Return 3 if the night is held."""
     # This raises all errors at once, as doctor prints them. Only tonight needs API settings.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)

@@ -208,7 +208,7 @@ def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
 
 
 def _describe_request(layout: Layout, error: NightPruned) -> str:
-    """Describe a pruned night's requests from its manifest, which pruning keeps."""
+    """Describe a pruned night's requests from its manifest, because pruning does not delete it."""
     folder = snapshots.find(layout, error.snapshot["snapshot_id"]).folder
     return "".join(
         f" Still known: the response to request {response.request_no}, GET "

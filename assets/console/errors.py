@@ -124,7 +124,7 @@ def _disk_message(number: int, name: str) -> str:
 
 
 def _owner(name: str) -> str:
-    """Describe who owns a file, or else the nearest parent folder that can be read."""
+    """Describe the owner of a file, or of its nearest parent folder if it cannot be read."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"

@@ -1,4 +1,4 @@
-"""How nightbook was invoked: program name, home, user and version."""
+"""The invocation of nightbook: program name, home, user and version."""
 
 import importlib
 import os
@@ -68,12 +68,12 @@ def spell_commands(text: str, start: str) -> str:
 
 
 def spell_for(layout: Layout, text: str) -> str:
-    """Spell a message's commands for a person in this folder."""
+    """Adapt the commands in a message to a person in this folder."""
     return spell_commands(text, command_for(layout))
 
 
 def spell_for_any_folder(layout: Layout, text: str) -> str:
-    """Spell a message's commands so that they work in any folder, for an alert, page or log."""
+    """Adapt the commands in a message so that they work in any folder, as in an alert or log."""
     return spell_commands(text, full_command(layout))
 
 
@@ -91,7 +91,7 @@ def program() -> str:
 
 
 def _default_home() -> Path:
-    """Return the home that a command typed here without `--home` would use."""
+    """Return the home that a command uses if it is typed in this folder without `--home`."""
     variables = dict(os.environ)
     if _overridden:
         variables.pop(HOME, None)

@@ -83,7 +83,7 @@ def _spec(
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
-    """Return the table that a check covers, or else the whole warehouse."""
+    """Return the table that a check covers, or the whole warehouse if it covers several."""
     return KEYS.get(check.name, WAREHOUSE)
 
 

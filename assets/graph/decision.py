@@ -126,7 +126,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
 
 
 def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
-    """Return the named snapshot, or else the night's held snapshot, or else its newest one."""
+    """Return the named snapshot. Without a name, return the night's held or newest snapshot."""
     newest = step.manifest().snapshot_id
     if snapshot_id:
         named = snapshots.find(step.layout, snapshot_id)

@@ -50,7 +50,7 @@ NIGHTLY_JOB = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=LOGGED,
-    description="Take tonight's book: pull, land, flatten, judge, publish and report.",
+    description="Build tonight's book: pull, land, flatten, judge, publish and report.",
 )
 DECIDE_JOB = dg.define_asset_job(
     DECIDE,
@@ -79,7 +79,7 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
         default_status=dg.DefaultScheduleStatus.STOPPED
         if is_demo(nightbook.layout)
         else dg.DefaultScheduleStatus.RUNNING,
-        description="Takes the book of the current date, unless that night is already taken.",
+        description="Starts the night of the current date, unless that date already has one.",
     )
     def nightly_schedule(
         context: dg.ScheduleEvaluationContext,
@@ -114,7 +114,7 @@ def failure_alert(
 ) -> Alert | None:
     """Return the alert for a failed run, or None if the failure is reported elsewhere."""
     # A run that Dagster retries gets an alert too, because the next attempt is a separate run. If a
-    # later tick can still take the night, a single low-priority alert says so.
+    # later tick can still pull the night, a single low-priority alert says so.
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
     steps = {event.step_key for event in failures}
@@ -122,7 +122,7 @@ def failure_alert(
         return None
     commands = [failure_command(event) for event in failures]
     if commands and set(commands) == {BUSY}:
-        return None  # another run is taking the night and reports its own result
+        return None  # another run is pulling the night and reports its own result
     messages = [text for event in failures if (text := failure_message(event))]
     will_retry = run.tags.get(WILL_RETRY) == "true"
     after = "Dagster retries it automatically." if will_retry else "It is not retried."

@@ -215,7 +215,7 @@ def _file(path: Path) -> Path:
     if not path.is_file():
         raise NotBackedUp(
             f"{path} is not a file that can be backed up, but perhaps a broken link",
-            "Look at it, and move it away.",
+            "Check what it is, and move it out of the home.",
         )
     return path
 

@@ -50,7 +50,7 @@ def _print_to_stderr(message: str) -> None:
 
 
 class RunLock:
-    """A run's writer lock: taken by the first step that writes, released at the end of the run."""
+    """A run's writer lock. The first step that writes acquires it. It is released at the end."""
 
     # It stays locked between steps, so that no other command can block a half-finished night. If
     # steps run in separate processes (no shipped configuration does this), each step takes and
@@ -182,7 +182,7 @@ def require_home(layout: Layout, command: str) -> None:
 
 
 def _require_readable(folder: Path) -> None:
-    """Raise `PermissionError` for an unreadable folder, which would look like an empty home."""
+    """Raise `PermissionError` for a folder that cannot be read. It would look like an empty home."""
     if not os.access(
         folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
     ):

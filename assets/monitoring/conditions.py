@@ -241,7 +241,7 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Yield an alert for each landed night that is still not judged after its run's deadline."""
+    """Yield an alert for each landed night that was not judged before its run's deadline."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:

@@ -96,10 +96,14 @@ def _newest(layout: Layout) -> Iterator[Metric]:
         started, finished = book["started_at"].timestamp(), book["finished_at"].timestamp()
         seconds, skew = round(finished - started, 6), (book["clock_skew_ms"] or 0) / 1000
         yield Metric("book_timestamp_seconds", "Start of the newest book's run.", started)
-        yield Metric("pull_seconds", "Duration of its run.", seconds)
-        yield Metric("requests", "Requests of its run.", book["request_count"])
+        yield Metric("pull_seconds", "Duration of the newest book's run.", seconds)
+        yield Metric(
+            "requests", "Number of requests in the newest book's run.", book["request_count"]
+        )
         yield Metric("requests_failed", "Requests that failed.", book["failed_request_count"])
-        yield Metric("received_bytes", "Bytes received for it, decoded.", book["byte_count"])
+        yield Metric(
+            "received_bytes", "Decoded bytes received for the newest book.", book["byte_count"]
+        )
         yield Metric("clock_skew_seconds", "Lag of this clock behind the clock of the API.", skew)
         for count in COUNTS:
             records = book[f"{count}_count"] or 0

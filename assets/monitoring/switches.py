@@ -167,7 +167,7 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)
     candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
-    # If the clock was wrong, this date's run may have taken the night of a different date.
+    # If the clock was wrong, this date's run may have pulled the night of a different date.
     if (manifest := night.taken_on(layout, day)) is not None:
         candidates += [
             snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id
@@ -187,7 +187,7 @@ def next_try(nightbook: Nightbook, day: date) -> datetime | None:
 
 
 def next_night(nightbook: Nightbook) -> datetime:
-    """Return the next tick that takes a night. On a date that has a night, ticks do nothing."""
+    """Return the next tick that pulls a night. Ticks on a date that has a night do nothing."""
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()

@@ -424,7 +424,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Finish what a command left undone when it died after deciding."""
+    """Complete the work of a command that died after its decision."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

@@ -166,7 +166,7 @@ _REPORT = re.compile(r"(\d{4}-\d\d-\d\d)\.html(\.rejected\.txt)?")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The count and size of the files or runs that were removed, or would be in a dry run."""
+    """The count and size of removed files or runs, or of those that a dry run would remove."""
 
     count: int
     byte_count: int
@@ -255,7 +255,7 @@ def _event_files(layout: Layout, run_id: str) -> list[Path]:
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return event files without a run, left by a prune that died before removing them."""
+    """Return event files without a run. A prune that died early can leave them behind."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY
