@@ -1,1 +1,1 @@
-"""WHEN data moves: the command line, and the only package that knows Dagster."""
+"""The command line and the Dagster jobs. Only this package knows Dagster."""

@@ -1,4 +1,4 @@
-"""The room for analysts and finance: tables, database, views, workbooks. Imports no other room.
+"""Tables, database, views and workbooks for analysts and finance. It imports no other room.
 
 Importing it sets two defaults. NumPy starts no threads, because we multiply no matrices and its
 threads spin before they sleep. pyarrow uses the system's allocator, because its own allocator

@@ -1,4 +1,4 @@
-"""`nightbook reconcile`: compare the book with a ledger. Every difference is a break."""
+"""The subcommands of `nightbook reconcile`, which compare the book with a ledger."""
 
 import sys
 from datetime import date

@@ -182,7 +182,7 @@ def require_home(layout: Layout, command: str) -> None:
 
 
 def _require_readable(folder: Path) -> None:
-    """Raise `PermissionError` for an unreadable folder, because it would look like an empty home."""
+    """Raise `PermissionError` for an unreadable folder, so it does not look like an empty home."""
     if not os.access(
         folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
     ):

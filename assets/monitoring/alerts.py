@@ -87,7 +87,7 @@ class StoredAlert:
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
 
-Unsent = dict[str, StoredAlert]  # by cause
+Unsent = dict[str, StoredAlert]  # alerts by their cause
 
 
 def plain_text(text: str) -> str:

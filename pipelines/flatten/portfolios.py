@@ -121,7 +121,7 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _settle(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Merge positions of the same asset, number equal accounts, drop repeated integrations."""
+    """Merge positions of the same asset, number equal accounts, and drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
     if record["integrations"] is not None:

@@ -181,9 +181,9 @@ class Notes:
     drift: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
     def add_drift(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
-        """Record something undocumented.
+        """Count an undocumented field or value.
 
-        Keeps the smallest example, so the order does not matter.
+        The smallest example is kept, so the order of the records does not matter.
         """
         key, example = (path, kind, word[:MAX_EXAMPLE_LENGTH]), example[:MAX_EXAMPLE_LENGTH]
         before, seen = self.drift.get(key, (example, 0))

@@ -119,11 +119,14 @@ class LedgerBody:
         return [(row["first"], row["second"]) for row in rows.to_pylist()]
 
     def dates_for_each_key(self, column: int) -> float:
-        """Return a column's mean number of distinct values per key."""
+        """Return a column's mean number of distinct values per key.
+
+        Without name columns, all rows belong to one key, for example to the asset of the file.
+        """
         names = [name for name in FIELDS if name in self.head.columns]
-        table = pa.table({name: self.column(self.head.columns[name]) for name in names})
-        keys = table.group_by(names).aggregate([]).num_rows
-        dated = table.append_column("date", self.column(column))
+        cells = {name: self.column(self.head.columns[name]) for name in names}
+        dated = pa.table({**cells, "date": self.column(column)})
+        keys = dated.group_by(names).aggregate([]).num_rows if names else 1
         return float(dated.group_by([*names, "date"]).aggregate([]).num_rows / max(keys, 1))
 
     def has_name(self, name: str) -> bool:

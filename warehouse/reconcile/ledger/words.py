@@ -36,7 +36,7 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 _CHECK_MARKS = ("\u2713", "\u2714")
 _PART = re.compile(r"[^\W_]+")
-_LONG_PART = 4  # characters, because a shorter word may be in a name by chance
+_LONG_PART = 4  # the shortest word that counts. A name may contain a shorter one by chance
 _FEW_PARTS = 4
 
 # Words by group and kind, for example `field` and `asset`.

@@ -225,3 +225,11 @@ def test_a_number_beyond_all_amounts_is_refused(tmp_path: Path, line: str) -> No
         path.write_text(f'{line} = "{exponent}"\n', encoding="utf-8")
         with pytest.raises(NotReconciled) if is_refused else nullcontext():
             read_config(path)
+
+
+def test_a_file_of_one_asset_without_a_column_of_names_asks_about_its_dates(desk: Desk) -> None:
+    """The asset is in recon.toml, and the header names only amounts, so all rows have one key."""
+    desk.settle('[file."ledger.csv"]\nasset = "BTC"\n')
+    desk.put("Quantity;When;Remark\n1.0;2026-11-19;a\n0.5;2026-11-20;b\n")
+    with pytest.raises(Ambiguous, match="as_of|unused"):
+        desk.run()
