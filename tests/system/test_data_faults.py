@@ -133,7 +133,7 @@ DATA = (
         "the same id twice, different",
         ("portfolio-repeated-different",),
         HELD,
-        lambda a: "2 rejected records carry money" in a.reasons,
+        lambda a: "rejected values that carry money: 2" in a.reasons,
     ),
     DataFault(
         "D8",

@@ -58,7 +58,7 @@ def ask_parquet(database: Path, sql: str, limit: int | None) -> ParquetResult:
 
     Raises `NotAQuestion` if Parquet has no type for a value.
     """
-    result = _run("parquet_answer", database, sql, limit, LIMITS)
+    result = _run("parquet_result", database, sql, limit, LIMITS)
     header, _, content = result.partition(b"\n")
     facts = json.loads(header)
     _raise_error(facts)

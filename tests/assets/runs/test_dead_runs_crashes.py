@@ -39,7 +39,6 @@ BY_HAND = f"""{START}
 from pipelines import night, settings
 from pipelines.pull import pull
 from warehouse.storage.layout import Layout
-from warehouse.progress import Say
 from warehouse.contract.book import BOOK
 chosen = settings.read(variables, api=True)
 manifest = pull.pull_snapshot(chosen, now, "0")
@@ -207,7 +206,6 @@ import sys
 from pathlib import Path
 from assets.home.instance import alive
 from warehouse.storage.layout import Layout
-from warehouse.progress import Say
 from warehouse.contract.book import BOOK
 with alive(Layout(Path(sys.argv[1]))) as name:
     print(name, flush=True)
