@@ -231,5 +231,5 @@ def test_a_file_of_one_asset_without_a_column_of_names_asks_about_its_dates(desk
     """The asset is in recon.toml, and the header names only amounts, so all rows have one key."""
     desk.settle('[file."ledger.csv"]\nasset = "BTC"\n')
     desk.put("Quantity;When;Remark\n1.0;2026-11-19;a\n0.5;2026-11-20;b\n")
-    with pytest.raises(Ambiguous, match="as_of|unused"):
+    with pytest.raises(Ambiguous, match=r"as_of|unused"):
         desk.run()
