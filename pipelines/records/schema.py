@@ -31,7 +31,7 @@ BALANCE = models.Balance.__name__
 
 
 class JsonType(Enum):
-    """The JSON type of a field."""
+    """The JSON type of a field. Never change a value, because lessons are stored with it."""
 
     TEXT = "text"
     FLAG = "true or false"

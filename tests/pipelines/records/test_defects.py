@@ -9,6 +9,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason
 from pipelines.records import defects
 from pipelines.records.defects import Defect
+from pipelines.records.schema import JsonType
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
@@ -72,6 +73,17 @@ def book(amount: str) -> nights.Book:
 def test_every_defect_keeps_its_key() -> None:
     """The key of each defect is the text that was stored before November 2026."""
     assert {key: defect.key for key, defect in KEYS.items()} == {key: key for key in KEYS}
+
+
+def test_the_keys_of_wrong_types_are_the_stored_ones() -> None:
+    """A key of a wrong type contains the name of the JSON type, so the names never change."""
+    assert [defects.wrong_type(type_.value).key for type_ in JsonType] == [
+        "text was expected",
+        "true or false was expected",
+        "an object was expected",
+        "an array of text was expected",
+        "an array of objects was expected",
+    ]
 
 
 def test_a_lesson_applies_after_the_message_was_reworded(

@@ -72,7 +72,7 @@ from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point
 MOST_ROWS = 200  # rows per table that are reported individually
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-_BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)")
+_BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)(.*)")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _BREAK_ID = re.compile("B-[0-9A-F]{8,64}")
 _ID = re.compile(rf"K-[0-9A-F]{{16}}|{_BREAK_ID.pattern}")
@@ -583,7 +583,7 @@ def _recount(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
         accepted = sum(title_key(status) == title_key(ACCEPTED) for status, _ in breaks)
         number = int(banner[2]) - accepted
         noun = "OPENBREAKS" if banner[1].isupper() else f"openbreak{'s' * (number != 1)}"
-        return (f"{number}{noun}({banner[2]}intotal)", *row[1:])
+        return (f"{number}{noun}({banner[2]}intotal){banner[3]}", *row[1:])
     if label in map(title_key, STATUSES):
         ages = [age for status, age in breaks if title_key(status) == label]
         counts = [sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS]

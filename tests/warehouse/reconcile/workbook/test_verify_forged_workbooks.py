@@ -15,7 +15,7 @@ from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.record.record import Record
-from warehouse.reconcile.workbook import imprint
+from warehouse.reconcile.workbook import imprint, verify
 from warehouse.reconcile.workbook.imprint import SheetImprint
 from warehouse.reconcile.workbook.verify import VerifyResult, compare_sheets
 
@@ -189,3 +189,13 @@ def test_an_office_that_counts_again_forges_nothing(
     opened = len(desk.breaks()) - 1
     assert any(f"{opened}openbreak" in row[0].casefold() for row in banner.rows)
     assert service.verify(desk.folder.root, saved).differences == ()
+
+
+def test_the_banner_of_a_part_of_the_book_is_recounted_with_its_extent() -> None:
+    """An accepted break lowers the count. The number of compared positions stays in the text."""
+    banner = ("2openbreaks(2intotal);3of9positionscompared", "")
+    breaks = [("Explained - accepted", 1), ("Open", 1)]
+    assert verify._recount(banner, breaks) == (
+        "1openbreak(2intotal);3of9positionscompared",
+        "",
+    )
