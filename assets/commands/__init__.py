@@ -1,7 +1,6 @@
-"""The commands. Each module is imported when it is first used.
-
-Importing Dagster alone takes longer than a query may take, so `command_line` refers to functions as
-`commands.nights.accept` inside a lambda. Editors and mypy follow that name to the function.
+"""The commands. Each module is imported on first use, because importing Dagster alone takes longer than a query should.
+Therefore, `command_line` refers to functions as `commands.nights.accept` inside a lambda. Editors and mypy follow that
+name to the function.
 """
 
 import importlib
