@@ -22,7 +22,7 @@ from warehouse.storage.layout import Layout
 
 
 def write(nightbook: Nightbook, *, file: str) -> int:
-    """Write a backup, and read it back to check it."""
+    """Write a backup, then read the file again to check it."""
     layout = nightbook.layout
     target = backup.place_for(layout, file)
     backup.require_any(layout)
@@ -38,8 +38,8 @@ def write(nightbook: Nightbook, *, file: str) -> int:
             print(printable(f"  {organisation.name}: {program()} --home {home} backup FILE"))
     else:
         print(
-            "Lake, warehouse and exports are not included, because they can be rebuilt. The run "
-            "history is not included either."
+            "The backup does not contain the lake, the warehouse and the exports, because they can be rebuilt. It also "
+            "does not contain the run history."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
     print(f"Keep it on another machine. To use it: {command}")
@@ -49,7 +49,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
 def restore(
     nightbook: Nightbook, *, file: str, dry_run: bool = False, output_format: str | None = None
 ) -> int:
-    """Restore a backup into an empty home, and rebuild lake and warehouse."""
+    """Restore a backup into an empty home, then rebuild the lake and the warehouse."""
     layout, source = nightbook.layout, Path(file).resolve()
     backup.require_file(source)
     if dry_run:
@@ -64,7 +64,7 @@ def restore(
         return 0
     is_new = not layout.home.exists()
     if not (is_new or layout.lock.exists()):
-        # A lock file cannot be removed safely, so check the backup before creating one.
+        # Check the backup before locking the home, because a lock file cannot be removed safely.
         backup.require_restorable(layout, source)
     try:
         with (
@@ -76,7 +76,7 @@ def restore(
             if not is_firm(layout.home):
                 published = rebuild(reporting, from_landing=True)
     except backup.NotRestored:
-        if is_new:  # it contains only this command's lock files
+        if is_new:  # this command has just created its lock files
             shutil.rmtree(layout.home)
         raise
     if is_firm(layout.home):
