@@ -297,7 +297,7 @@ NIGHTLY_RUN = _section(
             default="",
             help="Reason for the decision. Required if the snapshot was accepted before",
         ),
-        details="If you reject an accepted snapshot, the previous book of its date returns.",
+        details="If you reject an accepted snapshot, its date gets its previous book back.",
         traits=WRITES,
         run=lambda: commands.nights.reject,
     ),
@@ -350,7 +350,7 @@ QUERY_AND_EXPORT = _section(
             "--custom/--no-custom",
             "is_custom",
             default=None,
-            help="Choose the custom or the listed asset if both have this ID",
+            help="Choose between a custom and a listed asset with the same ID",
         ),
         option("--venue", help="Show only this venue (ID or name)", complete=VENUES),
         option("--account", help="Show only this account (name)", complete=ACCOUNTS),
@@ -394,7 +394,7 @@ INTEGRITY_AND_STORAGE = _section(
     ),
     command(
         "prove",
-        "Check that a query engine adds up the amounts exactly",
+        "Check that another query engine calculates the exact totals",
         option(
             "--engine",
             type=Choice(ENGINES),
@@ -416,13 +416,12 @@ INTEGRITY_AND_STORAGE = _section(
         option(
             "--engine",
             type=Choice(["spark"]),
-            help="Rebuild the lake too, on a Spark cluster. Spark's own configuration selects the "
-            "cluster",
+            help="Rebuild the lake too, on the Spark cluster that is set in Spark's own configuration",
         ),
         *dry_run_options(),
         details=(
-            "By default, rebuilds only the warehouse, from the lake. Does not call the API and "
-            "does not change decisions."
+            "By default, rebuilds only the warehouse, from the tables in the lake. This does not call the API or "
+            "change any decision."
         ),
         traits=WRITES | OF_FIRM,
         run=lambda: commands.nights.rebuild_nights,
@@ -446,9 +445,9 @@ INTEGRITY_AND_STORAGE = _section(
         flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store"),
         flag("--dry-run", help="List the nights to delete without deleting them"),
         details=(
-            "Use --keep, --max-gb or both. The command never deletes the newest book, nights "
-            "that wait for a decision, and nights whose rows a later night still uses. The "
-            "manifest and the decisions of every night are also kept. --keep does not delete "
+            "Use --keep, --max-gb or both. The command never deletes the newest book, a night that waits for a "
+            "decision, or a night whose rows a later night still uses. It also keeps the manifest and the decisions of "
+            "every night. --keep does not delete "
             "month-end books, and --max-gb deletes them last."
         ),
         notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
@@ -468,7 +467,7 @@ INTEGRITY_AND_STORAGE = _section(
         "Restore a backup into an empty home",
         file_argument("Backup to restore"),
         *dry_run_options(),
-        details="Lake and warehouse are then rebuilt from the restored files.",
+        details="Then rebuilds the lake and the warehouse from the restored files.",
         traits=WITHOUT_HOME | WRITES | IN_FIRM,
         run=lambda: commands.backup.restore,
     ),
