@@ -204,7 +204,7 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
     # `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
-    # Set before starting them, because children inherit ignored signals (nohup, background job).
+    # Set this before the children start, because they inherit ignored signals (from nohup or a background job).
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.append(received))
     started = [
@@ -213,7 +213,7 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
             env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            process_group=0,  # Ctrl-C must not reach them, because a second signal kills them
+            process_group=0,  # Ctrl-C must not reach the children, because a second signal kills them
         )
         for arguments in modules
     ]
@@ -249,7 +249,7 @@ def require_free(port: int, command: str) -> None:
 
 
 class NoSuchFault(Exception):
-    """The sandbox does not have this fault, scope or choice."""
+    """A fault, scope or choice that the sandbox does not know."""
 
     exit_code = 2
 
@@ -262,7 +262,7 @@ def run_sandbox(
     choices: tuple[str, ...],
     output_format: str | None,
 ) -> int:
-    """Serve the sandbox until Ctrl-C, and print the settings that make nightbook use it."""
+    """Serve the sandbox until Ctrl-C, and print the settings that connect nightbook to it."""
     del nightbook
     if "list" in (*faults, *choices):
         _print_list(output_format, is_choices="list" in choices)
