@@ -77,9 +77,8 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield a home's findings, with the commands in them spelled for that home.
-
-    If `folder` (the one with the home's settings) is given, the commands work in any folder.
+    """Yield a home's findings. Each command in them names that home. If `folder` (which contains the home's settings)
+    is given, the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -110,9 +109,8 @@ def show(findings: Sequence[Finding], output_format: str | None) -> int:
 def findings_of(
     nightbook: Nightbook, *, alert: bool, folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield every finding about a home, skipping checks that depend on an invalid setting.
-
-    In a firm, `folder` is the one with the home's settings, if it is not the current folder.
+    """Yield every finding about a home. Skip checks that depend on an invalid setting. In a firm, `folder` contains the
+    home's settings if they are not in the current folder.
     """
     return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
 
@@ -136,7 +134,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
 def _findings_at_home(
     nightbook: Nightbook, home: Settings, *, is_reader: bool
 ) -> Iterator[Finding]:
-    """Yield the findings that need no API: nights, schedule, shelf and catalog."""
+    """Yield the findings about nights, schedule, shelf and catalog, which do not need the API."""
     now, layout = nightbook.now(), Layout(home.home)
     yield from _run_check("warehouse", lambda: [_warehouse(layout, now, is_reader=is_reader)])
     if not is_reader:
@@ -256,7 +254,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     download = f"to download the nights of the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
         first = "nightbook run takes the first night (nightbook demo shows an example)"
-        return _well("warehouse", f"none yet: {download if is_reader else first}")
+        return _well("warehouse", f"no night yet: {download if is_reader else first}")
     ask(layout.database, "select 1")
     if not opens_in_older_clients(layout.database):
         return _wrong(
@@ -284,7 +282,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     if is_demo(layout):
         return _well("warehouse", f"{message}, all simulated (this is the demo)")
     if hours > states.STALE_HOURS:
-        run = "the schedule has not run: is the daemon up? (nightbook run takes a night now)"
+        run = "the schedule has not run: is the daemon running? (nightbook run pulls a night now)"
         message += f"; {download if is_reader else run}"
     return Finding("warehouse", is_well=hours <= states.STALE_HOURS, message=message)
 
@@ -319,9 +317,8 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 
 
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
-    """Test the object store. Raises an error if it cannot be reached or is not consistent.
-
-    A reader may lack write permission, so its test does not write.
+    """Test the object store. Raises an error if the store cannot be reached or is not consistent. On a reader's machine
+    the test does not write, because readers may lack write permission.
     """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)
@@ -342,7 +339,9 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     """Send a test message through every channel, including the fallbacks."""
     layout = Layout(settings.home)
     if not settings.alerts:
-        message = "NIGHTBOOK_ALERTS is not set, so nobody is told if a night is held or fails"
+        message = (
+            "NIGHTBOOK_ALERTS is not set, so nobody gets a message if a night is held or fails"
+        )
         yield _wrong("alerts", message)
     test = Alert(
         cause="test",
@@ -356,6 +355,8 @@ def _channels(settings: Settings) -> Iterator[Finding]:
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"
         result = (
-            f"{channel} took a test message" if is_well else f"{channel} failed: check its address"
+            f"{channel} accepted a test message"
+            if is_well
+            else f"{channel} failed: check its address"
         )
         yield Finding("alerts", is_well=is_well, message=result)
