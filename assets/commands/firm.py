@@ -56,7 +56,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
             book = firm.publish(nightbook, day=chosen, notes=failed)
     code = _report(nightbook, book, members, problems)
-    # A failed run counts as a failure even if that organisation's night is in the book.
+    # A failed run is a failure even if that organisation's night is in the book.
     codes = {run.code for run in runs}
     return code or FAILED * bool(codes - {DONE, A_PERSON_MUST_DECIDE})
 
@@ -118,9 +118,8 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return the homes that could not be read for the newest book, though they may be by now.
-
-    A problem that is already the reason for a missing night is not explained a second time.
+    """Return the homes that could not be read when the newest book was built. They may be readable now. Skip a problem
+    that already explains a missing night.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"If it is solved: {command_for(layout)} rebuild"
@@ -133,7 +132,7 @@ def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each organisation in the newest night, then for each removed organisation."""
+    """Yield a row for each organisation in the newest night, then a row for each removed organisation."""
     for night_ in state.nights:
         undecided = [
             portfolio.portfolio_id
@@ -203,7 +202,7 @@ def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[st
 
 
 def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines for firm.toml that assign each portfolio seen by several organisations."""
+    """Yield lines for firm.toml that assign each portfolio that several organisations can see to one of them."""
     if not state.unsettled_portfolios:
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
@@ -233,7 +232,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each held night, and each portfolio missing along with its organisation."""
+    """Yield a line for each held night, and for each portfolio that is missing because its organisation is missing."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
@@ -250,7 +249,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each removed organisation, and each firm.toml change not yet in the book."""
+    """Yield a line for each removed organisation, and for each change in firm.toml that is not in the book yet."""
     names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():
