@@ -45,7 +45,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 def _require_settings(file: Path) -> None:
     """Raise `UnsuitableHost` if `.env` lacks settings."""
-    # A unit does not inherit this shell's variables, so only that file counts.
+    # Check only that file, because a unit does not inherit this shell's variables.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except InvalidSettings as wrong:
@@ -103,7 +103,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 def _user(layout: Layout) -> str:
     """Return the home's owner, who runs system units. Raises `UnsuitableHost`."""
-    # If root created the home now, no other user could write to it.
+    # If root created the home here, no other user could write to it.
     if not layout.home.is_dir():
         raise UnsuitableHost(
             f"{layout.home} does not exist, so the user who should run nightbook is unknown. "
