@@ -33,7 +33,7 @@ from warehouse.query.facts.figures import (
 from warehouse.query.formats import printable, printable_json, text
 from warehouse.storage.layout import Layout
 
-MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits for text output; JSON has everything
+MAX_SHOWN, MAX_CHARACTERS = 20, 2000  # limits of the text output; the JSON output is complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Trace:
 
     @property
     def is_proved(self) -> bool:
-        """Whether every amount was found in the landed bytes and every total ties out."""
+        """True if every amount was found in the landed bytes and every total ties out."""
         return not self.notices
 
 
@@ -186,7 +186,7 @@ _FROM_WAREHOUSE = "the amounts below come only from the warehouse."
 
 
 def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
-    """Print the trace. Return 1 if an amount is not in the landed bytes or a total is off."""
+    """Print the trace. Return 1 if an amount is not in the landed bytes or a total is wrong."""
     if requested["as_of"] is None and (note := staleness_note(nightbook)):
         print(note, file=sys.stderr)
     layout = nightbook.layout
@@ -266,7 +266,7 @@ def _read_landing(
 
 
 def _missing_message(nightbook: Nightbook, snapshot_id: str, missing: list[str]) -> str:
-    """Explain that response bodies are missing from this home, and how to get them."""
+    """Explain how to get the response bodies that this home lacks."""
     start = f"The landed bodies of {snapshot_id} are not in this home ({', '.join(missing)}), so"
     if shelf_of(nightbook) is None:
         return f"{start} {_FROM_WAREHOUSE} Restore them from a backup."
