@@ -7,8 +7,8 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-# Offer only names without special characters, because they come from the network and a shell
-# inserts them into the command line unquoted.
+# Offer only names without special characters. Names come from the network, and the shell inserts them into the command
+# line without quotes.
 _SAFE_NAME = re.compile(r"[\w.+/-]+")
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -34,7 +34,7 @@ VENUES = "select venue_id, display_name from venues"
 def complete_from_book(query: str) -> Complete:
     """Return a parameter completer that uses a query for names and their descriptions.
 
-    A person may type the start of a name or description. Without a book, nothing is completed.
+    A person may type the start of a name or of its description. If there is no book, offer nothing.
     """
 
     def complete(
