@@ -130,7 +130,7 @@ class _HelpInSections(click.Command):
             formatter.write(f"\n{self.notes}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, leaving room for the longest choices."""
+        """Write the options. The left column is wide enough for the longest choices."""
         options = [each for each in self.get_params(ctx) if not isinstance(each, click.Argument)]
         with formatter.section("Options"):
             formatter.write_dl(
