@@ -27,7 +27,7 @@ _SETTINGS_ERRORS = (
     *(UnexpectedRedirect, InvalidSettings),
 )
 OUR_PACKAGES = {"assets", "pipelines", "warehouse"}
-UNCHANGED = "Unfinished work was discarded, and the last published warehouse did not change"
+UNCHANGED = "All unfinished work was discarded, and the last published warehouse did not change"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 NO_ACCESS = frozenset({errno.EACCES, errno.EPERM})
 DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
@@ -36,7 +36,7 @@ DISK_ERRORS = (*FULL, *NO_ACCESS, errno.EROFS, errno.EIO, errno.EFBIG)
 def report_error(error: Exception, nightbook: Nightbook) -> int:
     """Print an error as one paragraph on standard error. Return the exit code."""
     message = str(error) if is_ours(error) else disk_message(error, nightbook.layout.home)
-    # If these have no error number, our own code raised them with a message for the user.
+    # Errors without an error number come from our own code and have a message for the user.
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
         message = message or str(error)
     if message is None:
