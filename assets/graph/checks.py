@@ -33,7 +33,7 @@ CONTROL_MEANING = (
 )
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 GATE = {"gates": "publishing: a night that fails this check is held and does not become the book"}
-# The drift check reads no book table, so it needs a separate query for an older night.
+# The drift check does not read a book table, so an older night needs a separate query.
 DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
@@ -68,8 +68,8 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
-    # In Dagster, only checks on the warehouse asset can block later steps. Checks on tables cannot,
-    # because their results are known only once the warehouse, a later step, is ready.
+    # In Dagster, only checks on the warehouse asset can block later steps. Checks on a table cannot, because their
+    # results exist only after the warehouse, which is a later step, was built.
     is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,
@@ -88,7 +88,7 @@ def _asset_of(check: Check) -> dg.AssetKey:
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Yield each table's control total result: how many totals there are, and how many differ."""
+    """Yield each table's control totals: the number of totals, and the number that differ."""
     totals = run(
         database,
         "select table_name, count(*), "
