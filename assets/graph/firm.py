@@ -1,7 +1,7 @@
 """A firm's graph: its nights, partitioned by date and shard, with one run per shard.
 
-Organisations are neither assets nor partitions, because their number depends on firm.toml. A shard
-takes its own organisations' nights.
+Organisations are neither assets nor partitions, because their number depends on firm.toml. The run of a shard pulls the
+nights of the shard's organisations.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ FIRM_JOB = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=run_config("INFO"),
-    description="Take the nights of all organisations of a shard, and publish the firm's book.",
+    description="Pull the nights of all organisations in a shard, then publish the firm's book.",
 )
 
 
@@ -63,9 +63,8 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
                 "and firm.toml names the owner of each portfolio that several of them can see.",
             )
         ],
-        description="The firm's book of all its organisations. It is republished when the "
-        "organisations of a shard have taken their nights, each in a separate process with its "
-        "own settings.",
+        description="The firm's book of all its organisations. It is published again when the organisations of a shard "
+        "have pulled their nights. Each organisation uses a separate process with its own settings.",
     )
     def firm_night(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -108,7 +107,7 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
 def _check(
     rows: list[FirmNight], problems: Mapping[str, str], state: FirmState
 ) -> dg.AssetCheckResult:
-    """Return the check result for the firm's book. Problems in a source's home are an error."""
+    """Return the check result for the firm's book. A problem in a source's home is an error."""
     wrong = {
         source_night.source: f"{source_night.state}: {source_night.reason}"
         for source_night in rows
