@@ -109,15 +109,14 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
     """Return the night's manifest, and whether it was landed earlier. Acquires the lock."""
     nightbook, day, tell = step.nightbook, step.day, step.tell
-    # Read the clock once, because midnight may pass during the run and a night belongs to the date
-    # on which it began.
+    # Read the clock only once. A night belongs to the date on which it began, even if the run continues past midnight.
     settings, started = nightbook.settings(), nightbook.now()
     is_reused = day != night.business_date(settings, started)
     if is_reused:
         manifest = night.landed_for(settings, started, day)
         lock.acquire(nightbook, f"rebuilding {day}", tell)
     else:
-        # Pull without the writer's lock, so that another writer cannot make us miss the night.
+        # Pull without the writer's lock, so that a different writer cannot make us miss the night.
         if not nightbook.is_demo:
             require_real(step.layout)
         manifest = tonight.pull_snapshot(
