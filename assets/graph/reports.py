@@ -29,7 +29,9 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the morning report asset. Held nights get a report too, because they need it most."""
+    """Return the asset of the morning report. A held night also gets a report, because that is when a person needs it
+    most.
+    """
 
     @dg.asset(
         key=REPORT,
@@ -130,8 +132,8 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
         by=user_name(),
     )
     if summary.run_id:
-        # This publishes the night a second time, now with the results. The comparison needed the
-        # first version, and the book should not wait for a ledger. It costs 0.2 CPU s.
+        # Publish the night a second time, now with the results (0.2 CPU s). The comparison needed the first version,
+        # and the book should not wait for a ledger.
         publish.refresh(nightbook)
     return summary
 
@@ -144,7 +146,7 @@ def _reconciliation_result(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
     """Return the result and its check: a warning for open breaks, an error for a missing result."""
-    # Neither fails the run, because the book is valid in any case.
+    # Neither result fails the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
         check_results=[
