@@ -68,8 +68,8 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
 
     It is on by default, except in a demo.
     """
-    # A missed tick is not made up for, because the API shows only the present. A later tick on the
-    # same date takes the night if the earlier ones failed, and otherwise does nothing.
+    # Dagster does not catch up on a missed tick, because the API shows only the present. A later tick on the same date
+    # pulls the night if the earlier ticks failed. Otherwise, it does nothing.
     settings = nightbook.settings()
 
     @dg.schedule(
@@ -272,8 +272,7 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         name="watch",
         minimum_interval_seconds=BETWEEN,
         default_status=status,
-        description="Sends alerts that do not come from a run, such as a night that never began "
-        "or a decision by a person.",
+        description="Sends alerts about problems outside a run, such as a night that never began.",
     )
     def watch(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         settings, now = nightbook.settings(), nightbook.now()
