@@ -75,7 +75,7 @@ COMPUTED: Mapping[str, Computed] = {
     "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
-# Columns with a different origin than other columns of the same name.
+# Columns whose origin differs from that of other columns with the same name.
 OF_VIEW: Mapping[tuple[str, str], Computed] = {
     ("freshness", "name"): Computed("VARCHAR", ("portfolios.name", "venues.display_name")),
     ("tradable_instruments", "display_name"): Computed("VARCHAR", ("instruments.display_name",)),
@@ -280,7 +280,7 @@ def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
 
 
 def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
-    """Return a night's state, with the user and reasons from its decision (empty if undecided)."""
+    """Return a night's state, and the user and reasons of its decision (empty if there is none)."""
     decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
     if snapshot.decision:
         decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
@@ -384,7 +384,7 @@ def in_catalog(
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
     """Return the deadline after which Dagster shows a scheduled night as late."""
-    # The deadline must fall on the scheduled day, so it is at most one minute before midnight.
+    # The deadline must be on the scheduled day, so it is at most one minute before midnight.
     last = last_tick(settings.schedule)
     ready = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
     minutes = min(int(ready / timedelta(minutes=1)), LAST_MINUTE)
