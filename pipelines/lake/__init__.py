@@ -1,1 +1,1 @@
-"""The lake: nights judged, accepted or held, and put in their place."""
+"""The lake: judged nights, their Parquet files and their lessons."""
