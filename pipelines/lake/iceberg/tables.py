@@ -39,26 +39,34 @@ TYPES = {
 }
 NIGHTS = Table(
     "nights",
-    "What each snapshot is: the gate of the book. Its last row, that with the highest sequence, "
-    "counts; rows are added and never changed.",
+    "One row for each state of a snapshot. The row with the highest sequence applies. Rows are added and never "
+    "changed.",
     key=("snapshot_id", "sequence"),
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        ordinal("sequence", "nightbook", "Counts the rows of a snapshot, from 0."),
+        ordinal("sequence", "nightbook", "Number of the row for this snapshot, starting at 0."),
         text(
             "state",
             "nightbook",
-            "accepted (it is the book of its date), superseded, held, rejected or pruned.",
+            "accepted (the book of its date), superseded, held, rejected or pruned.",
         ),
-        moment("since", "nightbook", "When that was decided, UTC."),
-        ordinal("generation", "nightbook", "Which manifest of the night on the shelf says so."),
-        text("files", "nightbook", "Digest of the files registered for it; empty where none is."),
+        moment("since", "nightbook", "Time of the decision, UTC."),
+        ordinal(
+            "generation",
+            "nightbook",
+            "The night's manifest on the shelf that contains the decision.",
+        ),
+        text(
+            "files",
+            "nightbook",
+            "Digest of the files that are registered for the snapshot. Empty if there are none.",
+        ),
     ),
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The statistics of the first columns determine a file's partition. Other columns have none.
+    # The statistics of the first columns determine a file's partition. Other columns do not have statistics.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
@@ -110,7 +118,9 @@ def _create(catalog: Any, namespace: str, table: Table) -> None:
         transform=IdentityTransform(),
         name=SNAPSHOT_DATE.name,
     )
-    with contextlib.suppress(TableAlreadyExistsError):  # another machine created it
+    with contextlib.suppress(
+        TableAlreadyExistsError
+    ):  # another machine has already created the table
         catalog.create_table(
             identifier(namespace, table.name),
             schema=schema(table),
