@@ -33,13 +33,13 @@ COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
 YOUNG = 10
 MOST = Decimal("0.75")  # a larger loss is always held
-YOUNG_FLOOR = Decimal("0.4")  # so that a loss of half is held from the second night on
+YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night that lost half, from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
 # An asset has fallen if its total lost more than this share. It has risen if the reverse move would
 # be a fall.
 MOVED = Decimal("0.2")
-FEWEST_ASSETS = 2  # one asset alone is a finding
+FEWEST_ASSETS = 2  # a change of a single asset is a finding, not a reason
 FEWEST_GONE, FEWEST_NEW = 2, 5  # a smaller change in a count is not measured
 FEW = 4  # if there are this few assets, all of them must move
 SHOWN_ASSETS = 3
@@ -100,7 +100,8 @@ def moves(facts: Facts, before: Facts) -> Iterator[Move]:
 def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
     was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
     words = f"from {was} to {now}"
-    # A fund may open or close one asset in all of its accounts, which normally moves the count.
+    # A fund may buy or sell one asset in all of its accounts. That is normal, although it changes the number of
+    # accounts.
     if table == "accounts":
         was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
     fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)
@@ -238,7 +239,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
     """Yield a reason for each list that became empty, or that is empty on the first night."""
     # The API returns empty lists if the key has no access (4.1).
-    why = ". The API responds like this if the key has no access (4.1)"
+    why = ". This is how the API responds if the key has no access (4.1)"
     if not facts.money and not compared:
         yield Reason("empty: portfolios", f"the list of portfolios is empty{why}")
     for table, words in (
@@ -265,8 +266,8 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
     if before.money and not facts.money:
         yield Reason(
             "empty: portfolios",
-            f"the list of portfolios is empty, but had {len(before.money)} before. The API "
-            "responds like this if the key has lost its access (4.1)"
+            f"the list of portfolios is empty, but had {len(before.money)} before. This is how the API responds if the "
+            "key has lost its access (4.1)"
             f"{_confirmation(window, set(before.money))}",
         )
         return
@@ -329,7 +330,7 @@ def _compare(
 
 
 def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Reason]:
-    """Yield one reason for all moves that new portfolios caused."""
+    """Yield a single reason for all moves that were caused by new portfolios."""
     if change.new and moved:
         verb = "is" if len(change.new) == 1 else "are"
         yield Reason(
@@ -369,13 +370,13 @@ def _is_established(kind: str, past: Sequence[Facts]) -> bool:
 def _words(part: Slice) -> str:
     if part.change == GONE:
         return (
-            f"{part.kind} {part.identity} no longer holds anything: it had "
+            f"{part.kind} {part.identity} is empty: before, it had "
             f"{count_of(part.assets, 'asset')} before"
         )
     change = "less than an eighth of" if part.change == FELL else f"more than {SCALE:.0f} times"
     return (
-        f"{part.moved} of the {part.assets} assets in {part.kind} {part.identity} are now {change} "
-        "their earlier amount, as if the API had changed the scale of its amounts"
+        f"{part.moved} of the {part.assets} assets in {part.kind} {part.identity} are now {change} their earlier "
+        "amount. The API may have changed the scale of its amounts"
     )
 
 

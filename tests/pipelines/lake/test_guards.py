@@ -60,7 +60,7 @@ def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
     """With nothing before it there is nothing to fall from; but an empty list is no book."""
     assert judged(GOOD, []) == ()
     assert judged(replace(GOOD, counts=COUNTS | {"accounts": 0}), []) == ()
-    why = ". The API responds like this if the key has no access (4.1)"
+    why = ". This is how the API responds if the key has no access (4.1)"
     assert judged(replace(GOOD, money={}), []) == (f"the list of portfolios is empty{why}",)
     no_position = replace(GOOD, counts=COUNTS | {"positions": 0})
     assert judged(no_position, []) == (f"no portfolio has a position{why}",)
@@ -94,8 +94,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         replace(GOOD, money={}),
         {},
         (
-            "the list of portfolios is empty, but had 3 before. The API responds like this if the "
-            "key has lost its access (4.1)"
+            "the list of portfolios is empty, but had 3 before. This is how the API responds if the key has lost its "
+            "access (4.1)"
         ),
     ),
     "portfolios with money are gone": (
@@ -137,7 +137,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
             slices={"": [Slice(kind="venue", identity="v1", change="gone", assets=3, moved=3)]},
         ),
         {},
-        "venue v1 no longer holds anything: it had 3 assets before",
+        "venue v1 is empty: before, it had 3 assets before",
     ),
     "a portfolio of another scale": (
         replace(
