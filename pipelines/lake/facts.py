@@ -29,9 +29,8 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice in which nearly all assets moved in one direction.
-
-    `change` is `GONE`, `FELL` or `ROSE`. The slice held `assets` assets, and `moved` of them moved.
+    """A slice in which nearly all assets moved in the same direction. `change` is `GONE`, `FELL` or `ROSE`, `assets` is
+    the number of assets in the slice, and `moved` is the number of assets that moved.
     """
 
     kind: str
@@ -162,7 +161,7 @@ def _lesson(lesson: lessons.Lesson) -> Row:
 
 
 def _withdrawn(night: Snapshot) -> Iterator[Row]:
-    # If a night was rejected twice, it can withdraw a file twice. The last time counts.
+    # A night that was rejected twice can withdraw the same file twice. Keep only the last time.
     latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
     for file, decision in latest.items():
         yield _of(night) | {
