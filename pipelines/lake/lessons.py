@@ -32,7 +32,7 @@ class NoSuchLesson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A reason that a night taught as harmless, and the decision that took it back, if any."""
+    """A reason that a person accepted as harmless on a night, and the decision that took it back, if there is one."""
 
     reason: Reason
     snapshot: Snapshot
@@ -91,7 +91,7 @@ def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tupl
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
     """Accept the held nights whose reasons are all covered by lessons that were taught since."""
-    # If a change came on Saturday, a person is asked once on Monday, not once for each night.
+    # After a change on Saturday, a person must decide once on Monday, not once for each night.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:
