@@ -1,1 +1,1 @@
-"""Rows and sums that are counted twice, by independent code."""
+"""Control totals: two independent counts of all rows and amounts."""
