@@ -152,7 +152,7 @@ BELIEVED_AFTER = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class CarriedInstruments:
-    """The rows by venue, with `stale_since`, and the venues that became empty since last time."""
+    """The rows by venue, with `stale_since`, and the venues whose lists became empty since the last night."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
     emptied: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class CarriedInstruments:
 
 _CARRIED = Path(__file__).with_name("carried_instruments.sql").read_text(encoding="utf-8")
 
-# Takes the venues that failed and the venues whose lists are empty.
+# A function that receives the venues that failed and the venues with empty lists.
 Carry = Callable[[set[str], set[str]], CarriedInstruments]
 
 
