@@ -57,9 +57,8 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
 
     The ID shows that time in UTC, or a later time if the date already has newer IDs.
     """
-    # A date's newest ID is its book, so a new ID must follow all of the date's IDs, even if the
-    # clock was set back between two runs. The date is still the start date, whatever day the ID
-    # shows.
+    # The newest accepted snapshot of a date is its book, so a new ID must sort after all other IDs of the date, even if
+    # the clock was set back between two runs. The business date does not depend on the ID.
     times = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
     time = max([started_at, *(other + timedelta(seconds=1) for other in times if other)])
     # IDs are unique across the home, because they also name files in the lake.
@@ -94,7 +93,7 @@ def file_in(folder: Path, name: str) -> Path:
 def _names(folder: Path | str) -> list[str]:
     """Return the names in a folder.
 
-    Does not call stat on each name, to stay fast with years of nights.
+    To stay fast with years of nights, it does not call stat for each name.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208 - names only, because a path for each name is slow
