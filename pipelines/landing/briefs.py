@@ -1,4 +1,4 @@
-"""Cached data from each night's manifests and decisions, so publishing need not reread years.
+"""A cache of each night's manifests and decisions, so that a publish does not read years of files.
 
 These files do not change once they are written. An entry is created from verified files, and is
 valid as long as their inode, size and time are unchanged. The cache file contains only data from
@@ -37,7 +37,7 @@ _DAY = len("YYYY-MM-DD")
 _TICK = 2_000_000_000
 
 
-# No garbage collection, because with years of nights it took as long as reading. There are no
+# Exclude these objects from garbage collection. With years of nights, it took as long as reading them, and they have no
 # cycles.
 class Brief(msgspec.Struct, frozen=True, gc=False):
     """A night's cached data: contract, drops, its row, and the versions of both manifest files.
