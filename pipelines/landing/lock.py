@@ -270,7 +270,7 @@ def _holder(descriptor: int) -> str:
 
 def sweep(layout: Layout) -> list[Path]:
     """Delete unfinished files and scratch files left by dead runs, and return their paths."""
-    # The caller is the writer. Do not touch the files of a running pull.
+    # The caller holds the writer's lock, so only files of a running pull must stay.
     with acquire_if_free(layout.pull_lock) as no_pull_runs:
         leftovers = sweep_pulls(layout) if no_pull_runs else []
     unfinished = (
