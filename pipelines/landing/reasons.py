@@ -1,7 +1,7 @@
 """The reasons for holding a night, as data. Lessons refer to a reason by its key.
 
 A key contains the reason's kind and location (a path without indexes), but none of the night's
-numbers. So the same problem has the same key every night.
+numbers. So the same problem has the same key on every night.
 """
 
 import hashlib
