@@ -93,7 +93,7 @@ class Pull:
         return closing.window(self._pause)
 
     def _skew(self) -> int | None:
-        """Return how far the server's clock is ahead in ms, or None if it is unknown."""
+        """Return how many milliseconds the server's clock is ahead, or None if this is unknown."""
         skew = self._pulling.skew
         return self._recorder.skew if skew is None else round(skew.total_seconds() * 1000)
 
@@ -147,7 +147,7 @@ def pull_snapshot(
         raise InvalidSettings(("NIGHTBOOK_API_URL is not set.",))
     layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    with hold_pull_lock(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
+    with hold_pull_lock(layout, f"pulling the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
