@@ -93,8 +93,7 @@ def difference(list_name: str, first: Marks, last: Marks) -> str:
 
 def to_request(previous: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
     """Return the IDs of missing portfolios to request one by one, those with money first."""
-    # These requests are only useful if a missing portfolio had money, or if all of them are
-    # missing.
+    # Send these requests only if a missing portfolio had money, or if all portfolios are missing.
     gone = sorted(
         previous.keys() - set(listed),
         key=lambda portfolio_id: (not previous[portfolio_id], portfolio_id),
