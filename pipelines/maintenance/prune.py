@@ -70,7 +70,7 @@ class MissingDates:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The deleted snapshots and files, and their size. After `dry_run`, nothing is deleted yet.
+    """The deleted snapshots and files, and their size. After a dry run, they still exist.
 
     `left` is the size of the remaining nights' bodies and tables, in bytes.
     """
@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The unpruned nights: those that stay, are protected from deletion, or end a month."""
+    """The nights that are not pruned: nights to keep, nights that must not be deleted, and month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -177,7 +177,7 @@ def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
     if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
         raise InvalidLimit(f"{str(keep_days)[:40]} days is not a limit from 1 to {MOST_DAYS}")
     if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
-        raise InvalidLimit("The size of bodies and tables must be from 1 to 10^18 bytes")
+        raise InvalidLimit("The size limit for bodies and tables must be from 1 to 10^18 bytes")
 
 
 def _plan(
@@ -214,8 +214,8 @@ def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: i
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Search again for each deletion, because a night whose instruments were carried over can only
-    # be deleted after the night that uses them.
+    # Search again after each deletion. A night whose instruments were carried over can only be deleted after the night
+    # that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
