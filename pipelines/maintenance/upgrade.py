@@ -29,7 +29,7 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-# A function that runs all steps after landing for the snapshot in a folder, at a given time.
+# A function with two arguments, a landed folder and a time. It runs all steps that follow landing.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 COLUMN = "night"
 
@@ -140,7 +140,7 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
 
 
 class NightTask(msgspec.Struct, frozen=True):
-    """A worker's task: home, landed folder, staging folder, and required versions."""
+    """A worker's task: the home, the landed folder, the staging folder and the required versions."""
 
     home: str
     folder: str
