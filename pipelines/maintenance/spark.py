@@ -47,7 +47,9 @@ class SparkFailed(Exception):
 
 
 class NotFlattened(Exception):
-    """Workers refused nights, or found them damaged. Nothing was changed."""
+    """Some nights could not be flattened, because they are damaged or a worker is not set up for them. Nothing was
+    changed.
+    """
 
 
 def flatten_on_spark(
@@ -130,7 +132,6 @@ def _error_message(error: Exception) -> str:
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Each error that a cause triggers repeats the cause. The longest line also names the first
-    # error.
+    # Every later error repeats its cause, so the longest line also contains the first error.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)
