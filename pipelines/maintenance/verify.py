@@ -38,7 +38,7 @@ _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 # The state of an object that a newer version wrote, and the advice for objects on the shelf.
 NEWER = "of a newer nightbook"
 UPDATE = "it was not verified, so install the same version on every machine of the shelf"
-REMEDY = "restore this object under its key from the store's versions or a backup"
+REMEDY = "restore this object under the same key, from the store's versions or from a backup"
 
 
 class BodiesNotLocal(Exception):
@@ -187,7 +187,7 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
-            unsealed.add(path.stem)  # pruning of this night was interrupted
+            unsealed.add(path.stem)  # a prune of this night was interrupted
             continue
         expected.add(path)
         sealed = _read_lake_manifest(path)
