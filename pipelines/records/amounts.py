@@ -57,8 +57,8 @@ def _are_digits(texts: pa.Array) -> bool:
 
     True if all strings consist of digits, and long strings have a decimal point.
     """
-    # Neither 38 digits nor 20 digits before the decimal point with 18 decimals can wrap. Check all
-    # characters at once, because matching each string takes as long as the cast.
+    # A number of 38 digits cannot overflow silently, and neither can one with 20 digits before and 18 digits after the
+    # decimal point. Check all characters at once, because matching each string takes as long as the cast.
     _, offsets, characters = texts.buffers()
     if characters is None:
         return True
