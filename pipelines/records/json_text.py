@@ -29,8 +29,8 @@ def is_too_deep(raw: bytes) -> bool:
     # Nearly every record has fewer brackets than that, so it needs no further check.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
-    # Without strings, only the brackets count. Each is a step up or down, and the running sum is
-    # the depth. For a record with many brackets this is much faster than a loop over bytes.
+    # Remove the strings, so that only brackets are left. An opening bracket adds one level, a closing bracket removes
+    # one, and the running sum is the depth. With many brackets, this is much faster than a loop over the bytes.
     brackets = _STRING.sub(b"", raw).translate(None, _NON_BRACKETS)
     steps = _STEPS[np.frombuffer(brackets, np.uint8)]
     return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)
@@ -82,13 +82,13 @@ def is_text(value: Any) -> bool:
 
 
 class _PrintedContainer(NamedTuple):
-    """A list or an object (then with `keys`) whose elements are already printed."""
+    """A list, or an object (if it has `keys`), whose elements are already converted to JSON."""
 
     size: int
     keys: list[str] | None
 
     def text(self, elements: list[str], *, canonical: bool) -> str:
-        """Return the container as JSON, given its printed elements."""
+        """Return the container as JSON, given the JSON of its elements."""
         if self.keys is not None:
             elements = [
                 f"{key}:{element}" for key, element in zip(self.keys, elements, strict=True)
