@@ -26,11 +26,11 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state of an amount that takes the place of a whole balance part.
+# The state for an amount that the API sends instead of a whole part of a balance.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-# An address or a hash: long, with letters among the digits.
+# An address or a hash: a long string with letters among its digits.
 _ADDRESS = re.compile(r"(?=.*[a-df-z])[0-9a-z]{16,}|0x[0-9a-f]+", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
@@ -124,8 +124,8 @@ def _may_be_amount(text: str) -> bool:
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
         return False
-    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. So may addresses and
-    # hashes, but they are long and have letters among their digits.
+    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may contain one too, but
+    # they are long and have letters among their digits.
     words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
 
