@@ -56,7 +56,7 @@ class InvalidSettings(Exception):
         self.complaints = complaints
         several = "settings are" if len(complaints) > 1 else "setting is"
         super().__init__(
-            f"{len(complaints)} {several} missing or wrong. Nothing was read or written.\n"
+            f"{len(complaints)} {several} missing or invalid. Nothing was read or written.\n"
             + "\n".join(f"  {complaint}" for complaint in complaints)
             + "\nSet them in the environment or in a file .env here (see .env.example)."
         )
@@ -66,11 +66,10 @@ class InvalidSettings(Exception):
 class Settings:
     """The operator's choices. `access` is None if the command does not need the API.
 
-    `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The
-    warehouse has its own copy of the rows for the newest `native_nights` nights (None: for all
-    nights), and its older versions use at most `versions_gb`. `shelf` is the object store of
-    `NIGHTBOOK_LAKE`, or None if it is not configured. The shelf's files are registered as Iceberg
-    tables in `catalog`. The report shows `pinned_assets` first.
+    `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The warehouse stores the rows
+    of the newest `native_nights` nights (or of all nights, if it is None), and its older versions use at most
+    `versions_gb` gigabytes. `shelf` is the object store of `NIGHTBOOK_LAKE`, or None if it is not configured. The
+    shelf's files are registered as Iceberg tables in `catalog`. The report shows `pinned_assets` first.
 
     The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
     repr or an error message.
