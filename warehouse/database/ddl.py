@@ -128,7 +128,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
-            control_totals(),  # only a windowed file has this view and unions of years
+            control_totals(),  # only a file with a window has this view and the unions of years
             union_all(["years"] * 3),
         ]
     )
@@ -137,7 +137,7 @@ def schema_version() -> str:
 
 
 def union_all(queries: Sequence[str]) -> str:
-    """Combine the rows of all queries, in a form that DuckDB 1.2 and later can store.
+    """Combine all queries into one, in a form that DuckDB 1.2 and later versions can store.
 
     DuckDB 2.0 stores a plain union of three or more queries as a union of unions. With more than
     one thread, DuckDB 1.2 to 1.4 silently omit rows from such a view, or never return.
@@ -165,8 +165,8 @@ def create_table(table: Table, name: str | None = None) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
-    # Counts are never negative. Only schema main checks this, because its rows come from the API.
-    # Nullable counts have no check.
+    # Counts are never negative. Only schema main has this check, because its rows come from the API. A nullable count
+    # has no check.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"
