@@ -16,8 +16,8 @@ from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
 from warehouse.query.connect import records
 
-# A portfolio counts for the source whose last known book lists it, even while that source cannot be
-# read. It is then missing together with its source, and no sum over the last books counts it twice.
+# A portfolio counts for the source whose last known book lists it, even if that source cannot be read now. In that case
+# the portfolio is missing together with its source, and no sum counts it twice.
 _SHARED_PORTFOLIOS = f"""
 insert into ops.shared_portfolios
 with owners as (
@@ -76,9 +76,9 @@ def record_sources(
             for name, reason in results.items()
             if isinstance(reason, str)
         ),
-        *(f"{name} is new in firm.toml: its nights are in the book now" for name in added),
+        *(f"{name} is new in firm.toml, and the book now has its nights" for name in added),
         *(
-            f"{name} is no longer in firm.toml: its nights are no longer in the book"
+            f"{name} is no longer in firm.toml, and the book no longer has its nights"
             for name in removed
         ),
     )
@@ -105,7 +105,7 @@ def record_nights(
     snapshots = records(connection, "select * from ops.snapshots order by snapshot_id")
     before = {(row["source"], row["snapshot_date"]): row for row in _known_nights(connection)}
     dates = {row["snapshot_date"] for row in snapshots} | ({day} if day else set())
-    # Keep a night on which no source was read, even if a later publish does not request it.
+    # Keep a night even if no source was read and a later publish does not request it.
     dates |= {night for _, night in before}
     rows = []
     for source in sources:
@@ -142,7 +142,7 @@ def sources_set_aside(connection: DuckDBPyConnection) -> list[str]:
 
 
 def sources_set_aside_lately(connection: DuckDBPyConnection, newest: date | None) -> list[str]:
-    """Return the sources with a portfolio set aside in the newest book or their book before it."""
+    """Return the sources that have a portfolio set aside, in the newest book or in the previous one."""
     query = (
         "select distinct source from internal.set_aside semi join ("
         "select source, unnest(max(snapshot_date, 2)) as snapshot_date from ops.nights "
@@ -158,7 +158,7 @@ def _nights_of(
     dates: Sequence[date],
     before: Mapping[tuple[str, date], Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return a row for each date since the source's first snapshot, and for the last date."""
+    """Return one row for each date from the source's first snapshot to the last date."""
     newest = {row["snapshot_date"]: row for row in snapshots}
     books = {row["snapshot_date"]: row for row in snapshots if row["is_book"]}
     as_of: date | None = None
