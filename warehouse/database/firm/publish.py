@@ -34,8 +34,8 @@ from warehouse.query.firm_state import FirmNight, FirmState, known_sources, stat
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-# Names of attached databases: an empty warehouse with the columns of all views, and the last
-# undamaged version of the firm's file.
+# Names for two attached databases: an empty warehouse that has the columns of all views, and the last undamaged version
+# of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 
@@ -185,7 +185,7 @@ def _update(
 
 
 def _attach_last(connection: DuckDBPyConnection, layout: Layout) -> Path | None:
-    """Attach the newest undamaged version of the file and copy its nights, if there is one."""
+    """Attach the newest undamaged version of the file, if there is one, and copy its nights."""
     if (file := newest_whole(layout)) is not None:
         connection.execute(f"attach {literal(str(file))} as {_KEPT} (read_only)")
         connection.execute(f"insert into ops.nights by name select * from {_KEPT}.ops.nights")
