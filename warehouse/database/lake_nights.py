@@ -52,7 +52,7 @@ from warehouse.storage.home import misleading_sign
 FEWEST = 2
 _NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
-_FIRST_TABLE = BOOK_FILES[0].name  # its file path shows the lake that a night is in
+_FIRST_TABLE = BOOK_FILES[0].name  # the path of this table's file shows in which lake a night is
 _HOLDINGS_NAMES = tuple(table.name for table in HOLDINGS)
 
 
@@ -173,7 +173,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
         values = [day, folder, snapshot_id]
         connection.execute(f"insert into internal.{_NIGHTS} values (?, ?, ?)", values)
     years = sorted({day.year for day, _, _ in shown ^ wanted})
-    # One query for all views, because a query for each view takes as long as creating the view.
+    # Use one query for all views. One query per view would take as long as creating the views.
     lists = connection.execute(
         "select table_name, year(snapshot_date), list(file order by snapshot_date) "
         f"from internal.{_FILES} where list_contains(?, year(snapshot_date)) group by all",
