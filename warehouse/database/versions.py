@@ -79,7 +79,9 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
                 copied := _copy_range(source.fileno(), target.fileno(), remaining)
             ):
                 remaining -= copied
-        if remaining:  # the system does not support it, or not across these file systems
+        if (
+            remaining
+        ):  # the system cannot copy in this way, or cannot do so between these file systems
             shutil.copyfile(layout.database, file)
     return digests
 
@@ -151,8 +153,8 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 
     `expected` has the digests of the published file, and `built` has the new file's digests.
     """
-    # If the new file has the published block, the copy had it too. So read only the blocks that
-    # the build changed from the published file.
+    # If a block is equal in the new and in the published file, the copy had this block too. So read only the blocks
+    # that the build has changed.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
