@@ -33,8 +33,10 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # further digits of a sum of doubles depend on the order of addition
-LIVE_COMPARISONS = 10_000_000  # rows times assets. With more, the file takes too long to open
+_SAFE_DIGITS = 13  # the digits beyond these depend on the order in which doubles are added
+LIVE_COMPARISONS = (
+    10_000_000  # limit for rows times assets, because a larger file takes too long to open
+)
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
 _HELP = """
 Use number columns to read, sort and add up. A spreadsheet keeps 15 digits of a number, so the \
@@ -229,8 +231,8 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     sheet.text(0, line.of, cells[SheetColumnKind.TEXT])
     sheet.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
-    # The cached value is the sum of the doubles instead of the exact total, because this is what
-    # a spreadsheet calculates. So no figure changes when a reader opens the file.
+    # The cached value is the sum of the doubles, not the exact total. A spreadsheet calculates the same sum, so no
+    # figure changes when a reader opens the file.
     numbers = account_numbers(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
