@@ -28,7 +28,14 @@ SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
-_MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)  # small steps first, because DuckDB uses its whole limit
+_MEMORY_STEPS = (
+    1,
+    1.25,
+    1.6,
+    2,
+    4,
+    16,
+)  # small limits first, because DuckDB uses all the memory that it may use
 
 
 class NotExported(ValueError):
@@ -248,8 +255,8 @@ def _notices(
     )
     if snapshot["reject_count"]:
         yield (
-            f"{snapshot['reject_count']} things that the API sent break the contract and are not "
-            "in these figures: see ops.rejects."
+            f"{snapshot['reject_count']} values from the API break the contract and are not in these figures: see "
+            "ops.rejects."
         )
     if snapshot["state"] == ACCEPTED and snapshot["reason"]:
         yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."
