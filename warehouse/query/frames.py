@@ -136,7 +136,7 @@ class RoundedCellsWarning(UserWarning):
 
 
 def _positions(column: Any) -> Any:
-    """Return a column indexed by position, with amounts replaced by their ranks."""
+    """Return a column with its amounts replaced by their ranks, indexed by position."""
     if pd.api.types.infer_dtype(column) == "string" and isinstance(column.iloc[0], AmountText):
         column = amounts(column)
     is_exact = pd.api.types.infer_dtype(column) == "decimal"
