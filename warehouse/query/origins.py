@@ -97,7 +97,7 @@ class Origins:
         return self._names.get(name.casefold(), unknown)
 
     def _column_origins(self, node: Node) -> list[Origin] | None:
-        """Return the origins of the columns in order, or None if a star hides their number."""
+        """Return the origin of each column in order, or None if a `*` hides how many columns there are."""
         if parts := _set_operands(node):
             sides = [self._column_origins(part) for part in parts]
             known = [side for side in sides if side is not None]
@@ -178,7 +178,7 @@ class Origins:
 
 
 def _without_tree(sql: str) -> Origin:
-    """Return the origin of all columns in a query without a tree, based on its words."""
+    """Return one origin for all columns of a query without a syntax tree, based on its words."""
     if _FLOAT.search(sql):
         return UNKNOWN & ~Origin.NUMBER
     calls = set(_CALL.findall(sql)) - _SYNTAX
