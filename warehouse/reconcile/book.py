@@ -80,7 +80,9 @@ def day_before(source: OpenBook) -> date | None:
     return newest[0] if newest else None
 
 
-_SHORTEST_NAME = 3  # characters, because shorter names occur in file names by chance
+_SHORTEST_NAME = (
+    3  # minimum number of characters, because file names contain shorter names by chance
+)
 _BREAK = re.compile(r"[\W_]+")
 
 # Names are looked up in this order, because few venues share a name with an asset.
@@ -162,7 +164,7 @@ _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota"
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _CUT_LENGTH, _DIGEST_LENGTH = 200, 16
 _LEAST_SIMILARITY = 0.8
-_MOST_COMPARED = 50_000  # comparisons for all suggestions in a run, which are only hints
+_MOST_COMPARED = 50_000  # limit for the comparisons in a run, because suggestions are only hints
 
 
 @dataclass(frozen=True, slots=True)
