@@ -303,7 +303,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
 
 
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
-    """Yield the unfinished and missing items that the pack lists."""
+    """Yield the items of the month that are unfinished or missing, as the pack lists them."""
     phrases = {
         "unsigned": "not signed",
         "no ledger": "without a ledger",
