@@ -91,7 +91,7 @@ class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about a pack that cannot be derived from its files.
+    """The data of a pack that its files do not contain.
 
     `books` maps days to snapshot IDs. `changes` lists the differences from the previous version.
     `missing` lists files and signatures that should be in the pack but are missing. `wording` is
@@ -170,7 +170,7 @@ def ledger_names(record: Record, month: Month) -> dict[str, str]:
 
 def _portable(name: str) -> str:
     """Make a ledger's name valid on every system."""
-    # The archive has the unpacked bytes, so a gzip ending would be wrong.
+    # The archive stores the unpacked bytes, so the name must not end with `.gz`.
     name = name[: -len(GZIP)] if name.lower().endswith(GZIP) else name
     parts = (_UNPORTABLE.sub("_", part) for part in name.split("/"))
     return "/".join(_cut(part) for part in parts if part)
@@ -344,7 +344,7 @@ class AcceptedLine:
 
 
 def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
-    """Render the first page. `archived` contains the digests of the ledgers in the pack."""
+    """Render the first page. `archived` contains the digests of the ledgers that are in the pack."""
     last = month.results[-1]
     unsolved = sorted(last.unsolved_breaks, key=attrgetter("first_seen", "id"))
     accepted = _accepted_lines(record, month)
