@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # from this wording on, workbooks in packs show all signatures
+_SHOWS_SIGNATURES = 4  # since this wording, the workbooks in a pack show all signatures
 _UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # RuntimeError if a file has a password
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
@@ -111,7 +111,9 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
     compared = keys = 0
     for result in month.results:
         path = record.day_files(result.day).positions
-        if not path.is_file():  # already listed if it was missing when the pack was made
+        if (
+            not path.is_file()
+        ):  # `missing` already lists it if it was missing when the pack was made
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
