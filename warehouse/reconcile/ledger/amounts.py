@@ -38,7 +38,7 @@ _UNIT = re.compile(
     r"(?P<after> [^\W\d_][^\s()\[\]]*|[^\W\d_]{2,})?"
 )
 
-# If several currencies share a sign, it means the one that is usually written with it.
+# If several currencies share a sign, use the one that is usually written with this sign.
 _CURRENCIES = dict(
     zip(
         "$\u20ac\u00a3\u00a5\u20bf\u039e\u20b9\u20a9\u20bd\u20ba",
@@ -59,7 +59,7 @@ _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|bil
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 
-# A mark after an amount that refers to a footnote: (1), [a], 1), *, a dagger or raised digits.
+# A footnote mark after an amount: (1), [a], 1), *, a dagger or raised digits.
 _FOOTNOTE = re.compile(
     r"(?P<number>.*?\S)\s*(?P<mark>\((?:[0-9]{1,2}|[a-z])\)|\[(?:[0-9]{1,2}|[a-z])\]"
     r"|(?<=\s)(?:[0-9]{1,2}|[a-z])\)|[*#\u2020\u2021\u00a7\u00b6]{1,4}|[\u00b9\u00b2\u00b3\u2070-\u2079]{1,3})",
@@ -109,7 +109,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    # Check the length first, because the time grows with the square of the string's length.
+    # Check the length first, because the pattern's time grows with the square of the length.
     text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
     match = _UNIT.fullmatch(text)
     unit = (match["before"] or match["after"] or currency).strip() if match else ""
