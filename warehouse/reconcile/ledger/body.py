@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 Texts = npt.NDArray[np.object_]  # a string for each row
 _SEVERAL = 2
-_LOOKED_AT = 2000  # rows checked for a layout, because checking a million takes a second (measured)
+_LOOKED_AT = 2000  # number of rows that are searched for a layout, because a million rows take a second (measured)
 _DIGITS = re.compile("[0-9]")
 
 
@@ -99,7 +99,7 @@ class RowLabels:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A row that names a group: the group's name, and its dimension if certain."""
+    """A row that names a group: the group's name, and its dimension if it is certain."""
 
     dimension: str
     name: str
@@ -276,8 +276,10 @@ def _is_left_out(grid: Grid, head: Header, column: int) -> bool:
     return bool(starts_named and not is_repeated and len(names) - len(named) >= _SEVERAL)
 
 
-_NEAR = Decimal("1e-13")  # fraction by which a 15-digit number cell can misstate a total
-_MOST_ROWS = 200_000  # with more rows, adding them up takes longer than reading the file
+_NEAR = Decimal("1e-13")  # relative error of a total in a number cell, which keeps 15 digits
+_MOST_ROWS = (
+    200_000  # limit for the rows to add up, because more would take longer than reading the file
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +335,7 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
                 "high",
                 f"{total.text!r} says {total.amount.text}, and its "
                 f"{count_of(sums[0].rows, 'row')} {'adds' if sums[0].rows == 1 else 'add'} up to "
-                f"{plain(sums[0].amount)}. A row is missing, wrong, or there twice",
+                f"{plain(sums[0].amount)}. A row may be missing, wrong or repeated",
                 f"{location}:{total.line}",
             )
     if agreeing:
@@ -366,12 +368,12 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
         since = _GroupSum()
 
 
-_MOST = 0.5  # more than this fraction of the unknown names must share one spelling
+_MOST = 0.5  # a spelling counts if more than this fraction of the unknown names share it
 _MOST_PARTS = 8  # number of words in a string that are searched for names
 _PART = re.compile(r"[^\W_]+")
 _AROUND = re.compile(r"[^\W_](?:.*[^\W_])?")
 
-# Text next to a name that changes its meaning, for example to a future or a loan.
+# Words next to a name that change its meaning, for example to a future or a loan.
 _OTHER_THING = re.compile(
     r"perp|swap|fut|option|call|put\b|warrant|short|long|loan|borrow|debt|margin|staked|locked|wrapped"
     r"|lp\b|[0-9]{4}",
@@ -490,7 +492,7 @@ def plain_rows(
     """
     rows, columns = cells.whole(head.body, len(head.titles))
     amount = columns[layer.terms[0].column]
-    # A header repeated on each page is not a row. Its amount cell contains the title.
+    # Skip a header that is repeated on each page. Its amount cell contains the title.
     is_title = pc.equal(amount, head.titles[layer.terms[0].column])
     is_used = pc.and_not(is_plain(amount, decimals), is_title)
     if is_read is not None:
@@ -527,7 +529,7 @@ def plain_rows(
 _BATCH = 50_000  # rows
 _OTHER_DATE = "another date"
 
-# The errors that programs show for a name like =Hedge, =-Hedge or =@Hedge.
+# Errors that programs show if a person types a name like =Hedge, =-Hedge or =@Hedge.
 _UNKNOWN_NAME = ("#NAME?", "#VALUE!", "Err:508", "Err:509", "Err:510")
 _BLANK_UNSURE = ", or an error that this format does not show: save the ledger as xlsx"
 
@@ -596,7 +598,7 @@ def read_rows(reading: SheetReading, lines: LedgerRows) -> BodyRows:
     found = BodyRows(lines)
     for layer in reading.head.layers:
         numbers = _read_plain_rows(reading, layer, found)
-        # Holding the cells of a million rows at once would need a gigabyte.
+        # Read the rows in batches, because the cells of a million rows would need a gigabyte.
         size = len(numbers) if reading.grid.merged else _BATCH
         for start in range(0, len(numbers), max(size, 1)):
             _read_rows(reading, layer, _table(reading, layer, numbers[start : start + size]), found)
