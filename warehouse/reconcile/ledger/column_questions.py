@@ -1,6 +1,6 @@
 """Questions about columns that a person must explain, each with the lines that settle it.
 
-The proposed lines follow from a column's values. A person who pastes a line confirms it.
+The proposed lines follow from a column's values. A person confirms a line by pasting it into recon.toml.
 """
 
 import re
@@ -23,7 +23,9 @@ from warehouse.reconcile.settings.toml import heading, quote, quote_list, settin
 from warehouse.reconcile.terms import CHOICE, FIELDS, Ambiguous, choices
 from warehouse.spreadsheet.reading.text import fold
 
-_MOST = 0.5  # more than this fraction of a column's values must be names of a dimension
+_MOST = (
+    0.5  # a column has names of a dimension if more than this fraction of its values are such names
+)
 _SIDES = (("S", "H"), ("D", "C"), ("DR", "CR"), ("Soll", "Haben"), ("Debit", "Credit"), ("+", "-"))
 _OTHER_SIDE = {fold(side): other for pair in _SIDES for side, other in (pair, pair[::-1])}
 
@@ -33,9 +35,11 @@ _PAIRS = {
     for positive, negative in ("ls", "bs", "kv", "av", "ap", "pn", ("1", "-1"))
 }
 
-_DAYS = 1.5  # minimum mean number of dates per key in a ledger that covers several days
+_DAYS = 1.5  # a ledger covers several days if its keys have at least this many dates on average
 _MOST_WORDS = 40  # maximum number of a column's words that a setting may list
-_SHORTEST_UNIT = 3  # minimum characters of a word in capitals that is not a person's initials
+_SHORTEST_UNIT = (
+    3  # minimum length of a word in capitals, because shorter ones may be a person's initials
+)
 _INTEGER = re.compile("-?[0-9]{1,80}")
 _MANY_DECIMALS = 12  # with this many decimals, an asset's smallest unit is tiny
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in a file's or tab's name
@@ -44,7 +48,7 @@ _DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in a file's or tab's name
 def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
-    """Raise `Ambiguous` if the export or a name implies a dimension that no column states."""
+    """Raise `Ambiguous` if the export, or the name of the file or tab, implies a dimension that no column states."""
     location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
@@ -135,8 +139,8 @@ def question_of_columns(
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The column that is now read as the amount may be the row's total, so it is not the amount
-        # for any name. A field's title may also be a name.
+        # The column that is read as the amount may contain the total of the row, so it does not belong to a single
+        # name. The title of a field may also be a name.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "
