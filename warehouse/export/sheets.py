@@ -31,9 +31,8 @@ LOOKUP_KEY = "lookup_key"
 
 
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
-    """Yield the columns for lookups from other workbooks.
-
-    These are the last columns, because older lookups count columns from the left.
+    """Yield the columns for lookups from other workbooks. They come last, because existing lookups count the columns
+    from the left.
     """
     yield SheetColumn(
         LOOKUP_KEY,
@@ -69,7 +68,7 @@ _PRINTED_EVIDENCE = 6
 _WIDEST_EVIDENCE = 66  # fits a SHA-256
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
-_DECIMALS = 11  # characters for the decimal point and the decimals that the number format shows
+_DECIMALS = 11  # width of the decimal point and the decimals that the number format shows
 _DIGITS = SheetColumn(
     "digits",
     "Digits",
