@@ -32,9 +32,9 @@ NAMED_DIMENSIONS = ("portfolio", "venue", "account")
 _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
-_SHORTEST_WORD = 3  # minimum characters of a word that matters even if all rows have it
-_NUMBERED = 5  # minimum rows to recognize a column that only numbers them
-_LARGEST_DIGIT = Decimal(36)  # exceeds any asset's decimals and any unit's power of ten
+_SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
+_NUMBERED = 5  # minimum number of rows to recognize a column that only numbers the rows
+_LARGEST_DIGIT = Decimal(36)  # more than the decimals of any asset and the power of ten of any unit
 _YEARS = range(1900, 2101)
 
 _TIME = re.compile(
@@ -43,9 +43,9 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-_MOST_STARTS = 20_000  # with more distinct first texts, total lines are not searched for
-_SAMPLE = 2000  # distinct values that are checked in a column
-_FEW = 0.1  # fraction of the keys that may have only rows with other dates
+_MOST_STARTS = 20_000  # do not search for total lines if the rows have more distinct first texts
+_SAMPLE = 2000  # maximum number of distinct values to check in a column
+_FEW = 0.1  # maximum fraction of the keys that only have rows with other dates
 
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
@@ -190,9 +190,9 @@ def is_total(
 
     `is_name` returns whether the rows contain a group's name.
     """
-    # An asset or an account may be called `total`. So the word must be the first text, and the
-    # asset must be blank or this word. If there is a name next to the word ("Total Kraken"), the
-    # book must know the name. An asset `Total Return` is an asset.
+    # An asset or an account may be called `total`. So the word must be the first text in the row, and the asset must be
+    # blank or the same word. If there is a name next to the word ("Total Kraken"), the book must know the name. An
+    # asset `Total Return` is an asset.
     group = head.words.total_name(first)
     if group is None or known.dimension_of(first):
         return False
@@ -321,7 +321,7 @@ def _may_change_amounts(column: UnknownColumn, body: LedgerBody) -> bool:
         return True
     if any(body.known.has(field, value) for field in NAMED_DIMENSIONS for value in values):
         return True
-    # Values in a date column are counted by day, without their times.
+    # Count the values of a date column by day, and ignore their times.
     if column.kind != "date" and not _are_few(column.different, column.rows):
         return False
     checks = {"number": _numbers_matter, "date": _dates_matter}
@@ -511,8 +511,8 @@ def rows_of_other_dates(
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
             f"{location}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
-            f"other days than {day}. Without them, {lost} of {len(now | then)} positions have no "
-            "row. The column may be the date of the last movement.",
+            f"other days than {day}. Without these rows, {lost} of {len(now | then)} positions have no row. The column "
+            "may be the date of the last movement.",
             choices(
                 head.table,
                 'as_of = ""   # all rows count',
