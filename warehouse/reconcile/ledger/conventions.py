@@ -42,16 +42,15 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 def telling_cells(cells: pa.Array) -> list[str]:
     """Return, in order, the few cells that show how a column's amounts are written."""
-    # One plain cell of each kind is enough, because other cells of that kind show the same. There
-    # are three kinds: both conventions can read the cell, only a decimal point explains it, or only
-    # a comma.
+    # One plain cell of each kind is enough. There are three kinds: cells that both conventions can read, cells that
+    # need a decimal point, and cells that need a decimal comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # all are whole numbers, which are also plain with points
+            continue  # all amounts are whole numbers, which are plain with a decimal point
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
@@ -61,10 +60,10 @@ def telling_cells(cells: pa.Array) -> list[str]:
     return texts
 
 
-# An amount that the other convention reads as thousands, so it does not reveal the convention.
+# The other convention reads this amount as thousands, so it does not reveal the convention.
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 _CENTS = Decimal("0.01")
-_BELOW = 20  # rows at the end of a sheet that may be notes
+_BELOW = 20  # number of rows at the end of a sheet that may be notes
 
 
 def unit_of(grid: Grid, body: LedgerBody, location: str) -> tuple[Decimal, list[Notice]]:
@@ -129,7 +128,7 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 _DECIMAL, _DATES = "decimal", "dates"
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# If a footnote has one of these words, its amounts may have another sign or unit, or not count.
+# If a footnote has one of these words, the amounts with its mark may have a different sign or unit, or may not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
@@ -323,8 +322,8 @@ class AmountReader:
         self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
     ) -> Amount | str:
         """Return the sum of a row's terms, with its unit and its sign."""
-        # One of free and locked may be blank, if nothing is locked. If all are blank, the sum is
-        # not 0.
+        # Some terms may be blank, for example `locked` if nothing is locked. If all of them are blank, the sum is not
+        # 0.
         parts: list[Amount] = []
         for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
@@ -463,8 +462,8 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the "
-        "book of another day shows breaks that are already settled. Put the ledger of the day into "
+        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the book of another day "
+        "would show breaks that are already settled. Put the ledger of the day into "
         "the inbox, or remove this one from it. Or add the line, to use it for this day anyway.",
         choices(f"[late.{day}]", *lines),
     )
