@@ -113,7 +113,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     texts = list(wanted)
     if len(texts) == 1 and not find_columns(texts[0], titles):
         texts = _OPERATOR.split(texts[0])
-    # A list has only names. A single string may have operators between the names.
+    # A list contains only names. A single string may contain operators between the names.
     is_expression = len(wanted) == 1 and len(texts) > 1
     names = texts[::2] if is_expression else texts
     signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
@@ -185,7 +185,7 @@ def day_columns(candidate: Candidate) -> dict[date, list[int]]:
     The result is empty if another column's title names the amount. Raises `Ambiguous` if the dates
     may begin with either the day or the month.
     """
-    # The dates may be in the row above, each above the columns for its day.
+    # The dates may be in the row above. Each date is then above the columns of its day.
     several = len(_plain_amounts(candidate)) > 1
     above = candidate.dates_above() if several else {}
     dated = {}
@@ -312,7 +312,7 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     parts = titles_of_role(candidate, "free", "locked")
     message = f"{candidate.location}: no column has the whole amount, and "
     message += ", ".join(map(repr, parts))
-    # Free and available may be one amount with two titles, so a person must decide if they add up.
+    # `Free` and `available` may be two titles for the same amount, so a person must decide whether to add them up.
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
     lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:
