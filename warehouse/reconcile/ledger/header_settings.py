@@ -126,7 +126,7 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     return profile
 
 
-_LOOKED_AT = 200  # rows below a header that are checked for numbers
+_LOOKED_AT = 200  # number of rows below a header that are searched for numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,9 @@ def candidate_at(
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
-    """Return the names that an export covers, if the book has them. Others need a question."""
+    """Return the names that an export covers and that the book has. A name that the book does not have needs a
+    question.
+    """
     return {
         field: names
         for field, names in profile.covers.items()
