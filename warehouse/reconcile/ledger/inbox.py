@@ -28,7 +28,7 @@ from warehouse.spreadsheet.reading.files import (
 )
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
-# Files for human readers. Their amounts are also in other files.
+# Files for human readers only. Other files contain their amounts too.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
 
@@ -165,8 +165,8 @@ def _rivals(
     A file is left out if its name has another day, or if a finished day used it.
     """
     stated = day_in(newest.name)
-    # Timestamps do not help, because a file that was copied yesterday may be newer than its
-    # content. So different files in a family without other dates need a question.
+    # File times do not help, because a file that was copied yesterday may have older content. So if files of a family
+    # differ and their names have no dates, a person must decide.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
     return [
@@ -179,7 +179,7 @@ def _rivals(
 def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     """Return the question about which of a day's files is the ledger."""
     files = [path.name for path in (*rivals, newest)]
-    # The newest file may not be the right one, because somebody may have opened and saved a copy.
+    # The newest file may be the wrong one, because somebody may have opened and saved an old copy.
     lines = [setting(name, UNUSED) for name in files]
     lines += [f"{setting(path.name, LEDGER)}   # both are read" for path in rivals]
     return Ambiguous(
