@@ -109,7 +109,7 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
 def _joined_row(
     row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Put a row's organisation before its portfolio. Rows that lack either are unchanged."""
+    """Put a row's organisation before its portfolio. Rows without an organisation or a portfolio do not change."""
     if len(row) <= max(index, portfolio):
         return row
     source, name = as_text(row[index]), as_text(row[portfolio])
@@ -223,7 +223,7 @@ def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Remember each field's column. The settings state amounts that have several columns."""
+    """Remember the column of each field, except for amounts with several columns, which the settings name."""
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
@@ -272,8 +272,8 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)
     names = {source.name for source in late}
-    # A late file that covers a part of the book leaves out only that part. A late file for the
-    # whole book stops the run, because nothing could be compared.
+    # If a late file covers a part of the book, only that part is not compared. If it covers the whole book, the run
+    # stops, because nothing could be compared.
     usable = [file for file in contents.ledgers if file.path.name not in names]
     unused = [*contents.unused]
     if late and usable and all(source.covers for source in late):
@@ -295,7 +295,7 @@ def _late(source: LedgerSource, day: date) -> Unused:
 
 
 def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
-    """Yield each file that recon.toml expects but was not read."""
+    """Yield a notice for each file that recon.toml expects but that was not read."""
     for expected in config.files:
         is_there = any(expected.is_of(source.name, source.sheet) for source in ledger.sources)
         if expected.is_expected and not is_there:
