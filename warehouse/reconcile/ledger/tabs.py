@@ -84,7 +84,9 @@ def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the first row with the most titles, if it has at least two and is not the last row."""
+    """Return the row with the most titles (the first one on a tie), if it has at least two titles and is not the last
+    row.
+    """
     titles = [
         sum(bool(title) and not _NUMBER.fullmatch(title) for title in titles_of(cells))
         for cells in islice(grid.rows, min(HEAD, len(grid.rows) - 1))
