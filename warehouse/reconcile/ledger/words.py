@@ -24,7 +24,8 @@ _KEPT = re.compile(r"[^\w/%#&]|_")
 _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
-# The currency of a value: next to `Balance`, `Balance (USD)` is the value of the balance.
+# The currency of a value. If there are columns `Balance` and `Balance (USD)`, the second one has the value of the
+# balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
@@ -36,7 +37,7 @@ OPPOSITE = {"debit": "credit", "credit": "debit", "positive": "negative", "negat
 _SIGNS = {"+": "positive", "-": "negative", "\u2212": "negative", "\u2013": "negative"}
 _CHECK_MARKS = ("\u2713", "\u2714")
 _PART = re.compile(r"[^\W_]+")
-_LONG_PART = 4  # the shortest word that counts. A name may contain a shorter one by chance
+_LONG_PART = 4  # minimum length of a word, because a name may contain shorter words by chance
 _FEW_PARTS = 4
 
 # Words by group and kind, for example `field` and `asset`.
@@ -227,7 +228,9 @@ def _is_valued(title: str) -> bool:
 def _bare(text: str) -> str:
     """Fold a string and remove its accents."""
     folded = fold(text)
-    if folded.isascii():  # most are, and normalizing all strings took half of the time for words
+    if (
+        folded.isascii()
+    ):  # skip ASCII strings, because normalizing every string took half of the time for the words
         return folded
     letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
