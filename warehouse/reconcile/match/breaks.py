@@ -178,8 +178,10 @@ def _by_short_key(names_by_id: _NamesById, shared: Sequence[str]) -> Mapping[Key
     return groups
 
 
-_MOST_SOURCES, _MOST_UNREAD = 5, 3  # rows and unread amounts that a break lists
-_MOST_ALIASES = 20  # aliases in notices. The Mapping sheet lists all of them
+_MOST_SOURCES, _MOST_UNREAD = 5, 3  # maximum number of rows and unread amounts that a break lists
+_MOST_ALIASES = (
+    20  # maximum number of aliases in notices, because the sheet Mapping lists all of them
+)
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
@@ -207,7 +209,7 @@ def reconcile(
     """
     connection, fields = source.connection, ledger.fields
     _drop_relations(connection)
-    # Equal keys never leave DuckDB. Python gets only the breaks, even if there are a million keys.
+    # Equal keys stay in DuckDB. Python receives only the breaks, even if there are a million keys.
     matches = _match(source, ledger, config, reference)
     ids = break_ids(config.name, fields, [pair.key for pair in matches.broken])
     keys = {id_: pair.key for id_, pair in zip(ids, matches.broken, strict=True)}
@@ -333,7 +335,7 @@ def _follow(
     notices = []
     if prior is not None and prior.fields != fields:
         message = f"the level changed from {', '.join(prior.fields)} to {', '.join(fields)}: "
-        message += f"breaks have new ids. {len(same)} of {len(before)} breaks were recognized, "
+        message += f"breaks have new IDs. {len(same)} of {len(before)} breaks were recognized, "
         message += "and keep their history"
         notices.append(Notice("medium", message))
     earlier = {new: before[old] for new, old in same.items()}
@@ -374,7 +376,7 @@ def _amounts_before(source: OpenBook, ledger: Ledger, scope: Scope) -> dict[int,
     day = day_before(source)
     if day is None:
         return {}
-    # The previous book is not limited to tonight's scope. It is only brought to tonight's levels.
+    # The previous book is brought to tonight's levels, but it is not limited to tonight's scope.
     rows = sides.book_at_levels(book.book_query(day, ledger.fields), ledger, scope)
     query = f"select no, amount from broken join ({rows}) using ({columns(ledger.fields)})"
     return dict(source.connection.execute(query).fetchall())
