@@ -27,9 +27,11 @@ from warehouse.reconcile.model import (
 )
 
 _ROUNDING = Context(prec=EXACT.prec)
-_FEWEST_BEHIND = 3  # positions, because fewer may be equal by chance or booked late
-_FEWEST_DIGITS = 3  # significant digits, because fewer may be equal by chance
-_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # powers of ten between common units
+_FEWEST_BEHIND = (
+    3  # minimum number of positions, because fewer may be equal by chance or booked late
+)
+_FEWEST_DIGITS = 3  # minimum number of significant digits, because fewer may be equal by chance
+_UNIT_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # the powers of ten between common units
 _TWO = 2
 
 
@@ -181,7 +183,7 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # Some of the other differences may be real errors. Today's file has few amounts from the
+        # The remaining differences may be real errors. In a file of the right day, only a few amounts are from the
         # previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
