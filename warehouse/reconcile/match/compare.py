@@ -53,8 +53,8 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
-    # Rows are numbered after sorting, because a window over that order costs twice as much. They
-    # omit columns that only unequal pairs need, because a sort moves every column (both measured).
+    # Number the rows after sorting, because a window function with that order costs twice as much. Leave out the
+    # columns that only unequal pairs need, because sorting moves every column (both measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
         f"select {keys}, l.amount as ledger, s.amount as snapshot, coalesce(l.rows, 0) as rows, "
@@ -163,7 +163,7 @@ def _add_up(connection: DuckDBPyConnection, by: Sequence[str]) -> None:
     The sums are the three in `_PARTS`, each for the ledger and then for the book.
     """
     fields = ", ".join(by)
-    # If the amounts are equal, one sum serves both sides. Few pairs are unequal.
+    # If the amounts are equal, one sum is enough for both sides. Few pairs are unequal.
     equal = f"result = '{Result.MATCHED.value}'"
     unequal = f"not {equal} and result <> '{Result.NOT_DELIVERED.value}'"
     amounts = (f"case when {test} then {side} end" for test in _PARTS.values() for side in _SIDES)
