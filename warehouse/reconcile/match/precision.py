@@ -38,7 +38,7 @@ def rounding_loss(
     loss = exact_sum(map(largest_loss, precisions, amounts))
     if len(amounts) == 1:
         is_explained = is_left_of(precisions[0], amounts[0], snapshot)
-    else:  # each row lost a part
+    else:  # rounding changed every row
         difference = EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot))
         is_explained = all(map(_is_kept, precisions, amounts)) and difference <= loss
     return loss if is_explained else None
@@ -68,8 +68,8 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
     """Return whether a number cell with the snapshot's amount displays the ledger's amount."""
-    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount
-    # is halfway between two displayed numbers, this decides which one is shown.
+    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount is halfway between
+    # two displayed numbers, the stored digits decide which one is shown.
     shown = [_CELL.plus(snapshot)]
     nearest = _double(snapshot)
     if math.isfinite(nearest):
