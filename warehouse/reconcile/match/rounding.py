@@ -37,7 +37,9 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way, name_patte
 from warehouse.reconcile.settings.toml import quote, setting
 from warehouse.reconcile.terms import Ambiguous, display_asset
 
-_FEWEST = 3  # differences that one rule must explain, because fewer may fit by chance
+_FEWEST = (
+    3  # minimum number of differences that a rule must explain, because fewer may fit by chance
+)
 _TRIED, _SAMPLE_SIZE = 2, 1000
 
 
@@ -69,8 +71,8 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # Two thirds are enough, because the others may be real errors. But an amount with all its
-        # digits shows that the file keeps them.
+        # It is enough to explain two thirds of the differences, because the others may be real errors. But a single
+        # amount with more digits shows that the file does not round.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name
@@ -126,7 +128,7 @@ def _choose_differences(precision: Precision, differences: Sequence[Mismatch]) -
 
 def _candidates(differences: Sequence[Mismatch]) -> Iterator[Precision]:
     """Yield the precisions that the ledger's amounts suggest."""
-    # Nine in ten rounded amounts end with the last kept digit. In the others, that digit is 0.
+    # In nine of ten rounded amounts, the last kept digit is not 0.
     for kept, count in ((Kept.DECIMALS, decimals), (Kept.DIGITS, digits)):
         numbers = Counter(count(difference.amounts[0]) for difference in differences)
         for way in (Way.NEAREST, Way.CUT_OFF):
@@ -187,7 +189,7 @@ def _proposal(precision: Precision, pairs: Sequence[Mismatch]) -> str:
     )
 
 
-_MOST_SAMPLED = 10_000  # breaks in the sample for a question
+_MOST_SAMPLED = 10_000  # number of breaks in the sample that a question shows
 _EXAMPLES = 3
 
 
