@@ -30,7 +30,7 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# A reference has no accounts, and has only the venues of its own day.
+# The names in a reference do not include accounts, and include only the venues of its own day.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
@@ -213,8 +213,8 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that has it, so no amount is compared twice. Many fine
-    # rows of the book add up to one amount, which is compared with one row of a coarse file.
+    # Each row belongs to the finest level that has it, so no amount is compared twice. Several fine rows of the book
+    # may add up to the amount of one row in a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -345,7 +345,7 @@ def _resolve_names(
     if ledger.lacks(field):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if is_account:
-        # An account that is only in the ledger, and resembles no account in the book, is new.
+        # If an account is only in the ledger and does not resemble any account in the book, it is new.
         resolved = {
             name: match if match.id or match.suggestion else Resolution(name, "as written")
             for name, match in resolved.items()
@@ -472,7 +472,7 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "unknown" and alias.rows:
             meant = f'; perhaps "{alias.suggestion}"' if alias.suggestion else ""
-            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: settle it "
+            message = f"unknown {alias.field} in {count_of(alias.rows, 'row')}{meant}: name it "
             message += f"in recon.toml under [alias.{alias.field}] by {alias_line(alias)}"
             yield Notice("medium", message, "", alias.written[:1000])
     for alias in aliases:
