@@ -663,7 +663,7 @@ def moment(at: str) -> str:
 
 
 TITLES = ("When, UTC", "Who", "Action", "Subject", "Details", "File", "SHA-256 of the file")
-FLOAT_DIGITS = 15  # digits that a spreadsheet's number cell keeps and shows
+FLOAT_DIGITS = 15  # number of digits that a number cell of a spreadsheet keeps and shows
 NO_AMOUNT = "it is not an amount"
 
 
@@ -681,7 +681,7 @@ class Amount:
 
 
 Remembered = dict[str, dict[str, str]]
-WHOLE = "(all)"  # the value of a field that only other files have
+WHOLE = "(all)"  # the value of a field that this file does not have, but other files do
 
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]
@@ -802,7 +802,7 @@ class Ledger:
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Yield the locations of the first rows for each key that two files share."""
+    """For each key that two files share, yield the locations of its first rows."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - one file stacks nothing
         return
     table = ledger.lines.table
