@@ -213,9 +213,9 @@ def preview_lines(seen: Preview) -> Iterator[str]:
     if seen.question:
         yield f"Question: {seen.question}"
         if choices_of(seen.answer):
-            yield "One of these lines in recon.toml answers it; remove its #:"
+            yield "Remove the # of one of these lines, and add it to recon.toml:"
         else:
-            yield "These lines in recon.toml answer it. If they are wrong, change them:"
+            yield "Add these lines to recon.toml. Correct them first if they are wrong:"
         yield from (f"    {line}" for line in seen.answer.splitlines())
 
 
