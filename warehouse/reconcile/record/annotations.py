@@ -41,8 +41,7 @@ _ALSO = "\n-- also: "
 class EditConflict:
     """A cell whose content could not be stored in its own field.
 
-    Instead, `line` is added to the comment. If the cell has an invalid status, `invalid_status` is
-    its content.
+    Instead, `line` is added to the comment. `invalid_status` is the content of a cell whose status is invalid.
     """
 
     line: str
@@ -53,8 +52,8 @@ class EditConflict:
 class MergeStates:
     """The three states needed to merge a workbook that is read back.
 
-    `shown` is the state in the workbook. `base` is `shown` without the engine's entries about the
-    day of the run, and `current` is the present state without these entries.
+    `shown` is the state in the workbook. `base` and `current` are `shown` and the present state, both without the
+    engine's entries about the day of the run.
     """
 
     shown: State
@@ -76,7 +75,7 @@ _STATE = """
     )
     where nth = 1
 """
-_ALL = (1 << 62) - 1  # higher than any revision
+_ALL = (1 << 62) - 1  # a number above every revision
 
 
 def state(record: Record, revision: int | None = None, *, without: date | None = None) -> State:
