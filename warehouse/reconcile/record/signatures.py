@@ -74,7 +74,7 @@ def sign(
 def _refusals(
     run: Run, signature: Signature, others: list[Signature], settings: CloseSettings
 ) -> Iterator[str]:
-    """Yield the reasons to refuse a signature. `others` has the signatures in other roles."""
+    """Yield the reasons to refuse a signature. `others` are the signatures in other roles."""
     role, who = signature.role, signature.who
     if role not in ROLES or not fold(who):
         yield f"{role!r} by {who!r} is not a signature: expected {', '.join(ROLES)} and a name."
@@ -113,8 +113,8 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
         }:
             yield (
                 f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
-                f"the result is already {signed.description}. With [roles] in recon.toml, nobody "
-                f"takes part in two signatures of one result. Let {who} sign."
+                f"the result is already {signed.description}. With [roles] in recon.toml, nobody may take part in two "
+                f"signatures on the same result. Let {who} sign."
             )
 
 
@@ -150,10 +150,7 @@ def take_signatures(
     notices = []
     for cells in workbook.signatures:
         if run is None:
-            message = (
-                f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the "
-                "signature was not taken"
-            )
+            message = f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the signature was not stored"
             notices.append(Notice("high", message, workbook.name))
             continue
         signed = valid(record, run.digest).get(cells.role)
