@@ -47,7 +47,12 @@ _RENAMED = {
     "ties": {"of": "name"},
 }
 _JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # columns that contain JSON
-_SHOWN = ("counts", "coverage", "workbook", "evidence")  # always read together, so one JSON value
+_SHOWN = (
+    "counts",
+    "coverage",
+    "workbook",
+    "evidence",
+)  # these fields are always read together, so they are one JSON value
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
 _CHAIN = (
@@ -108,7 +113,7 @@ def _row(record: Any, table: str, left_out: Collection[str] = ()) -> Row:
 
 
 def _fields(row: Row, table: str) -> Row:
-    """Convert a row to a record's fields by name. Columns without a field do no harm."""
+    """Convert a row to a record's fields by name. Columns without a field are ignored later."""
     names = {column: name for name, column in _RENAMED.get(table, {}).items()}
     return {
         names.get(column, column): msgspec.json.decode(value)
