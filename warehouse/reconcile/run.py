@@ -68,10 +68,10 @@ _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 @contextmanager
 def for_large_tables() -> Iterator[None]:
-    """Allocate tables with the system allocator, and pause garbage collection of cycles.
+    """Use the system's memory allocator for tables, and pause Python's garbage collection.
 
-    This saves a tenth of the CPU time of a million keys (measured): Arrow's own pool clears pages
-    repeatedly, and each collection visits all breaks.
+    With a million keys, this saves a tenth of the CPU time (measured), because Arrow's own allocator clears pages
+    repeatedly and each garbage collection visits all breaks.
     """
     pool, is_collecting = pa.default_memory_pool(), gc.isenabled()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -145,7 +145,9 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
-    scope_of(source, ledger, reference, config)  # refuses wrong names before anything is stored
+    scope_of(
+        source, ledger, reference, config
+    )  # raises an error for an unknown name before anything is stored
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # free the cells of a large ledger, which are no longer needed
     with record.transaction():
@@ -189,7 +191,7 @@ def write_files(record: Record, content: WorkbookContent) -> tuple[Path, ...]:
     written = write_day(content, files)
     with record.transaction():
         record.add_imprint(content.run.written, imprint.pack(written))
-        # The run wrote this workbook, so it has no edits to read.
+        # The run has just written this workbook, so there are no edits to read.
         record.add_workbooks([hashlib.sha256(written).hexdigest()])
     return files.workbook, files.breaks, files.positions
 
@@ -255,7 +257,7 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger at the previous run's level if single files may be missing."""
+    """Return the ledger at the level of the previous run, if a file with a finer level may be missing."""
     # A break's ID depends on the level. Otherwise, if the only file with accounts is missing one
     # night, the ID of every break in the other files would change.
     if prior is None or config.level is not None or not config.files:
@@ -365,7 +367,7 @@ def _run_of(
 
 def _shown_names(content: WorkbookContent) -> dict[str, dict[str, str]]:
     """Return the names that differ from their IDs, by field and ID, for all IDs in the workbook."""
-    # Every key is in a tie, except keys of portfolios that the book does not have tonight.
+    # The ties contain every key, except the keys of portfolios that tonight's book does not have.
     shown = {(tie.level, tie.of) for tie in content.run.ties}
     for level in content.names.keys() & set(content.run.fields):
         rows = content.source.connection.execute(
