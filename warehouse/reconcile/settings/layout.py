@@ -119,9 +119,9 @@ LAYOUT = (
 )
 
 SPELLED = ("portfolio", "asset", "venue", "account")
-NAME, ANY = "{}", "*"  # placeholders in a spelling: the name, and any other characters
+NAME, ANY = "{}", "*"  # placeholders in a spelling, for the name and for any other characters
 _MARKS = ("CR", "DR")
-_JOINED = ("unused", "positive_words")  # questions add to these lists
+_JOINED = ("unused", "positive_words")  # settings to which the answers of questions are added
 
 
 class Decimals(Enum):
@@ -209,7 +209,7 @@ _Words = Mapping[str, tuple[str, ...]]
 
 
 def _join_words(theirs: _Words, ours: _Words, moved: _Words) -> _Words:
-    """Combine both word lists by title, without words that we moved to the other setting."""
+    """Combine two word lists by title. Leave out words that have moved to the other setting."""
     return {
         title: tuple(
             dict.fromkeys(
@@ -323,7 +323,7 @@ def _unit(table: TomlTable) -> Decimal | None:
     return unit
 
 
-ALL = "*"  # the file covers all names of a field
+ALL = "*"  # marks a file that covers all names of a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
