@@ -13,7 +13,7 @@ from warehouse.exact import exact
 _LARGEST = 200  # the largest power of ten, as for amounts in a ledger
 _BARE = re.compile("[a-z_]+")
 _KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
-_ANSWERED = ("ledger.", "file.", "settings")  # tables in the answers to questions
+_ANSWERED = ("ledger.", "file.", "settings")  # the kinds of tables in the answers to questions
 _HEADING = re.compile(r"""\s*\[((?:[^\[\]"']|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\s*(?:#.*)?""")
 
 
@@ -26,7 +26,7 @@ def quote(text: str) -> str:
     """Return a string in TOML notation."""
     return json.dumps(text, ensure_ascii=False).replace(
         "\x7f", "\\u007f"
-    )  # TOML forbids it unescaped
+    )  # TOML requires an escape for this character
 
 
 def quote_list(texts: Iterable[str]) -> str:
@@ -155,7 +155,7 @@ class TomlTable:
             is_list = isinstance(value, list) and all(type(item) is int for item in value)
             return is_list and value == sorted({item for item in value if item > 0})
 
-        return tuple(self._validate(name, [], is_valid, "a list of whole numbers that grow"))
+        return tuple(self._validate(name, [], is_valid, "a list of increasing whole numbers"))
 
     def amount(self, name: str, default: Decimal = Decimal(0)) -> Decimal:
         """Return a number that is not negative. It is a string, because TOML numbers are floats."""
