@@ -50,8 +50,8 @@ DIMENSIONS = {
 FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
-WITH_IDS = ("portfolio", "venue")  # shown by name, with the ID in another column
-TOTALLED = ("asset", "venue", "portfolio")  # in the order of the totals
+WITH_IDS = ("portfolio", "venue")  # fields that are shown by name, with the ID in another column
+TOTALLED = ("asset", "venue", "portfolio")  # fields with totals, in the order of the totals
 
 # Separates an organisation from its portfolio in a firm. Organisation names do not contain it.
 BETWEEN_SOURCE = " / "
@@ -72,7 +72,7 @@ def display_asset(key: str) -> str:
     return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
-CHOICE = "# "  # starts a line that a person may choose
+CHOICE = "# "  # the mark before each line that a person may choose
 
 
 class Ambiguous(Exception):
@@ -85,7 +85,7 @@ class Ambiguous(Exception):
     exit_code = 3
 
     def __init__(self, message: str, line: str) -> None:
-        add = "Remove the # of the line that is right, and add" if choices_of(line) else "Add"
+        add = "Choose a line, remove the # before it, and add" if choices_of(line) else "Add"
         super().__init__(
             f"{message} Nothing was guessed and nothing was reconciled. "
             f"{add} to recon.toml:\n{line}"
