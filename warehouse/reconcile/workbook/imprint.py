@@ -31,10 +31,14 @@ from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import as_text, fold
 
-POSITION_MARKS = ("Result", "Break ID", "Ledger rows")  # titles in the table of all positions
-_MOST_BYTES = 1 << 30  # limit for an unpacked imprint
-_LEVEL = 3  # takes a fifth of the time of level 9, for 10 % more bytes
-_HEADER_ROWS = 60  # people add rows above a header, but never this many
+POSITION_MARKS = (
+    "Result",
+    "Break ID",
+    "Ledger rows",
+)  # the titles that identify the table of all positions
+_MOST_BYTES = 1 << 30  # limit for the size of an unpacked imprint
+_LEVEL = 3  # a fifth of the time that level 9 takes, and 10 % more bytes
+_HEADER_ROWS = 60  # more rows than people ever add above a header
 _BATCH = 16_384
 
 _FORMULA = re.compile(
@@ -138,7 +142,7 @@ def identity(content: WorkbookContent) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Notice):
-        return msgspec.to_builtins(value)  # as in earlier digests, which used the JSON field names
+        return msgspec.to_builtins(value)  # earlier digests used the field names of the JSON files
     if isinstance(value, msgspec.Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
