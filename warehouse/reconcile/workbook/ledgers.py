@@ -90,7 +90,7 @@ _HEADINGS = (
 )
 
 _SMALLEST = Decimal("0.000000000000000001")
-_LEAST_DIGITS = 6  # amounts need more digits than this for people to notice an error
+_LEAST_DIGITS = 6  # people do not notice an error in an amount with fewer digits
 Line = tuple[Key, str]
 _Change = Callable[[Key, str, str], list[Line] | None]
 
@@ -202,8 +202,8 @@ _ERRORS: dict[PlantedError, _Change] = {
     PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
 }
 
-# The nights on which an error occurs, counted from the first ledger. Other errors occur only in the
-# first ledger.
+# The nights on which each kind of error occurs, counted from the first ledger. All other kinds occur only in the first
+# ledger.
 _NIGHTS: dict[PlantedError, Collection[int]] = {
     PlantedError.SIGN: range(1000),
     PlantedError.SMALLEST: range(4),
