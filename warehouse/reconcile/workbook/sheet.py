@@ -31,12 +31,12 @@ from warehouse.spreadsheet.writing.layout import (
     shown_decimals,
 )
 
-_MOST_WHOLE = 15  # integer digits that a column makes room for
+_MOST_WHOLE = 15  # number of digits before the decimal point that fit into a column
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-_MOST_CHARACTERS = 2000  # characters to wrap, because more would not fit in the tallest row
-_MOST_LINES = 12  # lines that the tallest row has room for
+_MOST_CHARACTERS = 2000  # maximum length of a text that is wrapped, because a longer one would not fit in the tallest row
+_MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
-MOST_SHOWN = 20  # digits to show, because more would make the column too wide
+MOST_SHOWN = 20  # maximum number of digits to show, because more would make the column too wide
 
 # Character widths in Arial, in the unit of column widths.
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0
@@ -138,7 +138,7 @@ class SheetWriter:
         room = max(min(room, shown - max(wholes, default=1)), FEWEST_DECIMALS)
         for column, whole in enumerate(wholes, first):
             self._decimals[column] = room
-            digits = _DIGIT * (1 + whole + room)  # 1 is for the mark of rounded figures
+            digits = _DIGIT * (1 + whole + room)  # 1 character for the mark of rounded figures
             self._widen(column, digits + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def scale(self, first: int, amounts: Iterable[str | None]) -> None:
@@ -328,6 +328,6 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        return 1  # most cells end here, because wrapping costs as much as writing (measured)
+        return 1  # most texts fit on one line, and wrapping them would take as long as writing them (measured)
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)
