@@ -39,14 +39,16 @@ from warehouse.spreadsheet.writing.format import Draft, must
 LISTS = "Lists"
 LONGEST_COMMENT = 1000
 _PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
-MOST_LIVE = 5000  # limit for live formulas, because a workbook with more breaks opens too slowly
+MOST_LIVE = (
+    5000  # limit for breaks with formulas, because a workbook with more of them opens too slowly
+)
 
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Book error", "Rounding", "Other"),
 )
 
-_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # uses the exact strings in row #
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # the formula for the exact strings in row #
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 
 # With these widths, all printed columns fit on one A4 page at 8 points.
@@ -120,7 +122,7 @@ _ROLLED = (
     *machine_headings(*(f"{title}, exact" for title in STEPPED)),
 )
 
-_PAPER_ROWS = 40  # about a page
+_PAPER_ROWS = 40  # about one printed page
 
 _NOTICES = (
     Heading("Severity", 10),
@@ -177,7 +179,7 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     headings = [replace(heading, is_hidden=heading.title in absent) for heading in HEADINGS]
     sheet = SheetWriter(draft, BREAKS, headings)
-    advice = "write into the yellow cells, then save the file anywhere in the folder out"
+    advice = "fill in the yellow cells, then save the file in the folder out"
     sheet.title(f"Breaks as of {content.run.day}: {advice if breaks else 'none'}")
     sheet.heads()
     amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
