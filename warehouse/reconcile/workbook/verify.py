@@ -69,7 +69,7 @@ from warehouse.reconcile.workbook.imprint import (
 from warehouse.reconcile.workbook.sheets import exact_amounts
 from warehouse.spreadsheet.writing.cells import SIGNIFICANT, Digits, fixed_point, number
 
-MOST_ROWS = 200  # rows per table that are reported individually
+MOST_ROWS = 200  # maximum number of rows per table that are reported one by one
 _LONGEST, _MOST_STRAY, _MOST_PLACES = 60, 10, 100
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _BANNER = re.compile(r"\d+(OPENBREAKS|openbreaks?)\((\d+)intotal\)(.*)")
@@ -104,7 +104,7 @@ _OLDER = (
 
 _SINCE_BLANKS = 3  # the first wording that leaves an unread amount blank instead of showing zero
 Row = tuple[str, ...]
-_Counts = tuple[int, int]  # how often a row was written, and how often it was found
+_Counts = tuple[int, int]  # the number of times that a row was written, and that it was found
 
 
 class StoredRuns(Protocol):
@@ -286,7 +286,7 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Each program recalculates a break's difference, so programs agree on fewer digits of it.
+        # Programs recalculate the difference of a break, so fewer of its digits are the same in all programs.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -531,13 +531,13 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return a copy's rows. A formula that the run did not write is shown instead of its result."""
-    # People sort rows, so a formula may be in any cell, and cell names are ignored to recognize
-    # it. Its result comes from the program that saved the copy. If that program stored no result,
-    # use ours, provided that the same formula is still in the same cell.
+    # People sort rows, so a formula may be in any cell, and its cell names are ignored. Its result comes from the
+    # program that saved the copy. If that program did not store a result, use our own result, but only if the formula
+    # is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():
-        # The formula is blank if the cell shares another cell's formula.
+        # The formula is blank if the cell shares the formula of another cell.
         is_there = line < len(rows) and column < len(rows[line])
         if not (formula and is_there):
             continue
@@ -751,9 +751,11 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
             *_stray_near_positions(runs, content, edits),
         ]
     except python_calamine.CalamineError:
-        return  # another reader has already read the comments, and `verify` reports the damage
+        return  # the comments were already read in another way, and `verify` reports the damage
     for place, text in texts[:_MOST_STRAY]:
-        message = f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it "
+        message = (
+            f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it instead "
+        )
         message += "under Status, Owner, Root cause or Comment of a break"
         yield Notice("medium", message, f"{edits.name}!{place}", text[:1000])
     if len(texts) > _MOST_STRAY:
