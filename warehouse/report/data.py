@@ -23,10 +23,12 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-FIRM_LATE = timedelta(days=2)  # between dates, because in some zones a night has yesterday's date
-BATCH = 4096  # rows to fetch at once if they are only counted
+FIRM_LATE = timedelta(
+    days=2
+)  # separates two dates, because in some time zones a night has the date of the day before
+BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
-# For each query the most rows that a page shows, or None if the page needs all rows.
+# The maximum number of rows that a page shows for each query, or None if it needs all rows.
 _ALWAYS = {
     "build": None,
     "waiting": 4,
