@@ -1,7 +1,7 @@
 """The report's charts: bars for counts and shares, changes, one asset over time, the calendar.
 
 Charts are only illustrations. They are drawn with floats, which round. The exact figures are in the
-tables and in the query below the chart. Two assets never share an amount axis.
+tables and in the query below the chart. Amounts of two assets are never on the same axis.
 
 Charts are inline SVG. Colours are classes in `page.css` (ink, muted, line, main, second, third,
 warn, bad), so the same drawing works in light and dark mode, and the page's policy can forbid
@@ -270,7 +270,7 @@ def change_bars(moved: Sequence[Record]) -> Markup:
 
 def amount_line(nights: Sequence[Record], days: Sequence[date]) -> Markup:
     """Draw one asset's total over `days`, which are the dates of all books."""
-    # Larger amounts, which may not fit into a float, are drawn at the edge.
+    # Larger amounts may not fit into a float, so they are drawn at the edge.
     amounts = {
         row["snapshot_date"]: float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(row["total"]))))
         for row in nights
