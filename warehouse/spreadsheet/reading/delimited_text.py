@@ -18,7 +18,7 @@ import pyarrow.csv as arrow_csv
 Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
-_LARGEST = 2**31 - 2  # bytes that an Arrow string array can hold
+_LARGEST = 2**31 - 2  # maximum number of bytes in an Arrow string array
 _QUOTED_CELL = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
 # A whole cell like ="00123", or the same with the quotes of CSV: "=""00123""".
 _TEXT_FORMULA = re.compile(
@@ -81,7 +81,7 @@ class Cells(Sequence[Row]):
 
 def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
     """Split lines that have `width` cells each into columns."""
-    if width == 1 or not len(lines):  # Arrow would skip blank lines
+    if width == 1 or not len(lines):  # needed because Arrow skips blank lines
         return [pc.ascii_rtrim(lines, "\r\n")] * width
     names = list(map(str, range(width)))
     table = arrow_csv.read_csv(
