@@ -32,8 +32,8 @@ UNREADABLE = (
     ValueError,
 )
 _MOST_BYTES = 2 * 1024**3  # limit for an unpacked workbook
-_SMALL_BYTES = 100 * 1024**2  # unpacked size up to which any compression ratio is harmless
-_BOMB_RATIO = 250  # unpacked to packed bytes
+_SMALL_BYTES = 100 * 1024**2  # up to this unpacked size, any compression ratio is harmless
+_BOMB_RATIO = 250  # highest ratio of unpacked to packed bytes
 _MOST_MEMBERS = 1000
 _BLOCK = 1_000_000  # bytes
 _OLE = b"\xd0\xcf\x11\xe0"
@@ -144,7 +144,11 @@ def too_wide(path: Named) -> UnreadableSpreadsheet:
 
 def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
     """Create the error for a file whose unpacked content is too large for our memory."""
-    return refusal(path, "unpacks to more than a ledger can be", "Save it again in its program")
+    return refusal(
+        path,
+        "is larger when unpacked than a ledger can be",
+        "Open it in its own program and save it again",
+    )
 
 
 def is_compound(content: bytes) -> bool:

@@ -157,7 +157,9 @@ def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> Non
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(SHEET, b"run_id" + b"\0" * 110 * 1024**2)
     (desk.folder.inbox / "ledger.xlsx").write_bytes(made.getvalue())
-    with pytest.raises(NotReconciled, match=r"^ledger\.xlsx unpacks to more than a ledger can be"):
+    with pytest.raises(
+        NotReconciled, match=r"^ledger\.xlsx is larger when unpacked than a ledger can be"
+    ):
         desk.run()
 
 
