@@ -36,7 +36,7 @@ from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
-HEAD = 100  # rows to search for a header
+HEAD = 100  # number of rows to search for a header
 DELIMITERS = ";\t,|"
 
 
@@ -208,7 +208,7 @@ def _text_grid(
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
-    if "\f" in text:  # a form feed, which starts a page on a printer
+    if "\f" in text:  # a form feed, which starts a new page on a printer
         text = text.replace("\f", "")
     if starts:
         return Grid(sheet="", rows=cut_rows(text, starts))
