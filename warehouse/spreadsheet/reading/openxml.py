@@ -17,16 +17,16 @@ from html import unescape
 
 from warehouse.spreadsheet.reading.xml_workbooks import NO_VALUE
 
-Location = tuple[int, int]  # row and column index
+Location = tuple[int, int]  # the indexes of a row and a column
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<range>\$?[A-Z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Z]{1,3}\$?[0-9]{1,7})?)(?![A-Za-z0-9_(!.])"
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-_MOST_VISITS = 1_000_000  # cells in ranges, because running totals read the same cells repeatedly
+_MOST_VISITS = 1_000_000  # limit for the cells in all ranges, because running totals read the same cells many times
 _DEEPEST = 60  # limit for the nesting of formulas that use other formulas
-_ROUNDING = 1e-11  # relative to the absolute values, because the order of additions matters
+_ROUNDING = 1e-11  # relative to the sum of the absolute values, because the order of additions changes the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ _SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma after the last digit divide
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """A sheet's error cells (by row and column index), hidden rows and hidden columns.
+    """A sheet's error cells (by the indexes of a row and a column), hidden rows and hidden columns.
 
     Formulas without a value count as error cells. `scaled` has the format of each column that shows
     its numbers in thousands or millions.
