@@ -24,7 +24,7 @@ _PAGE = re.compile(
     r"(?:\W*(?:of|von|van|de|di|sur|\u0438\u0437)\W*[0-9]+|\W+[0-9]+)?\W*",
     re.IGNORECASE,
 )
-_SPACED = re.compile(r"\S+(?: \S+)*")  # words separated by single spaces
+_SPACED = re.compile(r"\S+(?: \S+)*")  # several words with single spaces between them
 _WORD = re.compile(r"\S+")
 _SENTENCE = re.compile(r"\S+(?: \S+){2,}")
 _FIGURE = (
@@ -40,7 +40,7 @@ _GROUPS = re.compile(r"[0-9]{3}(?: [0-9]{3})*(?:[.,][0-9]+)?[-)]?(?: ?[A-Z%]{1,6
 _FOOTER = re.compile(
     r"\(?[0-9,.]+ (?:rows?|records?|lines?)(?: selected)?\.?\)?|-+ ?end.*", re.IGNORECASE
 )
-_HEAD = 100  # lines to search for a header
+_HEAD = 100  # number of lines to search for a header
 BOTH = 10  # the lowest score from `recognised` for rows that name both an asset and an amount
 _Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]
@@ -113,8 +113,8 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
-    # A note may cross a column edge. Only if the columns are not proven with all lines, try to
-    # leave out lines as notes: lines without a digit, and then also sentences with single spaces.
+    # A note may cross a column edge. So if all lines together do not prove the columns, leave out lines that may be
+    # notes: first the lines without a digit, then also sentences with single spaces.
     for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
         notes = {
             number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
@@ -321,7 +321,7 @@ def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
 
 
 def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
-    """Return the position that follows a blank in most rows. On a tie, the title's start wins."""
+    """Return the position that follows a blank in most rows. On a tie, return the start of the title."""
     best, most = right[0], -1
     for position in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
         blanks = sum(not row[position - 1 : position].strip() for row in rows)
