@@ -60,7 +60,9 @@ _MOST_WORDS = 5000
 _SHOWN = 3
 _CAMEL = re.compile("[a-z][A-Z]")
 _SHORT = 2
-_AS_LIKELY = 0.3  # readings are equally likely up to this difference in the share of rare letters
+_AS_LIKELY = (
+    0.3  # two readings are equally likely if their shares of rare letters differ by at most this
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ _BALTIC = (
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several code pages are equally likely, the first one is used. Old programs write the last ones.
+# If several code pages are equally likely, the first one is used. Only old programs write the last code pages in the
+# list.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -169,7 +172,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 def _languages(word: str, codec: str) -> list[_Language]:
     """Return the code page's languages in which this may be a word."""
-    plain = word.replace("ß", "")  # which has no capital form
+    plain = word.replace("ß", "")  # this letter has no capital form
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []
