@@ -136,8 +136,8 @@ def read_workbook(
     except ChildStopped as error:
         raise refusal(
             path,
-            "broke the reader of spreadsheets: it spans more cells than a ledger has, from A1 to "
-            "the last filled cell, or it is damaged, or its program writes an unusual format",
+            "could not be read: it has too many cells between A1 and the last filled cell, or it is damaged, or its "
+            "program writes an unusual format",
             "Delete the cells far to the right or far below, and save it again as xlsx, ods or CSV",
         ) from error
     if reply.refused:
@@ -193,7 +193,7 @@ def _read_ourselves(
 
 
 def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
-    if request.marker:  # the caller that looks for comments expects rows of equal length
+    if request.marker:  # the caller that reads comments expects rows of equal length
         for sheet in sheets:
             for row in sheet.rows:
                 row.extend([""] * (sheet.width - len(row)))
