@@ -12,8 +12,8 @@ from html import escape
 
 CELL_LIMIT = 32_767  # UTF-16 units that a cell can hold
 PIECE = 32_000
-LONGEST_NUMBER = 300  # characters, because the double of a longer number may be infinite or 0
-SIGNIFICANT = 15  # digits that a spreadsheet shows and keeps
+LONGEST_NUMBER = 300  # maximum number of characters, because a longer number may become infinite or 0 as a double
+SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
 PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping and keeps its spaces
@@ -25,7 +25,7 @@ _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 # A leading = + - @ (also full width), | or %, possibly after spaces and quotes. If a person typed
 # such a text, a program would interpret it as a formula or as DDE.
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
-_DECIMALS, _WHOLE_DIGITS = 18, 15  # digits of the amounts in a difference formula
+_DECIMALS, _WHOLE_DIGITS = 18, 15  # number of digits of each amount in the difference formula
 
 
 class Digits(IntEnum):
