@@ -199,7 +199,7 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
     with (
         zipfile.ZipFile(file) as archive,
         archive.open(member) as sheet,
-        ThreadPoolExecutor(1, "unpacking") as unpacker,  # on a second core
+        ThreadPoolExecutor(1, "unpacking") as unpacker,  # this runs on a second core
     ):
         rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
         while chunk := ahead.result():
