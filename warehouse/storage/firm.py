@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firm:
-    """The organisations of a firm, sorted by name, and how their nights are taken.
+    """The organisations of a firm, sorted by name, and how their nights are pulled.
 
     `owners` has the organisation that each shared portfolio counts for. Dagster takes the
     organisations in `shards` groups, and at most `at_once` nights of a group at the same time.
@@ -151,7 +151,7 @@ def _source(file: Path, name: str, folder: object) -> Source:
         variables = merged_environment(path, {})
         home = path / Path(variables.get(HOME, "").strip() or DEFAULTS[HOME]).expanduser()
     except (OSError, ValueError, RuntimeError) as error:
-        # This must not stop the night of the other organisations.
+        # An unreadable `.env` must not stop the nights of the other organisations.
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the .env of its folder {path} cannot be read: {reason}"
         return Source(name, path, Layout(path / DEFAULTS[HOME]), problem)
