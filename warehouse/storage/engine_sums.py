@@ -148,7 +148,9 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
             f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
         )
     session = _session()
-    session.conf.set("spark.sql.ansi.enabled", "true")  # so that decimals as text have no exponent
+    session.conf.set(
+        "spark.sql.ansi.enabled", "true"
+    )  # prevents an exponent in the text of a decimal
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
     grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")
