@@ -113,12 +113,12 @@ def _require_distinct(file: Path, sources: Sequence[Source]) -> None:
         for key in (source.layout.home.resolve(), source.name.casefold()):
             if (other := homes.setdefault(key, source.name)) != source.name:
                 if isinstance(key, Path):
-                    raise FirmWrong(file, f"gives the same home to {other!r} and {source.name!r}")
+                    raise FirmWrong(file, f"has the same home for {other!r} and {source.name!r}")
                 raise FirmWrong(
                     file, f"has {other!r} and {source.name!r}, which differ only in case"
                 )
         if source.layout.home.resolve() == file.parent.resolve():
-            raise FirmWrong(file, f"gives the firm's own home to {source.name!r}")
+            raise FirmWrong(file, f"has the firm's own home as the home of {source.name!r}")
 
 
 def _read_number(file: Path, content: Mapping[str, object], name: str, default: int) -> int:
@@ -144,7 +144,7 @@ def _source(file: Path, name: str, folder: object) -> Source:
             "characters, no space at either end, and no slash between spaces",
         )
     if not isinstance(folder, str) or not folder.strip() or not folder.isprintable():
-        raise FirmWrong(file, f"gives no folder for {name!r}")
+        raise FirmWrong(file, f"has no folder for {name!r}")
     path = (file.parent / folder).absolute()
     try:
         path = (file.parent / Path(folder).expanduser()).resolve()
