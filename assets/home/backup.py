@@ -35,7 +35,7 @@ DIGESTS = "digests.json"  # the last entry of a backup
 LANDING, SENT_ALERTS = "landing", "alerts/told.json"
 FOLDERS = (LANDING, "reconcile")
 FILES = (SENT_ALERTS, "demo.json", FIRM)
-# Move the nights last, because a restore that was killed can start over until they arrive.
+# Move the nights last, because a killed restore can start over as long as the home has no nights.
 RESTORE_ORDER = (*FILES, *reversed(FOLDERS))
 MAX_LIST_BYTES = 512 * 1024 * 1024
 CHUNK = 1024 * 1024
@@ -138,16 +138,16 @@ def require_any(layout: Layout) -> None:
 
 
 def back_up(layout: Layout, target: Path) -> BackupSummary:
-    """Write a complete backup or nothing. The caller must hold the home's writer lock.
-
-    Raises `NothingToKeep` if no night is landed, and `NotBackedUp` if a night is missing or a file
-    cannot be read or written.
+    """Write a complete backup or nothing. The caller must hold the home's writer lock. Raises `NothingToKeep` if no
+    night was landed, and `NotBackedUp` if a night is missing or a file cannot be read or written.
     """
     # Read the backup back before it replaces an older one.
     try:
         _open_record(layout)
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
-        if not is_firm(layout.home):  # a firm's nights are in the homes of its organisations
+        if not is_firm(
+            layout.home
+        ):  # the home of a firm has no nights, because its organisations have them
             _require_nights(layout)
         with written_aside(target) as file:
             digests, size = _pack(layout, paths, file)
@@ -176,7 +176,7 @@ def _open_record(layout: Layout) -> None:
 
 
 def _require_nights(layout: Layout) -> None:
-    """Check that at least one night is landed, and that no known night lacks its landed files."""
+    """Check that at least one night was landed, and that the landed files of all known nights exist."""
     if nights := without_bodies(layout):
         raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
@@ -214,7 +214,7 @@ def _file(path: Path) -> Path:
     """Return the path unchanged if it is a regular file or a link to one. Raises `NotBackedUp`."""
     if not path.is_file():
         raise NotBackedUp(
-            f"{path} is not a file that can be backed up, but perhaps a broken link",
+            f"{path} is not a file that can be backed up. It may be a broken link",
             "Check what it is, and move it out of the home.",
         )
     return path
