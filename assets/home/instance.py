@@ -26,11 +26,10 @@ from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_
 # - DagsterExecutionInterruptedError: Ctrl-C in a step becomes a failure, and only this name
 #   distinguishes it from other failures.
 # - InstanceRef: `DagsterInstance.get` cannot override the configuration of a home.
-# - InstigatorState: the public API needs a running web server to show whether a schedule or sensor
-#   is on.
+# - InstigatorState: without it, only a running web server can tell whether a schedule or sensor is on.
 # - AssetCheckExecutionsTable: deleting a run leaves the results of its checks behind, and no public
 #   function deletes them.
-# - schedule_execution_time_iterator: the daemon's own ticks, which are correct when clocks change.
+# - schedule_execution_time_iterator: it returns the same ticks as the daemon, also when clocks change.
 
 # Let steps print to the terminal. To capture their output, Dagster would start four processes for
 # each step, which print errors when a person presses Ctrl-C.
@@ -40,7 +39,7 @@ NO_CAPTURED_OUTPUT = {
         "class": "NoOpComputeLogManager",
     }
 }
-_BATCH_SIZE = 500  # values per statement, because databases have a limit
+_BATCH_SIZE = 500  # number of values per statement, because databases have a limit
 # Run it as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
 # Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
@@ -91,7 +90,7 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        elif key not in connections:  # not on first use, when Dagster creates the file
+        elif key not in connections:  # not on the first use, when Dagster creates the file
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
             connections[key].rollback()
@@ -214,7 +213,7 @@ def _is_held(layout: Layout, name: str) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    # A shared lock conflicts with an exclusive one, but only needs read permission.
+    # A shared lock fails if another process has an exclusive lock, and it needs only read permission.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
