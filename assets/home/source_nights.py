@@ -1,6 +1,5 @@
-"""Nights of a firm's organisations, each taken in a separate process with its own key.
-
-No process gets settings from another organisation or from the firm.
+"""Nights of a firm's organisations, each pulled in a separate process with its own key. No process gets the settings of
+another organisation or of the firm.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return an organisation's shard (from 1), which does not depend on other organisations."""
+    """Return an organisation's shard (counted from 1), which does not depend on the other organisations."""
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
 
