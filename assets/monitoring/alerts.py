@@ -28,10 +28,12 @@ MAX_UNSENT = 100
 # Severities, with the names that Apprise uses. Channels may show or route them differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-A_DAY = timedelta(hours=23)  # less than 24, because the time of the check varies by some minutes
-# Takes address, title, body and kind. Returns whether the channel accepted the message.
+A_DAY = timedelta(
+    hours=23
+)  # less than 24 hours, because the time of the check varies by some minutes
+# A function of address, title, body and kind. It returns whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
-# Names come from the API. They must not mention users (@) or be read as markup.
+# Remove these characters, because names come from the API and must not mention users (@) or act as markup.
 _WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
 # Apprise logs tokens. Setting `disabled` would not help, because Dagster enables every logger.
@@ -50,10 +52,10 @@ class Alert:
     command: str
     """The command to type next."""
     happened: bool = False
-    """An event, such as a failed run. The next check cannot find it, so it is stored until sent."""
+    """True for an event, such as a failed run. A later check cannot find an event, so it is stored until it is sent."""
     kind: str = WARNING
     waits: bool = False
-    """The alert waits for a person, so it is in a daily reminder while it is found."""
+    """True if the alert waits for a person. Each daily reminder repeats it until the cause is gone."""
 
     @property
     def body(self) -> str:
@@ -152,7 +154,7 @@ def spell_alerts(layout: Layout, alerts: Iterable[Alert]) -> list[Alert]:
 def _reminder(
     alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """Return a daily reminder of the alerts that were sent at least a day ago and still wait."""
+    """Return one reminder of the alerts that still wait and were sent at least a day ago."""
     due = [
         alert
         for alert in alerts
