@@ -21,8 +21,7 @@ SAFETY_MARGIN = 2_000
 # jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
-# In milliseconds. If this machine's clock is off by more, the server's clock determines the night's
-# date.
+# In milliseconds. If this machine's clock is wrong by more, the server's clock determines the night's date.
 TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
@@ -42,7 +41,7 @@ class Skew:
 
     @property
     def is_beyond_tolerance(self) -> bool:
-        """True if this machine's clock is off by more than 10 seconds, even in the best case."""
+        """True if this machine's clock is wrong by more than 10 seconds, even in the best case."""
         return abs(self.ahead) > TOLERANCE + self.uncertainty
 
 
