@@ -104,7 +104,11 @@ def _newest(layout: Layout) -> Iterator[Metric]:
         yield Metric(
             "received_bytes", "Decoded bytes received for the newest book.", book["byte_count"]
         )
-        yield Metric("clock_skew_seconds", "Lag of this clock behind the clock of the API.", skew)
+        yield Metric(
+            "clock_skew_seconds",
+            "Seconds that this machine's clock is behind the clock of the API.",
+            skew,
+        )
         for count in COUNTS:
             records = book[f"{count}_count"] or 0
             description = "Records of the newest book by kind."
@@ -129,8 +133,8 @@ def plain_get(url: str) -> bool:
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     """Send a heartbeat for a new book. Return None if there is no new book to report."""
-    # Only the newest published book counts, and only for some hours, because rebuilding old nights
-    # does not show that the schedule works.
+    # Send a heartbeat only for the newest published book, and only for some hours, because a rebuild of old nights does
+    # not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None
