@@ -20,7 +20,7 @@ from warehouse.storage.firm import is_firm
 
 # A run has an hour to publish after its deadline. The alert for a late night uses this too.
 GRACE = timedelta(hours=1)
-# Removed organisations are in no total. The note mentions them for a month, and status always.
+# No total contains a removed organisation. The note mentions it for a month, and `status` always does.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
@@ -28,8 +28,8 @@ WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 def staleness_note(nightbook: Nightbook) -> str:
     """Return a note about the newest book and later nights, or "" if the book is current."""
-    # A later night either waits (landed, but not decided or not published) or has no book (due but
-    # not read, or rejected).
+    # A later night waits if it was landed, but not decided or not published. It has no book if it was due but not read,
+    # or if it was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
@@ -110,7 +110,7 @@ def _names(nights: Sequence[FirmNight]) -> str:
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
     """Return the dates after the newest book for which a night should be published by now."""
-    # Today counts once its last tick, the longest pull and an hour for publishing have passed.
+    # Include today once its last tick, the longest pull and an hour for publishing are over.
     local = now.astimezone(settings.timezone)
     last_run = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= last_run + timedelta(seconds=settings.deadline) + GRACE
