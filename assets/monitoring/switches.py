@@ -27,7 +27,7 @@ from warehouse.storage.layout import Layout
 
 SCHEDULE = "nightly_schedule"
 MEANING = {
-    SCHEDULE: "no night is taken automatically",
+    SCHEDULE: "no night is pulled automatically",
     "night_failed": "alerts about failed runs are late or missing",
     "night_succeeded": "heartbeat and metrics after a good night are late or missing",
     "watch": "there is no alert if a night does not start",
@@ -53,15 +53,19 @@ class Switches:
     """Whether a process holds the daemon's lock. None if there is no lock, as in a cluster."""
 
     def daemon(self, now: datetime) -> str:
-        """Return a phrase that says whether a daemon is running and can start a night."""
+        """Describe in a few words whether a daemon is running and can start a night."""
         if self.seen is None and not self.is_locked:
-            return "if the daemon is up"
+            return "if the daemon is running"
         # The lock is released when its process ends, but the last heartbeat stays fresh for
         # minutes. A process that holds the lock without a fresh heartbeat has hung.
         is_fresh = self.seen is None or now - self.seen <= MAX_HEARTBEAT_AGE
         if is_fresh and self.is_locked is not False:
-            return "the daemon is up"
-        return f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC" if self.seen else "no daemon is up"
+            return "the daemon is running"
+        return (
+            f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC"
+            if self.seen
+            else "no daemon is running"
+        )
 
 
 def read_switches(layout: Layout) -> Switches:
@@ -90,7 +94,7 @@ def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
 def turn_on(layout: Layout) -> tuple[str, ...]:
     """Turn on each schedule or sensor that somebody turned off, and return their names.
 
-    This works while the daemon is running, because it reads these states at its next tick.
+    A running daemon reads these states at its next tick, so it need not be restarted.
     """
     turned_on = []
     with open_instance(layout) as instance:
@@ -102,7 +106,7 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Map each name to whether it is on. A home's code location may have had two names."""
+    """Map each name to whether it is on. The code location of a home may have had two different names."""
     is_on: dict[str, bool] = {}
     # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
     # the others.
@@ -145,7 +149,7 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
     """Return the first tick after a time, in the operator's time zone."""
-    # Use the same iterator as Dagster's daemon, so that both agree when clocks change.
+    # Use the same iterator as Dagster's daemon, so that both return the same ticks when clocks change.
     ticks = schedule_execution_time_iterator(
         after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
     )

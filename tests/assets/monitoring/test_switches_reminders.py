@@ -217,5 +217,5 @@ def test_dagster_is_not_asked_where_it_never_ran(
     days_later(keeper, 0, hour=9)
     assert not keeper.layout.dagster.exists()
     monkeypatch.delattr(dg.DagsterInstance, "from_ref")
-    assert "if the daemon is up" in keeper("status").out
+    assert "if the daemon is running" in keeper("status").out
     assert not keeper.layout.dagster.exists()
