@@ -47,17 +47,17 @@ class Nightbook:
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     _: KW_ONLY
     tell: EventCallback | None = field(default=None, repr=False)
-    """Receives a line at each step of long work. If it is None, Dagster's log gets the line."""
+    """Called with a line of text at each step of long work. If it is None, Dagster's log gets the line."""
     watch: ProgressCallback | None = field(default=None, repr=False)
-    """Receives the progress for a bar (`assets.console.terminal`). If it is None, `tell` does."""
+    """Called with the progress for a progress bar (`assets.console.terminal`). If it is None, `tell` is called."""
     is_demo: bool = False
-    """Allows simulated nights in a home that is marked for them."""
+    """True if simulated nights are allowed, in a home that is marked for them."""
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
-    """Waits some seconds, for example before a list that lost portfolios is read again."""
+    """Called to wait some seconds, for example before a list that lost portfolios is read again."""
     connect: Callable[..., Any] | None = field(default=None, repr=False)
-    """Creates the client. If it is None, that of the API is imported when it is needed."""
+    """Called to create the API client. If it is None, the real client is imported when it is needed."""
     is_debug: bool = False
-    """Shows the traceback of a step that failed."""
+    """True if the traceback of a failed step is shown."""
 
     def settings(self, *, api: bool = False) -> Settings:
         """Return the settings. Raises one `InvalidSettings` that lists every error."""
