@@ -105,7 +105,7 @@ def refresh(
 def upgrade_lake(
     nightbook: Nightbook, tell: EventCallback | None, manifests: LakeManifests
 ) -> bool:
-    """Rebuild judged nights that the lake lost or that an older nightbook built.
+    """Rebuild judged nights that are missing from the lake or that an older nightbook built.
 
     Returns True if there were any, in which case `manifests` is out of date. A damaged landed night
     is reported, and only its date will be missing from the warehouse.
@@ -115,7 +115,7 @@ def upgrade_lake(
     if older and tell is not None:
         message = (
             f"an older nightbook built the lake of {count_of(len(older), 'night')} "
-            f"(contract {older[-1].contract}), so it is rebuilt from the landing zone"
+            f"(contract {older[-1].contract}), so it is rebuilt from the landing folder"
         )
         tell(message, event="upgrading")
     say = progress_reporter(nightbook, tell, "upgrading")
@@ -313,8 +313,8 @@ def _rebuild(
 
 def _remove_lake(layout: Layout) -> None:
     """Remove the lake, starting with the manifests."""
-    # A crash in between must not leave a night with a manifest but no tables. The next command
-    # rebuilds nights without a manifest.
+    # After a crash, no night may have a manifest but no tables. The next command rebuilds all nights without a
+    # manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()
@@ -364,7 +364,7 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        return True  # if unreadable: an unnecessary note is better than a missing one
+        return True  # if the file cannot be read, write the note, because an unnecessary note is better than a missing one
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
