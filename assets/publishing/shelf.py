@@ -68,7 +68,7 @@ class NotAllDone(Exception):
 
 
 class NotYetShelved(Exception):
-    """Nights are not on the shelf yet, and once pruned, they can no longer be shelved."""
+    """Some nights are not on the shelf yet, and they can no longer be shelved after they are pruned."""
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(
@@ -220,7 +220,7 @@ def fetch_and_publish(nightbook: Nightbook, *, with_landing: bool) -> FetchedNig
     """
     layout, say = nightbook.layout, progress_reporter(nightbook, nightbook.tell, "fetching")
     store = open_store(require_shelf(nightbook, "publish"))
-    # If the lake has an older contract, it will be rebuilt from the bodies, so fetch those too.
+    # If the lake has an older contract, it is rebuilt from the bodies, so fetch the bodies too.
     is_older = is_behind(layout)
     with following(nightbook) as tell:
         result = fetch(layout, store, say, tell, with_landing=with_landing or is_older)
@@ -266,7 +266,7 @@ def look(nightbook: Nightbook) -> str:
     with _catalog(address, shelf) as catalog:
         names = catalog.list_tables(address.namespace) if _has_namespace(catalog, address) else []
     tables = f"{count_of(len(names), 'table')} in {address.namespace}"
-    contents = tables if names else "it has no tables yet, the next night creates them"
+    contents = tables if names else "it has no tables yet, but the next night creates them"
     return f"{address.place} responds: {contents}"
 
 
