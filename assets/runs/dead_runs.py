@@ -44,8 +44,8 @@ def reap(nightbook: Nightbook) -> int:
     layout = nightbook.layout
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)
-    # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and
-    # hold it until it ends, even if it is killed.
+    # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and hold it until it ends
+    # or is killed.
     descriptor = os.open(layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,7 +65,7 @@ def reap(nightbook: Nightbook) -> int:
 
 def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
     """Send alerts from this process, because no sensor runs while the record is unreachable."""
-    # The supervisor restarts this process every few seconds, so it can report a late night too.
+    # The supervisor restarts this process every few seconds, so report late nights here too.
     alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
     alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)
@@ -81,7 +81,7 @@ def main(command: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - reported in one paragraph, like every command
         return report_error(error, Nightbook())
     if command:
-        os.umask(UMASK)  # for the files that Dagster writes
+        os.umask(UMASK)  # this umask applies to the files that Dagster writes
         os.execvp(command[0], list(command))  # noqa: S606 - the unit names a program, not a shell
     os.close(descriptor)
     return 0
