@@ -108,7 +108,7 @@ def _run_without_record(
     RunLock.release_all()
     with in_memory() as instance:
         result = _execute(nightbook, day, instance, None, tags)
-        with contextlib.suppress(OSError):  # the steps already report a full disk
+        with contextlib.suppress(OSError):  # ignore a full disk, because the steps report it
             records.store_events(nightbook.layout, day.isoformat(), result)
         alert = records.record_away_alert(nightbook, away.why, is_taken=result.success)
         return _night_run(nightbook, result, [alert])
@@ -144,7 +144,9 @@ def _restoring_sigterm() -> Iterator[None]:
         yield
     finally:
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and handler is not None:  # None: not set from Python, so it cannot be restored
+        if (
+            is_main and handler is not None
+        ):  # None means that it was not set from Python, so it cannot be restored
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -168,7 +170,7 @@ def _night_run(
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """Yield the alerts that a sensor would send for this run. Identical alerts are sent once."""
+    """Yield the alerts that a sensor would send for this run. Identical alerts are sent only once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):
@@ -179,7 +181,7 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
     """Return whether a person stopped the run. Dagster records Ctrl-C as a failure."""
     error = event.step_failure_data.error if event.is_step_failure else None
-    if event.is_job_failure:  # interrupted between two steps
+    if event.is_job_failure:  # the run was interrupted between two steps
         error = event.job_failure_data.error
     kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
     return DagsterExecutionInterruptedError.__name__ in kinds
