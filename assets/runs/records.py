@@ -35,15 +35,15 @@ class RecordAway(Exception):
     def __init__(self, layout: Layout, why: BaseException) -> None:
         self.why = first_line(why)
         super().__init__(
-            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it is back, "
-            "no schedule runs and nothing can be started in Dagster's UI. Nothing was changed. "
-            f"Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook run takes "
-            "the night without the record and adds it later."
+            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it can be reached, no schedule "
+            "runs, and nothing can be started in Dagster's UI. Nothing was changed. "
+            f"Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook run pulls the night without "
+            "the record and adds the run later."
         )
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's type and first line, because database errors are long and contain SQL."""
+    """Return an error's type and first line, because a database error is long and contains SQL."""
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line[:LONGEST]}"
 
@@ -81,9 +81,9 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
     """Return the alert for an unreachable record, which is sent at most once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
-    outcome = "No schedule runs until it is back, so start tonight's run yourself."
+    outcome = "No schedule runs until it can be reached, so start tonight's run yourself."
     if is_taken:
-        outcome = "The night was taken without it, and the record is completed when it is back."
+        outcome = "The night was pulled without it. The run is added to the record when it can be reached."
     return Alert(
         cause=f"record:{day}:{is_taken}",
         title="Dagster's record cannot be reached",
@@ -117,7 +117,7 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
 def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
     """Record the stored events in Dagster. Returns how many there were.
 
-    If this is interrupted, the next call records all of them again, which does no harm.
+    If this call is interrupted, the next call records all events a second time, which is harmless.
     """
     entries = _stored_events(layout.home / KEPT)
     for entry in entries:
