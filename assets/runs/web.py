@@ -104,7 +104,7 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
         origin = _split(address)
         if origin is None or not origin.hostname:
             return True
-        # A proxy may send a different `Host` than the browser did.
+        # A proxy may change the `Host` header that the browser sent.
         if origin.netloc.lower() != host.netloc.lower() and origin.hostname not in names:
             return True
     site = headers.get("sec-fetch-site", "none")
