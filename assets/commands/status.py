@@ -120,7 +120,7 @@ def _print_status(status: HomeStatus, layout: Layout, now: datetime) -> None:
 def _none(layout: Layout) -> str:
     if layout.database.exists():
         return "the landing folder is empty"
-    return "none yet. Take the first: nightbook run"
+    return "none yet. Pull the first one: nightbook run"
 
 
 def _line(snapshot: Snapshot) -> str:
