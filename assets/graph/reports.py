@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
-from hashlib import sha256
 
 import dagster as dg
 
@@ -29,8 +28,9 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset of the morning report. A held night also gets a report, because that is when a person needs it
-    most.
+    """Return the asset of the morning report.
+
+    A held night also gets a report, because that is when a person needs it most.
     """
 
     @dg.asset(
@@ -132,8 +132,8 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunFiles:
         by=user_name(),
     )
     if summary.run_id:
-        # Publish the night a second time, now with the results (0.2 CPU s). The comparison needed the first version,
-        # and the book should not wait for a ledger.
+        # Publish the night a second time, now with the results (0.2 CPU s). The comparison needed
+        # the first version, and the book should not wait for a ledger.
         publish.refresh(nightbook)
     return summary
 
@@ -215,8 +215,9 @@ def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
     """Return the alert for a night about which two machines decided."""
     layout = nightbook.layout
+    decision = snapshots.find(layout, snapshot_id).decision
     return Alert(
-        cause=f"merged:{snapshot_id}:{sha256(message.encode()).hexdigest()[:8]}",
+        cause=f"merged:{snapshot_id}:{decision.token[:8] if decision else ''}",
         title=f"two machines decided on the night {snapshot_id}",
         words=message,
         see=str(layout.database),

@@ -198,7 +198,7 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
         if night.snapshot_date == snapshot.snapshot_date
         and night.snapshot_id > snapshot.snapshot_id
     ]
-    # The book of a date is its newest accepted snapshot, so only the decisions on newer snapshots matter.
+    # The book of a date is its newest accepted snapshot, so only decisions on newer ones matter.
     times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
         not any(night.state_at(time) == ACCEPTED for night in newer)
@@ -215,8 +215,8 @@ def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
             yield Alert(
                 cause=f"gap:{day}",
                 title=f"{day} was not read",
-                words=f"No snapshot of {day} was landed. The API returns only the present holdings, so that date "
-                "remains a gap (ops.gaps).",
+                words=f"No snapshot of {day} was landed. The API returns only the present "
+                "holdings, so that date remains a gap (ops.gaps).",
                 see=str(layout.landing),
                 command=full_command(layout, "status"),
                 kind=FAILURE,
@@ -232,8 +232,8 @@ def _killed_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
         yield Alert(
             cause=f"killed:{day}",
             title=f"the run that read {day} was killed",
-            words=f"It landed no snapshot, so {day} has no book. The API returns only the present holdings, so the "
-            "date can only be read until midnight.",
+            words=f"It landed no snapshot, so {day} has no book. The API returns only the present "
+            "holdings, so the date can only be read until midnight.",
             see=str(layout.landing / day),
             command=full_command(layout, "run"),
             kind=FAILURE,
@@ -289,7 +289,7 @@ def _unpublished_alerts(
 def _unshelved_alerts(
     nightbook: Nightbook, nights: list[Snapshot], before: datetime
 ) -> Iterator[Alert]:
-    """Yield one alert about nights that were decided before the given time, but whose decisions are not shelved."""
+    """Yield one alert about nights decided before the given time and not shelved since."""
     old = [
         snapshot
         for snapshot in shelf.waiting_nights(nightbook, nights)
@@ -347,7 +347,9 @@ def _stale_alerts(layout: Layout) -> Iterator[Alert]:
         "where is_book) group by all) as why using (venue_id) "
         "where stale_since is not null group by all order by all",
     )
-    empty = "Its lists are empty, without an error. The venue may have closed, or we may have lost access."
+    empty = (
+        "Its lists are empty, without an error. The venue may have closed, or access may be lost."
+    )
     for venue, since, count, why in rows:
         yield Alert(
             cause=f"stale:{venue}:{since}",
@@ -414,11 +416,14 @@ def _check_alerts(layout: Layout) -> Iterator[Alert]:
 
 
 def _round_count_alerts(layout: Layout) -> Iterator[Alert]:
-    """Yield an alert for each list or record count that may be only one page of several."""
-    query = "select venue_id, words from findings where kind = 'round_count' order by all"
-    for venue, description in _rows(layout, query):
+    """Yield an alert for each venue and record count that may be only one page of several."""
+    query = """
+        select venue_id, regexp_extract(words, '[0-9]{3,}'), string_agg(words, ' ' order by words)
+        from findings where kind = 'round_count' group by all order by all
+    """
+    for venue, records, description in _rows(layout, query):
         yield Alert(
-            cause=f"round:{venue or ''}:{description}",
+            cause=f"round:{venue or ''}:{records}",
             title="a list has a round number of records",
             words=f"{description} {f'Venue: {venue}.' if venue else ''}".strip(),
             see=str(layout.database),
