@@ -47,15 +47,18 @@ class Nightbook:
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     _: KW_ONLY
     tell: EventCallback | None = field(default=None, repr=False)
-    """Called with a line of text at each step of long work. If it is None, Dagster's log gets the line."""
+    """Called with a line of text at each step of long work. If it is None, Dagster's log gets the
+    line."""
     watch: ProgressCallback | None = field(default=None, repr=False)
-    """Called with the progress for a progress bar (`assets.console.terminal`). If it is None, `tell` is called."""
+    """Called with the progress for a progress bar (`assets.console.terminal`). If it is None,
+    `tell` is called."""
     is_demo: bool = False
     """True if simulated nights are allowed, in a home that is marked for them."""
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
     """Called to wait some seconds, for example before a list that lost portfolios is read again."""
     connect: Callable[..., Any] | None = field(default=None, repr=False)
-    """Called to create the API client. If it is None, the real client is imported when it is needed."""
+    """Called to create the API client. If it is None, the real client is imported when it is
+    needed."""
     is_debug: bool = False
     """True if the traceback of a failed step is shown."""
 

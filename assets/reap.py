@@ -1,7 +1,7 @@
 """The old module name under which installed services and containers start the daemon.
 
-Service files from an earlier version contain `python -m assets.reap COMMAND ...` and must still work after an upgrade.
-The code is in `assets.runs.dead_runs`.
+Service files from an earlier version contain `python -m assets.reap COMMAND ...` and must still
+work after an upgrade. The code is in `assets.runs.dead_runs`.
 """
 
 import sys

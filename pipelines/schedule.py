@@ -20,8 +20,8 @@ CRON = (
 
 def is_schedule(text: str) -> bool:
     """Return whether a string has five cron fields (numbers, names, ranges, lists, steps)."""
-    # A schedule is invalid if none of its months has its days, even if it also has weekdays, because Dagster does not
-    # find a run for it.
+    # A schedule is invalid if none of its months has its days, even if it also has weekdays,
+    # because Dagster does not find a run for it.
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False

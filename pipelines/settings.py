@@ -66,10 +66,11 @@ class InvalidSettings(Exception):
 class Settings:
     """The operator's choices. `access` is None if the command does not need the API.
 
-    `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The warehouse stores the rows
-    of the newest `native_nights` nights (or of all nights, if it is None), and its older versions use at most
-    `versions_gb` gigabytes. `shelf` is the object store of `NIGHTBOOK_LAKE`, or None if it is not configured. The
-    shelf's files are registered as Iceberg tables in `catalog`. The report shows `pinned_assets` first.
+    `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The
+    warehouse stores the rows of the newest `native_nights` nights (or of all nights, if it is
+    None), and its older versions use at most `versions_gb` gigabytes. `shelf` is the object store
+    of `NIGHTBOOK_LAKE`, or None if it is not configured. The shelf's files are registered as
+    Iceberg tables in `catalog`. The report shows `pinned_assets` first.
 
     The addresses for alerts, heartbeat and catalog may contain secrets, so they never appear in a
     repr or an error message.

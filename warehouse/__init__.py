@@ -1,8 +1,9 @@
 """Tables, database, views and workbooks for analysts and finance. It imports no other room.
 
-Importing it sets two defaults. NumPy does not start threads, because we do not multiply matrices and idle threads would
-use CPU time. pyarrow uses the system's allocator, because its own allocator returns large pages and requests new ones,
-which the system must fill with zeros. For 300,000 accounts, that took 0.7 CPU seconds and 40 MB.
+Importing it sets two defaults. NumPy does not start threads, because we do not multiply matrices
+and idle threads would use CPU time. pyarrow uses the system's allocator, because its own allocator
+returns large pages and requests new ones, which the system must fill with zeros. For 300,000
+accounts, that took 0.7 CPU seconds and 40 MB.
 """
 
 import importlib

@@ -1,6 +1,8 @@
-"""The commands. Each module is imported on first use, because importing Dagster alone takes longer than a query should.
-Therefore, `command_line` refers to functions as `commands.nights.accept` inside a lambda. Editors and mypy follow that
-name to the function.
+"""The commands.
+
+Each module is imported on first use, because importing Dagster alone takes longer than a query
+should. Therefore, `command_line` refers to functions as `commands.nights.accept` inside a lambda.
+Editors and mypy follow that name to the function.
 """
 
 import importlib

@@ -38,8 +38,8 @@ def write(nightbook: Nightbook, *, file: str) -> int:
             print(printable(f"  {organisation.name}: {program()} --home {home} backup FILE"))
     else:
         print(
-            "The backup does not contain the lake, the warehouse and the exports, because they can be rebuilt. It also "
-            "does not contain the run history."
+            "The backup does not contain the lake, the warehouse and the exports, because they can "
+            "be rebuilt. It also does not contain the run history."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
     print(f"Keep it on another machine. To use it: {command}")

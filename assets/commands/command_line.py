@@ -416,12 +416,13 @@ INTEGRITY_AND_STORAGE = _section(
         option(
             "--engine",
             type=Choice(["spark"]),
-            help="Rebuild the lake too, on the Spark cluster that is set in Spark's own configuration",
+            help="Rebuild the lake too, on the Spark cluster that is set in Spark's own "
+            "configuration",
         ),
         *dry_run_options(),
         details=(
-            "By default, rebuilds only the warehouse, from the tables in the lake. This does not call the API or "
-            "change any decision."
+            "By default, rebuilds only the warehouse, from the tables in the lake. This does not "
+            "call the API or change any decision."
         ),
         traits=WRITES | OF_FIRM,
         run=lambda: commands.nights.rebuild_nights,
@@ -445,10 +446,10 @@ INTEGRITY_AND_STORAGE = _section(
         flag("--shelf", "is_shelf", help="Also delete pruned nights from the object store"),
         flag("--dry-run", help="List the nights to delete without deleting them"),
         details=(
-            "Use --keep, --max-gb or both. The command never deletes the newest book, a night that waits for a "
-            "decision, or a night whose rows a later night still uses. It also keeps the manifest and the decisions of "
-            "every night. --keep does not delete "
-            "month-end books, and --max-gb deletes them last."
+            "Use --keep, --max-gb or both. The command never deletes the newest book, a night that "
+            "waits for a decision, or a night whose rows a later night still uses. It also keeps "
+            "the manifest and the decisions of every night. --keep does not delete month-end "
+            "books, and --max-gb deletes them last."
         ),
         notes="Examples:\n  nightbook prune --keep 400 --dry-run\n  nightbook prune --max-gb 50",
         traits=WRITES,

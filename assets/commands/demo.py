@@ -204,7 +204,8 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
     # `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
-    # Set this before the children start, because they inherit ignored signals (from nohup or a background job).
+    # Set this before the children start, because they inherit ignored signals (from nohup or a
+    # background job).
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.append(received))
     started = [
@@ -213,7 +214,8 @@ def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
             env=os.environ | variables,
             pass_fds=(lock,),
             umask=UMASK,
-            process_group=0,  # Ctrl-C must not reach the children, because a second signal kills them
+            # Ctrl-C must not reach the children, because a second signal kills them
+            process_group=0,
         )
         for arguments in modules
     ]

@@ -77,8 +77,10 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield a home's findings. Each command in them names that home. If `folder` (which contains the home's settings)
-    is given, the commands work in any folder.
+    """Yield a home's findings.
+
+    Each command in them names that home. If `folder` (which contains the home's settings) is given,
+    the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -109,8 +111,10 @@ def show(findings: Sequence[Finding], output_format: str | None) -> int:
 def findings_of(
     nightbook: Nightbook, *, alert: bool, folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield every finding about a home. Skip checks that depend on an invalid setting. In a firm, `folder` contains the
-    home's settings if they are not in the current folder.
+    """Yield every finding about a home.
+
+    Skip checks that depend on an invalid setting. In a firm, `folder` contains the home's settings
+    if they are not in the current folder.
     """
     return _spell_commands(nightbook, _findings_of(nightbook, alert=alert), folder)
 
@@ -317,8 +321,10 @@ def _turned_on(nightbook: Nightbook) -> Finding:
 
 
 def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
-    """Test the object store. Raises an error if the store cannot be reached or is not consistent. On a reader's machine
-    the test does not write, because readers may lack write permission.
+    """Test the object store.
+
+    Raises an error if the store cannot be reached or is not consistent. On a reader's machine the
+    test does not write, because readers may lack write permission.
     """
     address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
     store = open_store(address)

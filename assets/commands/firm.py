@@ -118,8 +118,9 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 
 
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
-    """Return the homes that could not be read when the newest book was built. They may be readable now. Skip a problem
-    that already explains a missing night.
+    """Return the homes that could not be read when the newest book was built.
+
+    They may be readable now. Skip a problem that already explains a missing night.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
     remedy = f"If it is solved: {command_for(layout)} rebuild"
@@ -132,7 +133,7 @@ def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
 
 
 def _rows(state: FirmState, problems: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each organisation in the newest night, then a row for each removed organisation."""
+    """Yield rows for the organisations in the newest night, then for removed organisations."""
     for night_ in state.nights:
         undecided = [
             portfolio.portfolio_id
@@ -202,7 +203,7 @@ def _print(layout: Layout, members: Firm, state: FirmState, problems: Mapping[st
 
 
 def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield lines for firm.toml that assign each portfolio that several organisations can see to one of them."""
+    """Yield lines for firm.toml that assign each shared portfolio to one organisation."""
     if not state.unsettled_portfolios:
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
@@ -232,7 +233,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each held night, and for each portfolio that is missing because its organisation is missing."""
+    """Yield a line for each held night, and one for each portfolio of a missing organisation."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
@@ -249,7 +250,7 @@ def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
 
 
 def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each removed organisation, and for each change in firm.toml that is not in the book yet."""
+    """Yield a line for each removed organisation, and one for each pending firm.toml change."""
     names = {source.name for source in members.sources}
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():

@@ -184,7 +184,10 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """Finish the work of a command that was killed after its decision. Do not decide anything new."""
+    """Finish the work of a command that was killed after its decision.
+
+    Do not decide anything new.
+    """
     layout = nightbook.layout
     if publish.is_unfinished(layout, snapshot):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
@@ -275,8 +278,8 @@ def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> No
 def _next_command(nightbook: Nightbook, day: date) -> str:
     """Return the command that creates the workbook for an accepted night."""
     program = command_for(nightbook.layout)
-    # A job for a past date uses the stored responses. A run for today would call the API again, and the new snapshot
-    # would replace the accepted book.
+    # A job for a past date uses the stored responses. A run for today would call the API again, and
+    # the new snapshot would replace the accepted book.
     if day == night.business_date(nightbook.settings(), nightbook.now()):
         return f"Its workbook: {program} export --as-of {day}"
     return f"Its workbook, and the check in Dagster: {program} run --date {day}"

@@ -27,7 +27,8 @@ from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-# A new version starts as a copy of the last one. With temporary files, it needs at most 1.3 times the space (measured).
+# A new version starts as a copy of the last one. With temporary files, it needs at most 1.3 times
+# the space (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (

@@ -41,7 +41,8 @@ class RunEnding:
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Pull, check and publish a night. Return 3 if the night is held."""
-    # This raises one error that lists every wrong setting, as `doctor` does. Only tonight needs API settings.
+    # This raises one error that lists every wrong setting, as `doctor` does. Only tonight needs API
+    # settings.
     settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     if hint := misplaced_firm(nightbook.layout):
@@ -72,8 +73,8 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         run_id = str(uuid.uuid4())
         log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
     # Exclude imported modules from garbage collection, which saves half a CPU second in a night
-    # with 300,000 accounts (measured). Undo this at the end. Otherwise, DuckDB's library reports leaked objects when
-    # the process exits.
+    # with 300,000 accounts (measured). Undo this at the end. Otherwise, DuckDB's library reports
+    # leaked objects when the process exits.
     gc.freeze()
     try:
         return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
@@ -90,8 +91,8 @@ def take(
     is_tick: bool = False,
 ) -> int:
     """Run the job for a date, send its alerts, and print the result."""
-    # With a `log`, progress and the result are written to it, and messages for a person are also printed to standard
-    # error. `is_tick` means that cron may start more runs for the date later.
+    # With a `log`, progress and the result are written to it, and messages for a person are also
+    # printed to standard error. `is_tick` means that cron may start more runs for the date later.
     layout = nightbook.layout
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress
@@ -125,7 +126,10 @@ def take(
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
-    """Return a run's snapshot. Tonight's snapshot may have a different date, because it uses the API's clock."""
+    """Return a run's snapshot.
+
+    Tonight's snapshot may have a different date, because it uses the API's clock.
+    """
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
     landed = reversed(snapshots.landed_snapshots(layout))

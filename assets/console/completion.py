@@ -7,8 +7,8 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-# Offer only names without special characters. Names come from the network, and the shell inserts them into the command
-# line without quotes.
+# Offer only names without special characters. Names come from the network, and the shell inserts
+# them into the command line without quotes.
 _SAFE_NAME = re.compile(r"[\w.+/-]+")
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

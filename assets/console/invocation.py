@@ -60,8 +60,8 @@ def command_for(layout: Layout) -> str:
 def spell_commands(text: str, start: str) -> str:
     """Replace `nightbook` in each `nightbook COMMAND` of a message with `start`.
 
-    Most messages come from packages that know neither the program name nor the home. A command with its own `--home`
-    keeps it.
+    Most messages come from packages that know neither the program name nor the home. A command with
+    its own `--home` keeps it.
     """
     text = _COMMAND_WITH_HOME.sub(lambda _: f"{program()} ", text)
     return _COMMAND_WITHOUT_HOME.sub(lambda _: f"{start} ", text)

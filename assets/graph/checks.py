@@ -68,8 +68,9 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
 def _spec(
     check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
 ) -> dg.AssetCheckSpec:
-    # In Dagster, only checks on the warehouse asset can block later steps. Checks on a table cannot, because their
-    # results exist only after the warehouse, which is a later step, was built.
+    # In Dagster, only checks on the warehouse asset can block later steps. Checks on a table
+    # cannot, because their results exist only after the warehouse, which is a later step, was
+    # built.
     is_gate, is_of_warehouse = check.severity == ERROR, asset == WAREHOUSE
     return dg.AssetCheckSpec(
         check.name,

@@ -104,7 +104,8 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
     """Cancel the run if the form was filled in incorrectly, so that nothing was decided.
 
-    If the run failed instead, Dagster would show all views of the night as failed, although they did not change.
+    If the run failed instead, Dagster would show all views of the night as failed, although they
+    did not change.
     """
     try:
         yield

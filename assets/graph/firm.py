@@ -1,7 +1,7 @@
 """A firm's graph: its nights, partitioned by date and shard, with one run per shard.
 
-Organisations are neither assets nor partitions, because their number depends on firm.toml. The run of a shard pulls the
-nights of the shard's organisations.
+Organisations are neither assets nor partitions, because their number depends on firm.toml. The run
+of a shard pulls the nights of the shard's organisations.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,8 +63,9 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
                 "and firm.toml names the owner of each portfolio that several of them can see.",
             )
         ],
-        description="The firm's book of all its organisations. It is published again when the organisations of a shard "
-        "have pulled their nights. Each organisation uses a separate process with its own settings.",
+        description="The firm's book of all its organisations. It is published again when the "
+        "organisations of a shard have pulled their nights. Each organisation uses a separate "
+        "process with its own settings.",
     )
     def firm_night(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]

@@ -109,7 +109,8 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
     """Return the night's manifest, and whether it was landed earlier. Acquires the lock."""
     nightbook, day, tell = step.nightbook, step.day, step.tell
-    # Read the clock only once. A night belongs to the date on which it began, even if the run continues past midnight.
+    # Read the clock only once. A night belongs to the date on which it began, even if the run
+    # continues past midnight.
     settings, started = nightbook.settings(), nightbook.now()
     is_reused = day != night.business_date(settings, started)
     if is_reused:

@@ -43,8 +43,8 @@ def _first_dates(layout: Layout) -> list[date]:
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
     """Return daily partitions from the first landed night (or today if there is none) to today."""
-    # `end_offset` creates today's partition during the day, because a snapshot shows the present. Dagster uses this
-    # machine's clock. Only the nights of a demo are later than that clock.
+    # `end_offset` creates today's partition during the day, because a snapshot shows the present.
+    # Dagster uses this machine's clock. Only the nights of a demo are later than that clock.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days
@@ -175,7 +175,7 @@ def failure_command(event: dg.DagsterEvent) -> str:
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return the reason why a step failed: our own message, or the step name and the error message."""
+    """Return the reason for a failed step: our own message, or the step's name and error."""
     failure = event.step_failure_data
     ours = failure.user_failure_data
     if ours is not None and ours.description:

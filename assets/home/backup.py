@@ -138,8 +138,10 @@ def require_any(layout: Layout) -> None:
 
 
 def back_up(layout: Layout, target: Path) -> BackupSummary:
-    """Write a complete backup or nothing. The caller must hold the home's writer lock. Raises `NothingToKeep` if no
-    night was landed, and `NotBackedUp` if a night is missing or a file cannot be read or written.
+    """Write a complete backup or nothing.
+
+    The caller must hold the home's writer lock. Raises `NothingToKeep` if no night was landed, and
+    `NotBackedUp` if a night is missing or a file cannot be read or written.
     """
     # Read the backup back before it replaces an older one.
     try:
@@ -176,7 +178,7 @@ def _open_record(layout: Layout) -> None:
 
 
 def _require_nights(layout: Layout) -> None:
-    """Check that at least one night was landed, and that the landed files of all known nights exist."""
+    """Check that there are landed nights, and that no landed file of a known night is missing."""
     if nights := without_bodies(layout):
         raise verify.BodiesNotLocal(nights, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]

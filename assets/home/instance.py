@@ -26,10 +26,12 @@ from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_
 # - DagsterExecutionInterruptedError: Ctrl-C in a step becomes a failure, and only this name
 #   distinguishes it from other failures.
 # - InstanceRef: `DagsterInstance.get` cannot override the configuration of a home.
-# - InstigatorState: without it, only a running web server can tell whether a schedule or sensor is on.
+# - InstigatorState: without it, only a running web server can tell whether a schedule or sensor is
+# on.
 # - AssetCheckExecutionsTable: deleting a run leaves the results of its checks behind, and no public
 #   function deletes them.
-# - schedule_execution_time_iterator: it returns the same ticks as the daemon, also when clocks change.
+# - schedule_execution_time_iterator: it returns the same ticks as the daemon, also when clocks
+# change.
 
 # Let steps print to the terminal. To capture their output, Dagster would start four processes for
 # each step, which print errors when a person presses Ctrl-C.
@@ -213,7 +215,8 @@ def _is_held(layout: Layout, name: str) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    # A shared lock fails if another process has an exclusive lock, and it needs only read permission.
+    # A shared lock fails if another process has an exclusive lock, and it needs only read
+    # permission.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

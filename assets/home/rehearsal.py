@@ -63,7 +63,8 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
 
 def _link_home(layout: Layout, home: Path) -> None:
     """Create a copy of a home's folders, with links to its files."""
-    # Leave out working files (locks, temporary files, Dagster's records) and old versions of the warehouse.
+    # Leave out working files (locks, temporary files, Dagster's records) and old versions of the
+    # warehouse.
     for folder in (layout.landing, layout.lake, layout.home / "reconcile"):
         _link_files(folder, home / folder.name)
     current = layout.warehouse / "current"

@@ -1,5 +1,6 @@
-"""Nights of a firm's organisations, each pulled in a separate process with its own key. No process gets the settings of
-another organisation or of the firm.
+"""Nights of a firm's organisations, each pulled in a separate process with its own key.
+
+No process gets the settings of another organisation or of the firm.
 """
 
 import hashlib
@@ -40,7 +41,10 @@ class SourceRun:
 
 
 def shard_of(source: Source, shards: int) -> int:
-    """Return an organisation's shard (counted from 1), which does not depend on the other organisations."""
+    """Return an organisation's shard, counted from 1.
+
+    It does not depend on the other organisations.
+    """
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
 

@@ -26,7 +26,9 @@ WAIT_SECONDS = 10.0
 def writing(
     nightbook: Nightbook, operation: str, say: Callable[[str], object] | None = None
 ) -> Iterator[None]:
-    """Hold the writer's lock for one command. If another command holds it, wait some seconds and say why.
+    """Hold the writer's lock for one command.
+
+    If another command holds it, wait some seconds and say why.
 
     Raises `WriterBusy` after that time, with nothing changed.
     """
@@ -52,8 +54,9 @@ def _print_to_stderr(message: str) -> None:
 class RunLock:
     """A run's writer lock. The first step that writes acquires it. It is released at the end."""
 
-    # The lock is held between the steps too, so that no other command can block a half-finished night. If steps run in
-    # separate processes (no shipped configuration does this), each step acquires and releases the lock.
+    # The lock is held between the steps too, so that no other command can block a half-finished
+    # night. If steps run in separate processes (no shipped configuration does this), each step
+    # acquires and releases the lock.
     _living: ClassVar[set["RunLock"]] = set()
 
     def __init__(self) -> None:
@@ -127,7 +130,10 @@ class OfOneOrganisation(Exception):
 
 
 def misplaced_firm(layout: Layout) -> str:
-    """Return a message if this folder has a firm.toml that is not read, because this folder is not the home."""
+    """Return a message if this folder has a firm.toml that is not read.
+
+    Only the firm.toml in the home is read.
+    """
     if is_firm(layout.home) or not is_firm(Path.cwd()):
         return ""
     return (

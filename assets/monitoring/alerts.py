@@ -33,7 +33,8 @@ A_DAY = timedelta(
 )  # less than 24 hours, because the time of the check varies by some minutes
 # A function of address, title, body and kind. It returns whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
-# Remove these characters, because names come from the API and must not mention users (@) or act as markup.
+# Remove these characters, because names come from the API and must not mention users (@) or act as
+# markup.
 _WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
 # Apprise logs tokens. Setting `disabled` would not help, because Dagster enables every logger.
@@ -52,10 +53,12 @@ class Alert:
     command: str
     """The command to type next."""
     happened: bool = False
-    """True for an event, such as a failed run. A later check cannot find an event, so it is stored until it is sent."""
+    """True for an event, such as a failed run. A later check cannot find an event, so it is stored
+    until it is sent."""
     kind: str = WARNING
     waits: bool = False
-    """True if the alert waits for a person. Each daily reminder repeats it until the cause is gone."""
+    """True if the alert waits for a person. Each daily reminder repeats it until the cause is gone.
+    """
 
     @property
     def body(self) -> str:

@@ -133,8 +133,8 @@ def plain_get(url: str) -> bool:
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     """Send a heartbeat for a new book. Return None if there is no new book to report."""
-    # Send a heartbeat only for the newest published book, and only for some hours, because a rebuild of old nights does
-    # not show that the schedule works.
+    # Send a heartbeat only for the newest published book, and only for some hours, because a
+    # rebuild of old nights does not show that the schedule works.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None

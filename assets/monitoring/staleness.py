@@ -20,7 +20,8 @@ from warehouse.storage.firm import is_firm
 
 # A run has an hour to publish after its deadline. The alert for a late night uses this too.
 GRACE = timedelta(hours=1)
-# No total contains a removed organisation. The note mentions it for a month, and `status` always does.
+# No total contains a removed organisation. The note mentions it for a month, and `status` always
+# does.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
@@ -28,8 +29,8 @@ WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 def staleness_note(nightbook: Nightbook) -> str:
     """Return a note about the newest book and later nights, or "" if the book is current."""
-    # A later night waits if it was landed, but not decided or not published. It has no book if it was due but not read,
-    # or if it was rejected.
+    # A later night waits if it was landed, but not decided or not published. It has no book if it
+    # was due but not read, or if it was rejected.
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""

@@ -106,7 +106,10 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Map each name to whether it is on. The code location of a home may have had two different names."""
+    """Map each name to whether it is on.
+
+    The code location of a home may have had two different names.
+    """
     is_on: dict[str, bool] = {}
     # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
     # the others.
@@ -149,7 +152,8 @@ def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iter
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
     """Return the first tick after a time, in the operator's time zone."""
-    # Use the same iterator as Dagster's daemon, so that both return the same ticks when clocks change.
+    # Use the same iterator as Dagster's daemon, so that both return the same ticks when clocks
+    # change.
     ticks = schedule_execution_time_iterator(
         after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
     )

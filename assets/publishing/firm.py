@@ -47,8 +47,8 @@ def publish(
 ) -> FirmBook:
     """Publish the firm's book. The caller must hold the writer's lock for the firm's home.
 
-    `day` is the requested night. `notes` maps the name of a source to the reason why it may have no book for that
-    night. `fresh` reloads the whole history.
+    `day` is the requested night. `notes` maps the name of a source to the reason why it may have no
+    book for that night. `fresh` reloads the whole history.
     """
     layout, now = nightbook.layout, nightbook.now()
     build = FirmBuild(

@@ -1,4 +1,6 @@
-"""Recovery of decisions that are missing from the landing zone. The published warehouse has a copy of them.
+"""Recovery of decisions that are missing from the landing zone.
+
+The published warehouse has a copy of them.
 
 A crash cannot lose a decision, because decisions are on disk before they are published, but a
 person or a failing disk can. The guards would then judge a rejected night a second time.
@@ -49,8 +51,8 @@ def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) 
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
-    # This happens if a command dies between the decision and the publish. Compare the counts too, because a decision
-    # from another machine may be older than the last one.
+    # This happens if a command dies between the decision and the publish. Compare the counts too,
+    # because a decision from another machine may be older than the last one.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {

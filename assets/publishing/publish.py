@@ -114,8 +114,8 @@ def upgrade_lake(
     older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
-            f"an older nightbook built the lake of {count_of(len(older), 'night')} "
-            f"(contract {older[-1].contract}), so it is rebuilt from the landing folder"
+            f"an older nightbook built the lake of {count_of(len(older), 'night')} (contract "
+            f"{older[-1].contract}), so it is rebuilt from the landing folder"
         )
         tell(message, event="upgrading")
     say = progress_reporter(nightbook, tell, "upgrading")
@@ -313,8 +313,8 @@ def _rebuild(
 
 def _remove_lake(layout: Layout) -> None:
     """Remove the lake, starting with the manifests."""
-    # After a crash, no night may have a manifest but no tables. The next command rebuilds all nights without a
-    # manifest.
+    # After a crash, no night may have a manifest but no tables. The next command rebuilds all
+    # nights without a manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()
@@ -364,7 +364,9 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        return True  # if the file cannot be read, write the note, because an unnecessary note is better than a missing one
+        # if the file cannot be read, write the note, because an unnecessary note is better than a
+        # missing one
+        return True
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 

@@ -68,7 +68,7 @@ class NotAllDone(Exception):
 
 
 class NotYetShelved(Exception):
-    """Some nights are not on the shelf yet, and they can no longer be shelved after they are pruned."""
+    """Some nights are not on the shelf yet, and pruned nights cannot be shelved."""
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(

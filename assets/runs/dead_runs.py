@@ -44,8 +44,8 @@ def reap(nightbook: Nightbook) -> int:
     layout = nightbook.layout
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)
-    # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and hold it until it ends
-    # or is killed.
+    # Do not use `filelock` here. This process becomes the daemon, which must inherit the lock and
+    # hold it until it ends or is killed.
     descriptor = os.open(layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

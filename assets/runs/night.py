@@ -170,7 +170,10 @@ def _night_run(
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """Yield the alerts that a sensor would send for this run. Identical alerts are sent only once."""
+    """Yield the alerts that a sensor would send for this run.
+
+    Identical alerts are sent only once.
+    """
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):

@@ -35,10 +35,10 @@ class RecordAway(Exception):
     def __init__(self, layout: Layout, why: BaseException) -> None:
         self.why = first_line(why)
         super().__init__(
-            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it can be reached, no schedule "
-            "runs, and nothing can be started in Dagster's UI. Nothing was changed. "
-            f"Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook run pulls the night without "
-            "the record and adds the run later."
+            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it can be "
+            "reached, no schedule runs, and nothing can be started in Dagster's UI. Nothing was "
+            f"changed. Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook "
+            "run pulls the night without the record and adds the run later."
         )
 
 
@@ -83,7 +83,9 @@ def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Aler
     layout, day = nightbook.layout, nightbook.now().date()
     outcome = "No schedule runs until it can be reached, so start tonight's run yourself."
     if is_taken:
-        outcome = "The night was pulled without it. The run is added to the record when it can be reached."
+        outcome = (
+            "The night was pulled without it. The run is added when the record can be reached."
+        )
     return Alert(
         cause=f"record:{day}:{is_taken}",
         title="Dagster's record cannot be reached",

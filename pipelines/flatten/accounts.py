@@ -252,8 +252,8 @@ class Amounts(NamedTuple):
 def read_amounts(accounts: Level) -> Amounts:
     """Return all amounts in a batch, ordered by account and then as in section 2.5."""
     texts = [accounts.columns[part.source] for part in PARTS]
-    # `valid` has a row for each account and a column for each amount field. The true cells identify the account and the
-    # field of each amount, so no Python object per amount is needed.
+    # `valid` has a row for each account and a column for each amount field. The true cells identify
+    # the account and the field of each amount, so no Python object per amount is needed.
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))

@@ -63,8 +63,8 @@ class Level:
         """
         if self.parent is None:
             return f"data[{numbers[row]}]"
-        # Parents are in ascending order, so a binary search finds the first record of this parent. The index in the
-        # list is the distance from that record.
+        # Parents are in ascending order, so a binary search finds the first record of this parent.
+        # The index in the list is the distance from that record.
         above = int(self.parents[row])
         number = row - int(np.searchsorted(self.parents, above))
         return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
@@ -216,7 +216,8 @@ class Resource:
     settle: Settle | None = None
 
 
-# Assign each amount and time to one table: the table whose rows are the records that contain the value.
+# Assign each amount and time to one table: the table whose rows are the records that contain the
+# value.
 COLUMNS: tolerant_reader.Columns = {
     column.source: (table.name, column.name)
     for table in BOOK

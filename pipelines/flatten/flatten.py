@@ -184,7 +184,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue, its typed instruments, and the instruments that only its untyped list has."""
+        """Yield each venue, its typed instruments, and those that only its untyped list has."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)
@@ -280,8 +280,8 @@ def _control_totals(
     progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
     progress.add(1)
-    # The quick count is only valid for documented records, so report a difference only if the precise count confirms
-    # it.
+    # The quick count is only valid for documented records, so report a difference only if the
+    # precise count confirms it.
     compared = totals.compare(count(precise=False), in_lake)
     if any(total.differs for total in compared):
         compared = totals.compare(count(precise=True), in_lake)

@@ -152,7 +152,7 @@ BELIEVED_AFTER = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class CarriedInstruments:
-    """The rows by venue, with `stale_since`, and the venues whose lists became empty since the last night."""
+    """The carried rows by venue, and the venues whose lists are newly empty."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
     emptied: tuple[str, ...] = ()

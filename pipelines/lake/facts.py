@@ -29,8 +29,10 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice in which nearly all assets moved in the same direction. `change` is `GONE`, `FELL` or `ROSE`, `assets` is
-    the number of assets in the slice, and `moved` is the number of assets that moved.
+    """A slice in which nearly all assets moved in the same direction.
+
+    `change` is `GONE`, `FELL` or `ROSE`, `assets` is the number of assets in the slice, and `moved`
+    is the number of assets that moved.
     """
 
     kind: str

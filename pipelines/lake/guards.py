@@ -100,8 +100,8 @@ def moves(facts: Facts, before: Facts) -> Iterator[Move]:
 def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
     was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
     words = f"from {was} to {now}"
-    # A fund may buy or sell one asset in all of its accounts. That is normal, although it changes the number of
-    # accounts.
+    # A fund may buy or sell one asset in all of its accounts. That is normal, although it changes
+    # the number of accounts.
     if table == "accounts":
         was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
     fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)
@@ -266,7 +266,8 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
     if before.money and not facts.money:
         yield Reason(
             "empty: portfolios",
-            f"the list of portfolios is empty, but had {len(before.money)} before. This is how the API responds if the "
+            f"the list of portfolios is empty, but had {len(before.money)} before. This is how the "
+            "API responds if the "
             "key has lost its access (4.1)"
             f"{_confirmation(window, set(before.money))}",
         )
@@ -375,8 +376,8 @@ def _words(part: Slice) -> str:
         )
     change = "less than an eighth of" if part.change == FELL else f"more than {SCALE:.0f} times"
     return (
-        f"{part.moved} of the {part.assets} assets in {part.kind} {part.identity} are now {change} their earlier "
-        "amount. The API may have changed the scale of its amounts"
+        f"{part.moved} of the {part.assets} assets in {part.kind} {part.identity} are now {change} "
+        "their earlier amount. The API may have changed the scale of its amounts"
     )
 
 

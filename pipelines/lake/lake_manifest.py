@@ -1,7 +1,7 @@
 """Sealing of a flattened snapshot: its nightly tables, its holdings, and its manifest.
 
-`lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards, and the counts. It is
-written last and contains its own digest.
+`lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
+and the counts. It is written last and contains its own digest.
 """
 
 import os
@@ -212,9 +212,8 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        if (
-            before is not None
-        ):  # otherwise that book was pruned, and this is a rebuild of a night that was already judged
+        # Without a file, the book was pruned, and this is a rebuild of a night judged earlier.
+        if before is not None:
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base
 

@@ -32,7 +32,7 @@ class NoSuchLesson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A reason that a person accepted as harmless on a night, and the decision that took it back, if there is one."""
+    """A reason that a person accepted as harmless, and the decision that revoked it, if any."""
 
     reason: Reason
     snapshot: Snapshot

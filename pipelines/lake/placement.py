@@ -100,8 +100,8 @@ def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # Each move is a single rename, and every run moves all files that are not in their place. So if a run is killed,
-    # the next run completes the work.
+    # Each move is a single rename, and every run moves all files that are not in their place. So if
+    # a run is killed, the next run completes the work.
     for snapshot_id in sorted(sealed_ids(layout)):
         day = days.get(snapshot_id)
         is_book = snapshot_id in books

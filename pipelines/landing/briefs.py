@@ -37,8 +37,8 @@ _DAY = len("YYYY-MM-DD")
 _TICK = 2_000_000_000
 
 
-# Exclude these objects from garbage collection. With years of nights, it took as long as reading them, and they have no
-# cycles.
+# Exclude these objects from garbage collection. With years of nights, it took as long as reading
+# them, and they have no cycles.
 class Brief(msgspec.Struct, frozen=True, gc=False):
     """A night's cached data: contract, drops, its row, and the versions of both manifest files.
 

@@ -138,8 +138,8 @@ class Snapshot:
 
     def is_suspect_at(self, moment: datetime) -> bool:
         """Return whether its numbers were so doubtful that a lesson alone could not release it."""
-        # A person may have accepted such a night by mistake. So it does not set any limits, and the next night is also
-        # compared with the night before it.
+        # A person may have accepted such a night by mistake. So it does not set any limits, and the
+        # next night is also compared with the night before it.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -209,7 +209,8 @@ def accepted_before(
     snapshots: Iterable[Snapshot], snapshot_id: str, moment: datetime
 ) -> Iterator[Snapshot]:
     """Yield the snapshots before `snapshot_id` that were accepted as of `moment`, newest first."""
-    # Yield the snapshots one by one, because most callers only need the newest of thousands of nights.
+    # Yield the snapshots one by one, because most callers only need the newest of thousands of
+    # nights.
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED:
             yield snapshot

@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The nights that are not pruned: nights to keep, nights that must not be deleted, and month ends."""
+    """The nights to keep, the nights that must not be deleted, and the month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -214,8 +214,8 @@ def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: i
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
-    # Search again after each deletion. A night whose instruments were carried over can only be deleted after the night
-    # that uses them.
+    # Search again after each deletion. A night whose instruments were carried over can only be
+    # deleted after the night that uses them.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(

@@ -47,9 +47,7 @@ class SparkFailed(Exception):
 
 
 class NotFlattened(Exception):
-    """Some nights could not be flattened, because they are damaged or a worker is not set up for them. Nothing was
-    changed.
-    """
+    """Some nights are damaged, or a worker is not set up for them. Nothing was changed."""
 
 
 def flatten_on_spark(

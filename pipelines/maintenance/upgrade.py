@@ -140,7 +140,7 @@ def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
 
 
 class NightTask(msgspec.Struct, frozen=True):
-    """A worker's task: the home, the landed folder, the staging folder and the required versions."""
+    """A worker's task: home, landed folder, staging folder, and the required versions."""
 
     home: str
     folder: str

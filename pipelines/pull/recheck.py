@@ -1,8 +1,8 @@
 """The end of a pull: reread both lists, and investigate changed and missing records.
 
-On a quiet night, this costs two requests without `include`. If a list has changed, it is read again once. Portfolios
-that have left the list are requested by ID, because the response shows whether access was removed or the portfolio was
-deleted (4.1 rule 2, 4.2).
+On a quiet night, this costs two requests without `include`. If a list has changed, it is read again
+once. Portfolios that have left the list are requested by ID, because the response shows whether
+access was removed or the portfolio was deleted (4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping

@@ -57,8 +57,9 @@ def _are_digits(texts: pa.Array) -> bool:
 
     True if all strings consist of digits, and long strings have a decimal point.
     """
-    # A number of 38 digits cannot overflow silently, and neither can one with 20 digits before and 18 digits after the
-    # decimal point. Check all characters at once, because matching each string takes as long as the cast.
+    # A number of 38 digits cannot overflow silently, and neither can one with 20 digits before and
+    # 18 digits after the decimal point. Check all characters at once, because matching each string
+    # takes as long as the cast.
     _, offsets, characters = texts.buffers()
     if characters is None:
         return True

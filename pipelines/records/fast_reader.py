@@ -48,7 +48,8 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     try:
         table = pj.read_json(
             pa.BufferReader(body),
-            # Use one block for the whole batch, because Arrow cannot read a record that spans two blocks.
+            # Use one block for the whole batch, because Arrow cannot read a record that spans two
+            # blocks.
             read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
             parse_options=pj.ParseOptions(
                 explicit_schema=schema, unexpected_field_behavior="error"
@@ -144,8 +145,8 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
     If there is a column `parent` with ascending parent numbers, compare each record only with
     records of the same parent, one by one if there are at most `FEW`.
     """
-    # Most parents have few positions and accounts, so compare each column with a shifted copy of itself. A group-by
-    # over all records is slower, so use it only if a parent has many records.
+    # Most parents have few positions and accounts, so compare each column with a shifted copy of
+    # itself. A group-by over all records is slower, so use it only if a parent has many records.
     if _max_records_per_parent(columns.get("parent")) <= FEW:
         parents, *others = columns.values()
         twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)
@@ -179,7 +180,8 @@ def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
 class Element(msgspec.Struct, frozen=True, gc=False):
     """One raw record: the number of its request, its index in the response, and its string ID."""
 
-    # This class is not a tuple, because the garbage collector would traverse 100,000 tuples again and again.
+    # This class is not a tuple, because the garbage collector would traverse 100,000 tuples again
+    # and again.
     raw: msgspec.Raw
     request_no: int
     number: int

@@ -29,8 +29,9 @@ def is_too_deep(raw: bytes) -> bool:
     # Nearly every record has fewer brackets than that, so it needs no further check.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
-    # Remove the strings, so that only brackets are left. An opening bracket adds one level, a closing bracket removes
-    # one, and the running sum is the depth. With many brackets, this is much faster than a loop over the bytes.
+    # Remove the strings, so that only brackets are left. An opening bracket adds one level, a
+    # closing bracket removes one, and the running sum is the depth. With many brackets, this is
+    # much faster than a loop over the bytes.
     brackets = _STRING.sub(b"", raw).translate(None, _NON_BRACKETS)
     steps = _STEPS[np.frombuffer(brackets, np.uint8)]
     return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)

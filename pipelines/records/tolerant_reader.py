@@ -124,8 +124,8 @@ def _may_be_amount(text: str) -> bool:
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
         return False
-    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may contain one too, but
-    # they are long and have letters among their digits.
+    # `5 BTC`, `BTC:5` and `$5` contain a word that starts with a digit. Addresses and hashes may
+    # contain one too, but they are long and have letters among their digits.
     words = (_LEADING_PUNCTUATION.sub("", word, count=1) for word in _SEPARATORS.split(text))
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)
 

@@ -29,9 +29,9 @@ FAULTS = {
 }
 HELD = {
     LOST: (
-        "the list of portfolios is empty, but had 14 before. This is how the API responds if the key has lost its "
-        "access (4.1); a second read 0 s later returned 0; requested by ID, 10 of 14: "
-        "10 refused, so access was removed"
+        "the list of portfolios is empty, but had 14 before. This is how the API responds if the "
+        "key has lost its access (4.1); a second read 0 s later returned 0; requested by ID, 10 of "
+        "14: 10 refused, so access was removed"
     ),
     GONE: "1 portfolios that held money are missing: ",
     HALF: "accounts fell from ",

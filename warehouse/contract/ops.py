@@ -70,7 +70,8 @@ REASONS = ops_table(
         SNAPSHOT_ID,
         text(
             "reason_key",
-            "Kind of the problem and its location. The same problem has the same key on every night.",
+            "Kind of the problem and its location. The same problem has the same key on every "
+            "night.",
         ),
         text("words", "Message about the problem, with the figures of that night."),
         flag(

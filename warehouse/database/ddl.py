@@ -165,8 +165,8 @@ def create_table(table: Table, name: str | None = None) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
-    # Counts are never negative. Only schema main has this check, because its rows come from the API. A nullable count
-    # has no check.
+    # Counts are never negative. Only schema main has this check, because its rows come from the
+    # API. A nullable count has no check.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     return f"{name} {column.kind.value}{null}{check}{compression(column.name)}"

@@ -33,8 +33,8 @@ MEMORY = ("512MB", "2GB", "8GB")
 # each group occupies whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
 _VECTOR = 2048  # the number of rows in a group is a multiple of this
-# Nights per insert. Nights that are inserted together share row groups. If they were inserted one by one, each night
-# would compress the earlier ones again.
+# Nights per insert. Nights that are inserted together share row groups. If they were inserted one
+# by one, each night would compress the earlier ones again.
 TOGETHER = 16
 _DUCKDB_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
@@ -338,9 +338,9 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     Rows of a loaded snapshot never change.
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # A night counts as loaded if its requests are loaded. Searching years of control totals takes long, so do this only
-    # for nights without requests. ops.snapshots cannot answer this, because it also has nights that landed but could
-    # not be built yet.
+    # A night counts as loaded if its requests are loaded. Searching years of control totals takes
+    # long, so do this only for nights without requests. ops.snapshots cannot answer this, because
+    # it also has nights that landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)

@@ -21,7 +21,8 @@ _COMPRESSIONS = dict.fromkeys(
 )
 _COMPRESSIONS |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
 _COMPRESSIONS["amount_text"] = "fsst"
-# The sign for a total that equals the total to its left. It saves two thirds of the bytes (measured).
+# The sign for a total that equals the total to its left. It saves two thirds of the bytes
+# (measured).
 _SAME = "'='"
 _IN_LAKE = f"case in_lake when {_SAME} then in_json else in_lake end"
 STORED_LAKE_TOTAL = f"case when in_lake = in_json then {_SAME} else in_lake end as in_lake"

@@ -185,8 +185,8 @@ def _build_within(
     layout: Layout, file: Path, build: DatabaseBuild[Result], memory: str, *, fresh: bool
 ) -> tuple[Result, tuple[str, ...]]:
     # Starting from a copy avoids reading a long history, because only changed days are replaced.
-    # The published digests show whether a block of the last version has been damaged since. If a block is damaged, the
-    # copy cannot be used, and the file is built from scratch.
+    # The published digests show whether a block of the last version has been damaged since. If a
+    # block is damaged, the copy cannot be used, and the file is built from scratch.
     published = () if fresh else copy_current(layout, file)
     if published and (connection := build.open_copy(file, memory)) is not None:
         try:

@@ -153,8 +153,8 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
 
     `expected` has the digests of the published file, and `built` has the new file's digests.
     """
-    # If a block is equal in the new and in the published file, the copy had this block too. So read only the blocks
-    # that the build has changed.
+    # If a block is equal in the new and in the published file, the copy had this block too. So read
+    # only the blocks that the build has changed.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK

@@ -31,8 +31,9 @@ LOOKUP_KEY = "lookup_key"
 
 
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
-    """Yield the columns for lookups from other workbooks. They come last, because existing lookups count the columns
-    from the left.
+    """Yield the columns for lookups from other workbooks.
+
+    They come last, because existing lookups count the columns from the left.
     """
     yield SheetColumn(
         LOOKUP_KEY,

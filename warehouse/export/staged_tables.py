@@ -100,8 +100,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
 
 
 BYTE_ORDER_MARK = "\ufeff"
-# A spreadsheet evaluates text that looks like a formula, and it may guess any separator. So this pattern matches every
-# character that can begin a formula, with any blanks before it.
+# A spreadsheet evaluates text that looks like a formula, and it may guess any separator. So this
+# pattern matches every character that can begin a formula, with any blanks before it.
 _BLANK = "[\\s\x00-\x1f\x7f]"
 _TRIGGER = re.compile(f"(?<!{_BLANK}){_BLANK}*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212]")
 _SEPARATORS = ";,\t\r\n|\"'"

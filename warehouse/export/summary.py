@@ -231,8 +231,8 @@ def _asset(sheet: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     sheet.text(0, line.of, cells[SheetColumnKind.TEXT])
     sheet.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
-    # The cached value is the sum of the doubles, not the exact total. A spreadsheet calculates the same sum, so no
-    # figure changes when a reader opens the file.
+    # The cached value is the sum of the doubles, not the exact total. A spreadsheet calculates the
+    # same sum, so no figure changes when a reader opens the file.
     numbers = account_numbers(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)

@@ -45,7 +45,8 @@ def verify_sheets(
     `sheets` has the number and layout of each sheet. Raises `NotExported` if the row count or any
     digit differs from DuckDB's figures.
     """
-    # A cell contains a shortened text if the text is too long for it, so group the sums by the shortened text.
+    # A cell contains a shortened text if the text is too long for it, so group the sums by the
+    # shortened text.
     whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:

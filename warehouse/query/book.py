@@ -255,8 +255,8 @@ def _notices(
     )
     if snapshot["reject_count"]:
         yield (
-            f"{snapshot['reject_count']} values from the API break the contract and are not in these figures: see "
-            "ops.rejects."
+            f"{snapshot['reject_count']} values from the API break the contract and are not in "
+            "these figures: see ops.rejects."
         )
     if snapshot["state"] == ACCEPTED and snapshot["reason"]:
         yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."

@@ -21,8 +21,8 @@ from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import QueryResult, distinct_names, text
 from warehouse.query.read import NotAQuestion
 
-# These are DuckDB's threads, and all of them may be busy. A query over all nights keeps hundreds of files of the lake
-# open.
+# These are DuckDB's threads, and all of them may be busy. A query over all nights keeps hundreds of
+# files of the lake open.
 LIMITS = ChildLimits(seconds=60, memory_bytes=4 * 1024**3, threads=2, open_files=4096)
 _KIND = "kind"
 # Arrow changes values of these types: numbers overflow, times lose their zone, bits become bytes.

@@ -132,8 +132,9 @@ class KnownSources:
     rows: Mapping[str, Mapping[str, Any]]
 
     def left_since(self, name: str, names: Collection[str]) -> list[str]:
-        """Return the sources that were removed from firm.toml when the source `name` was added, or later. `names` are
-        the sources in firm.toml now.
+        """Return the sources that were removed from firm.toml since the source `name` was added.
+
+        `names` are the sources that are in firm.toml now.
         """
         since = self.rows[name]["since"] if name in self.rows else None
         gone = {other: row["gone_since"] for other, row in self.rows.items() if other not in names}

@@ -97,7 +97,7 @@ class Origins:
         return self._names.get(name.casefold(), unknown)
 
     def _column_origins(self, node: Node) -> list[Origin] | None:
-        """Return the origin of each column in order, or None if a `*` hides how many columns there are."""
+        """Return the origin of each column, or None if a `*` hides the number of columns."""
         if parts := _set_operands(node):
             sides = [self._column_origins(part) for part in parts]
             known = [side for side in sides if side is not None]

@@ -70,8 +70,8 @@ _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 def for_large_tables() -> Iterator[None]:
     """Use the system's memory allocator for tables, and pause Python's garbage collection.
 
-    With a million keys, this saves a tenth of the CPU time (measured), because Arrow's own allocator clears pages
-    repeatedly and each garbage collection visits all breaks.
+    With a million keys, this saves a tenth of the CPU time (measured), because Arrow's own
+    allocator clears pages repeatedly and each garbage collection visits all breaks.
     """
     pool, is_collecting = pa.default_memory_pool(), gc.isenabled()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -257,7 +257,7 @@ def _with_imprint(content: WorkbookContent) -> WorkbookContent:
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: Run | None) -> Ledger:
-    """Return the ledger at the level of the previous run, if a file with a finer level may be missing."""
+    """Return the ledger at the previous run's level if a finer file may be missing."""
     # A break's ID depends on the level. Otherwise, if the only file with accounts is missing one
     # night, the ID of every break in the other files would change.
     if prior is None or config.level is not None or not config.files:

@@ -103,7 +103,7 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 def _known_balances() -> str:
     """Return the SQL condition for documented buckets and states (2.5)."""
-    # Combine buckets with the same states into one comparison, because it runs for each amount in a book.
+    # Combine buckets with the same states into one comparison, because it runs for each amount.
     buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for bucket, states in KNOWN_BALANCES.items():
         buckets[states].append(bucket)
@@ -208,7 +208,10 @@ def _book_date_of_pair(day: str, days: tuple[str, str]) -> str:
             for day in days
         ),
     ]
-    same = "|| ' have the same book, of ' || first_book || ', so nothing can be compared; see ops.gaps'"
+    same = (
+        "|| ' have the same book, of ' || first_book || ', so nothing can be compared; see "
+        "ops.gaps'"
+    )
     pair = f"{first}::date || ' and ' || {second}::date"
     problems.append(f"first_book = second_book then error({pair} {same})")
     cases = "\n".join(f"    when {problem}" for problem in problems)

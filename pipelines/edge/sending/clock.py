@@ -21,7 +21,8 @@ SAFETY_MARGIN = 2_000
 # jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
-# In milliseconds. If this machine's clock is wrong by more, the server's clock determines the night's date.
+# In milliseconds. If this machine's clock is wrong by more, the server's clock determines the
+# night's date.
 TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")

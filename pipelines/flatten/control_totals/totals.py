@@ -24,9 +24,9 @@ from warehouse.sql.files import open_files
 from warehouse.storage.parquet import WrittenFile, conform, write
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# Texts are collected and added up in batches. A small batch has only a few texts per asset, and a large one does not
-# fit into the CPU's cache. CPU time for 1,259,451 amounts of 400 assets: 1.43 s with batches of 5,000, 0.90 s with
-# 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
+# Texts are collected and added up in batches. A small batch has only a few texts per asset, and a
+# large one does not fit into the CPU's cache. CPU time for 1,259,451 amounts of 400 assets: 1.43 s
+# with batches of 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
 LEAST_WAITING, MOST_WAITING = 20_000, 200_000
 _OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
@@ -220,7 +220,7 @@ def of_lake(files: Mapping[str, Path]) -> Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTotal:
-    """One measure with both of its totals, as a row of `ops.control_totals` without the snapshot."""
+    """One measure with both of its totals: a row of `ops.control_totals`."""
 
     table_name: str
     measure: str

@@ -39,8 +39,8 @@ TYPES = {
 }
 NIGHTS = Table(
     "nights",
-    "One row for each state of a snapshot. The row with the highest sequence applies. Rows are added and never "
-    "changed.",
+    "One row for each state of a snapshot. The row with the highest sequence applies. Rows are "
+    "added and never changed.",
     key=("snapshot_id", "sequence"),
     columns=(
         SNAPSHOT_DATE,
@@ -66,7 +66,8 @@ NIGHTS = Table(
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The statistics of the first columns determine a file's partition. Other columns do not have statistics.
+    # The statistics of the first columns determine a file's partition. Other columns do not have
+    # statistics.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",

@@ -52,7 +52,8 @@ def now_date() -> str:
 
 def busy_twice(number: int, request: "Request") -> Iterable[bytes]:
     """503 twice, then a look at the timestamp within a window of a second."""
-    return [http(503, b"")] if number <= 2 else checked(1000)(number, request)  # type: ignore[return-value]  # a script of bytes alone
+    # type: ignore[return-value]  # a script of bytes alone
+    return [http(503, b"")] if number <= 2 else checked(1000)(number, request)
 
 
 @dataclass(frozen=True, slots=True)

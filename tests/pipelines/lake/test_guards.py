@@ -94,8 +94,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         replace(GOOD, money={}),
         {},
         (
-            "the list of portfolios is empty, but had 3 before. This is how the API responds if the key has lost its "
-            "access (4.1)"
+            "the list of portfolios is empty, but had 3 before. This is how the API responds if "
+            "the key has lost its access (4.1)"
         ),
     ),
     "portfolios with money are gone": (

@@ -64,10 +64,10 @@ def _lost_message(layout: Layout, known: Collection[Night], missing: Collection[
     span = f"of {first}" if first == last else f"{first} to {last}"
     return (
         f"{layout.home} does not have {len(missing)} of the {count_of(len(known), 'snapshot')} "
-        f"that this book has of it ({span}). Is its disk mounted? The nights of this source in the book did not "
-        "change, and no run was started in that home. Restore that home or mount its disk. If those nights are "
-        f"lost for good, remove the organisation from {FIRM}, rebuild the firm's book, and add it "
-        "back"
+        f"that this book has of it ({span}). Is its disk mounted? The nights of this source in the "
+        "book did not change, and no run was started in that home. Restore that home or mount its "
+        f"disk. If those nights are lost for good, remove the organisation from {FIRM}, rebuild "
+        "the firm's book, and add it back"
     )
 
 
@@ -113,7 +113,7 @@ def _require_nights(
     known: Collection[Night],
     snapshots: str,
 ) -> None:
-    """Check that the attached warehouse has all nights that the firm knows, read at the same times."""
+    """Check that the attached warehouse has all known nights, with the same times."""
     published = _known_nights(connection, f"{_INCOMING}.ops.snapshots")
     if lost := _lost_message(layout, known, set(known) - published):
         raise SourceUnreadable(lost)
@@ -124,9 +124,10 @@ def _require_nights(
     ).fetchone()
     if others and others[0]:
         raise SourceUnreadable(
-            f"{layout.home} has {count_of(others[0], 'night')} with the same IDs as nights in this book, but they were "
-            "read at different times. Does the home belong to another organisation? The nights of this source in the "
-            "book did not change. Check its folder in firm.toml"
+            f"{layout.home} has {count_of(others[0], 'night')} with the same IDs as nights in this "
+            "book, but they were read at different times. Does the home belong to another "
+            "organisation? The nights of this source in the book did not change. Check its folder "
+            "in firm.toml"
         )
 
 
@@ -136,8 +137,8 @@ def _attach(
 ) -> Iterator[None]:
     """Attach a source's published version read-only, for the duration of the block."""
     for attempts_left in reversed(range(_ATTEMPTS)):
-        # Resolve the link only once, so that all tables are from the same version. A publish may remove this version
-        # before it is attached, so retry. Once attached, it remains readable.
+        # Resolve the link only once, so that all tables are from the same version. A publish may
+        # remove this version before it is attached, so retry. Once attached, it remains readable.
         file = layout.database.resolve()
         if not file.exists() and not attempts_left:
             raise SourceUnreadable(

@@ -34,8 +34,8 @@ from warehouse.query.firm_state import FirmNight, FirmState, known_sources, stat
 from warehouse.storage.firm import FIRM, Firm, Source
 from warehouse.storage.layout import Layout
 
-# Names for two attached databases: an empty warehouse that has the columns of all views, and the last undamaged version
-# of the firm's file.
+# Names for two attached databases: an empty warehouse that has the columns of all views, and the
+# last undamaged version of the firm's file.
 _PATTERN = "pattern"
 _KEPT = "kept"
 

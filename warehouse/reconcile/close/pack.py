@@ -344,7 +344,10 @@ class AcceptedLine:
 
 
 def index_page(record: Record, month: Month, facts: PackFacts, archived: frozenset[str]) -> bytes:
-    """Render the first page. `archived` contains the digests of the ledgers that are in the pack."""
+    """Render the first page.
+
+    `archived` contains the digests of the ledgers that are in the pack.
+    """
     last = month.results[-1]
     unsolved = sorted(last.unsolved_breaks, key=attrgetter("first_seen", "id"))
     accepted = _accepted_lines(record, month)

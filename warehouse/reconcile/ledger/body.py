@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 Texts = npt.NDArray[np.object_]  # a string for each row
 _SEVERAL = 2
-_LOOKED_AT = 2000  # number of rows that are searched for a layout, because a million rows take a second (measured)
+# number of rows that are searched for a layout, because a million rows take a second (measured)
+_LOOKED_AT = 2000
 _DIGITS = re.compile("[0-9]")
 
 
@@ -333,9 +334,9 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, location: str) -> It
         elif sums and len(sums[0].assets) == 1:
             yield Notice(
                 "high",
-                f"{total.text!r} says {total.amount.text}, and its "
-                f"{count_of(sums[0].rows, 'row')} {'adds' if sums[0].rows == 1 else 'add'} up to "
-                f"{plain(sums[0].amount)}. A row may be missing, wrong or repeated",
+                f"{total.text!r} says {total.amount.text}, and its {count_of(sums[0].rows, 'row')} "
+                f"{'adds' if sums[0].rows == 1 else 'add'} up to {plain(sums[0].amount)}. A row "
+                "may be missing, wrong or repeated",
                 f"{location}:{total.line}",
             )
     if agreeing:

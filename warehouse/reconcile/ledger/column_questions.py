@@ -1,6 +1,7 @@
 """Questions about columns that a person must explain, each with the lines that settle it.
 
-The proposed lines follow from a column's values. A person confirms a line by pasting it into recon.toml.
+The proposed lines follow from a column's values. A person confirms a line by pasting it into
+recon.toml.
 """
 
 import re
@@ -48,7 +49,7 @@ _DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in a file's or tab's name
 def ask_for_scope(
     context: ReadingContext, head: Header, file: str, sheet: str, *, missing: Collection[str]
 ) -> None:
-    """Raise `Ambiguous` if the export, or the name of the file or tab, implies a dimension that no column states."""
+    """Raise `Ambiguous` if an export or a name implies a dimension that no column states."""
     location = f"{file} {sheet}".strip()
     table = heading("file", name_pattern(file))
     for dimension, names in head.profile.covers.items() if head.profile else ():
@@ -139,8 +140,8 @@ def question_of_columns(
     dimension = context.known.shared_dimension([column.title for column in asked])
     if dimension in missing:
         samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
-        # The column that is read as the amount may contain the total of the row, so it does not belong to a single
-        # name. The title of a field may also be a name.
+        # The column that is read as the amount may contain the total of the row, so it does not
+        # belong to a single name. The title of a field may also be a name.
         titles = [title for title in head.titles if context.known.has(dimension, title)]
         return Ambiguous(
             f"{location}: cannot tell what these columns contain: {samples[:1500]}. Their titles "

@@ -190,9 +190,9 @@ def is_total(
 
     `is_name` returns whether the rows contain a group's name.
     """
-    # An asset or an account may be called `total`. So the word must be the first text in the row, and the asset must be
-    # blank or the same word. If there is a name next to the word ("Total Kraken"), the book must know the name. An
-    # asset `Total Return` is an asset.
+    # An asset or an account may be called `total`. So the word must be the first text in the row,
+    # and the asset must be blank or the same word. If there is a name next to the word ("Total
+    # Kraken"), the book must know the name. An asset `Total Return` is an asset.
     group = head.words.total_name(first)
     if group is None or known.dimension_of(first):
         return False
@@ -511,8 +511,8 @@ def rows_of_other_dates(
     if lost > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
         raise Ambiguous(
             f"{location}: by the column {title!r}, {number} of {len(days) - head.body} rows are of "
-            f"other days than {day}. Without these rows, {lost} of {len(now | then)} positions have no row. The column "
-            "may be the date of the last movement.",
+            f"other days than {day}. Without these rows, {lost} of {len(now | then)} positions "
+            "have no row. The column may be the date of the last movement.",
             choices(
                 head.table,
                 'as_of = ""   # all rows count',

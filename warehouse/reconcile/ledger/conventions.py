@@ -42,8 +42,8 @@ from warehouse.spreadsheet.reading.text import as_text, first_text, fold, text_a
 
 def telling_cells(cells: pa.Array) -> list[str]:
     """Return, in order, the few cells that show how a column's amounts are written."""
-    # One plain cell of each kind is enough. There are three kinds: cells that both conventions can read, cells that
-    # need a decimal point, and cells that need a decimal comma.
+    # One plain cell of each kind is enough. There are three kinds: cells that both conventions can
+    # read, cells that need a decimal point, and cells that need a decimal comma.
     is_unclear = pc.not_equal(cells, "")
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
@@ -128,7 +128,8 @@ def _notice(unit: Decimal, source: str, head: Header, location: str) -> Notice:
 _DECIMAL, _DATES = "decimal", "dates"
 _DECIMAL_LINES = ('decimal = "point"', 'decimal = "comma"')
 
-# If a footnote has one of these words, the amounts with its mark may have a different sign or unit, or may not count.
+# If a footnote has one of these words, the amounts with its mark may have a different sign or unit,
+# or may not count.
 _CHANGES = re.compile(
     r"thousand|million|billion|tsd|mio|mrd|tausend|millier|miles|migliaia|satoshi|wei\b|lamport"
     r"|\bin [a-z]{2,8}\b|short|loan|owe|liabil|negativ|borrow|debit|credit|soll|haben|cancel|void"
@@ -322,8 +323,8 @@ class AmountReader:
         self, layer: Layer, cells: Row, terms: Sequence[Amount | str], asset: str
     ) -> Amount | str:
         """Return the sum of a row's terms, with its unit and its sign."""
-        # Some terms may be blank, for example `locked` if nothing is locked. If all of them are blank, the sum is not
-        # 0.
+        # Some terms may be blank, for example `locked` if nothing is locked. If all of them are
+        # blank, the sum is not 0.
         parts: list[Amount] = []
         for term, part in zip(layer.terms, terms, strict=True):
             if isinstance(part, Amount):
@@ -462,8 +463,9 @@ def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the book of another day "
-        "would show breaks that are already settled. Put the ledger of the day into "
-        "the inbox, or remove this one from it. Or add the line, to use it for this day anyway.",
+        f"The book is of {day}, and {sentences}. It was not used, because a comparison with the "
+        "book of another day would show breaks that are already settled. Put the ledger of the day "
+        "into the inbox, or remove this one from it. Or add the line, to use it for this day "
+        "anyway.",
         choices(f"[late.{day}]", *lines),
     )

@@ -312,7 +312,8 @@ def _question_of_parts(candidate: Candidate) -> Ambiguous:
     parts = titles_of_role(candidate, "free", "locked")
     message = f"{candidate.location}: no column has the whole amount, and "
     message += ", ".join(map(repr, parts))
-    # `Free` and `available` may be two titles for the same amount, so a person must decide whether to add them up.
+    # `Free` and `available` may be two titles for the same amount, so a person must decide whether
+    # to add them up.
     pairs = [list(filter(None, pair)) for pair in product(free or [""], locked or [""])]
     lines = list(dict.fromkeys(f"amount = {quote_list(titles)}" for titles in (parts, *pairs)))
     if len(lines) == 1:

@@ -242,8 +242,9 @@ def candidate_at(
 
 
 def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
-    """Return the names that an export covers and that the book has. A name that the book does not have needs a
-    question.
+    """Return the names that an export covers and that the book has.
+
+    A name that the book does not have needs a question.
     """
     return {
         field: names

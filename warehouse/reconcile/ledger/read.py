@@ -109,7 +109,10 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
 def _joined_row(
     row: Sequence[object], index: int, portfolio: int, names: Mapping[str, str]
 ) -> Sequence[object]:
-    """Put a row's organisation before its portfolio. Rows without an organisation or a portfolio do not change."""
+    """Put a row's organisation before its portfolio.
+
+    Rows without an organisation or a portfolio do not change.
+    """
     if len(row) <= max(index, portfolio):
         return row
     source, name = as_text(row[index]), as_text(row[portfolio])
@@ -223,7 +226,10 @@ def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
-    """Remember the column of each field, except for amounts with several columns, which the settings name."""
+    """Remember the column of each field.
+
+    The settings name the columns of an amount that has several.
+    """
     is_single = len(head.layers) == 1 and len(head.layers[0].terms) == 1 and head.day is None
     context.remembered[head.fingerprint] = context.remembered.get(head.fingerprint, {}) | {
         name: head.titles[column]
@@ -272,8 +278,8 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     ledger = read_ledger(contents.ledgers, context)
     late = conventions.late_sources(ledger, context.config, context.day)
     names = {source.name for source in late}
-    # If a late file covers a part of the book, only that part is not compared. If it covers the whole book, the run
-    # stops, because nothing could be compared.
+    # If a late file covers a part of the book, only that part is not compared. If it covers the
+    # whole book, the run stops, because nothing could be compared.
     usable = [file for file in contents.ledgers if file.path.name not in names]
     unused = [*contents.unused]
     if late and usable and all(source.covers for source in late):

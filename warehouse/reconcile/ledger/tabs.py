@@ -84,8 +84,9 @@ def _question_of_starts(grid: Grid, file: str) -> Ambiguous:
 
 
 def _likely_header(grid: Grid) -> int | None:
-    """Return the row with the most titles (the first one on a tie), if it has at least two titles and is not the last
-    row.
+    """Return the first row with the most titles.
+
+    It has at least two titles and is not the last row.
     """
     titles = [
         sum(bool(title) and not _NUMBER.fullmatch(title) for title in titles_of(cells))

@@ -24,8 +24,8 @@ _KEPT = re.compile(r"[^\w/%#&]|_")
 _OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
-# The currency of a value. If there are columns `Balance` and `Balance (USD)`, the second one has the value of the
-# balance.
+# The currency of a value. If there are columns `Balance` and `Balance (USD)`, the second one has
+# the value of the balance.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
 _OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
 _SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")

@@ -183,8 +183,8 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
         for file in {ledger.lines[line].file for line in case.pair.lines}:
             counts[file][case.is_day_behind] += 1
     for file, found in sorted(counts.items()):
-        # The remaining differences may be real errors. In a file of the right day, only a few amounts are from the
-        # previous book.
+        # The remaining differences may be real errors. In a file of the right day, only a few
+        # amounts are from the previous book.
         if found[True] >= _FEWEST_BEHIND and found[True] >= 2 * found[False]:
             message = f"these are the balances of {day_before(source)}, not of {source.day}: "
             message += f"{found[True]:,} of {count_of(found.total(), 'position')} that differ have "

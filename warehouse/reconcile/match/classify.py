@@ -23,7 +23,9 @@ from warehouse.reconcile.settings.layout import Kept, Precision, Way
 from warehouse.reconcile.terms import display_asset
 
 _DUST = Decimal("0.000001")  # an amount so small that rounding may always lose it, for any asset
-_FEWEST = 3  # minimum number of keys for the limit over all assets; with fewer keys, only the limit for each asset applies
+# minimum number of keys for the limit over all assets; with fewer keys, only the limit for each
+# asset applies
+_FEWEST = 3
 
 # A setting forgives these differences. A number cell is not a setting.
 _IS_FORGIVEN = (
@@ -199,9 +201,9 @@ def judge(connection: DuckDBPyConnection, rules: MatchRules) -> dict[str, Forgiv
     forgiven = _sum_forgiven(connection, rules.totals)
     over = assets_over_limit(forgiven, rules)
     connection.execute(
-        f"update judged set result = '{Result.DIFFERS.value}', is_over = true, "
-        "rule = rule || ', but the sum of all such differences is too large' "
-        f"where {_IS_FORGIVEN} and list_contains(?, asset)",
+        f"update judged set result = '{Result.DIFFERS.value}', is_over = true, rule = rule || ', "
+        f"but the sum of all such differences is too large' where {_IS_FORGIVEN} and "
+        "list_contains(?, asset)",
         [sorted(over)],
     )
     return {asset: amount for asset, amount in forgiven.items() if asset not in over}
@@ -296,8 +298,8 @@ def _exact_functions(connection: DuckDBPyConnection, rules: MatchRules) -> Itera
 
 def dust(allowed: Decimal) -> Decimal:
     """Return the part of an allowed difference that does not count towards a limit."""
-    # If a ledger keeps only whole numbers, half a unit may be half a Bitcoin. So only tiny amounts are free. All other
-    # amounts count towards the limit, even for a single key.
+    # If a ledger keeps only whole numbers, half a unit may be half a Bitcoin. So only tiny amounts
+    # are free. All other amounts count towards the limit, even for a single key.
     return min(allowed, _DUST)
 
 
@@ -321,9 +323,9 @@ def _sum_forgiven(
 
 def assets_over_limit(sums: Mapping[str, Forgiven], rules: MatchRules) -> set[str]:
     """Return the assets whose forgiven sum is too large, alone or with the other assets."""
-    # A tolerance is for noise, and noise has a small sum. If every key lacks a thousandth, the whole book lacks a
-    # thousandth, although each key is within its tolerance. So there are two limits: one for the sum of each asset, and
-    # one for the mean share over all assets.
+    # A tolerance is for noise, and noise has a small sum. If every key lacks a thousandth, the
+    # whole book lacks a thousandth, although each key is within its tolerance. So there are two
+    # limits: one for the sum of each asset, and one for the mean share over all assets.
     keys = sum(amount.keys for amount in sums.values())
     if keys >= _FEWEST and _mean_share(sums, rules.totals) > rules.config.limit_in_all:
         return set(sums)

@@ -53,8 +53,9 @@ def join_sides(connection: DuckDBPyConnection, fields: Key) -> None:
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
-    # Number the rows after sorting, because a window function with that order costs twice as much. Leave out the
-    # columns that only unequal pairs need, because sorting moves every column (both measured).
+    # Number the rows after sorting, because a window function with that order costs twice as much.
+    # Leave out the columns that only unequal pairs need, because sorting moves every column (both
+    # measured).
     connection.execute(
         "create temp table pairs as select *, row_number() over () as no from ("
         f"select {keys}, l.amount as ledger, s.amount as snapshot, coalesce(l.rows, 0) as rows, "

@@ -68,8 +68,8 @@ def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool
 
 def is_cell_of(ledger: Decimal, snapshot: Decimal) -> bool:
     """Return whether a number cell with the snapshot's amount displays the ledger's amount."""
-    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount is halfway between
-    # two displayed numbers, the stored digits decide which one is shown.
+    # A cell holds the nearest double, which some programs store with only 16 digits. If an amount
+    # is halfway between two displayed numbers, the stored digits decide which one is shown.
     shown = [_CELL.plus(snapshot)]
     nearest = _double(snapshot)
     if math.isfinite(nearest):

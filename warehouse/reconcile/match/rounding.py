@@ -71,8 +71,8 @@ def find_rounding(
             continue
         against = len(differences) - len(rounded)
         against += _count_equal_beyond(connection, number, precision)
-        # It is enough to explain two thirds of the differences, because the others may be real errors. But a single
-        # amount with more digits shows that the file does not round.
+        # It is enough to explain two thirds of the differences, because the others may be real
+        # errors. But a single amount with more digits shows that the file does not round.
         if len(rounded) < 2 * against:
             continue
         place = ledger.sources[number].place_name

@@ -213,8 +213,8 @@ def book_at_levels(rows: str, ledger: Ledger, scope: Scope) -> str:
     fields, levels = ledger.fields, ledger.levels
     if levels == [fields]:
         return rows
-    # Each row belongs to the finest level that has it, so no amount is compared twice. Several fine rows of the book
-    # may add up to the amount of one row in a coarse file.
+    # Each row belongs to the finest level that has it, so no amount is compared twice. Several fine
+    # rows of the book may add up to the amount of one row in a coarse file.
     chosen = " ".join(
         f"when {_has_key(ledger, level, scope)} then {number}"
         for number, level in enumerate(levels)
@@ -345,7 +345,8 @@ def _resolve_names(
     if ledger.lacks(field):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if is_account:
-        # If an account is only in the ledger and does not resemble any account in the book, it is new.
+        # If an account is only in the ledger and does not resemble any account in the book, it is
+        # new.
         resolved = {
             name: match if match.id or match.suggestion else Resolution(name, "as written")
             for name, match in resolved.items()

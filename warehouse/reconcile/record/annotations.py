@@ -41,7 +41,8 @@ _ALSO = "\n-- also: "
 class EditConflict:
     """A cell whose content could not be stored in its own field.
 
-    Instead, `line` is added to the comment. `invalid_status` is the content of a cell whose status is invalid.
+    Instead, `line` is added to the comment. `invalid_status` is the content of a cell whose status
+    is invalid.
     """
 
     line: str
@@ -52,8 +53,8 @@ class EditConflict:
 class MergeStates:
     """The three states needed to merge a workbook that is read back.
 
-    `shown` is the state in the workbook. `base` and `current` are `shown` and the present state, both without the
-    engine's entries about the day of the run.
+    `shown` is the state in the workbook. `base` and `current` are `shown` and the present state,
+    both without the engine's entries about the day of the run.
     """
 
     shown: State

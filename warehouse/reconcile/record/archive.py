@@ -50,8 +50,11 @@ def _archive(record: Record, path: LedgerFile, sha256: str, default: bytes = b""
 
 
 def settings_of_day(record: Record, config: Config, day: date, run_id: str) -> DaySettings:
-    """Return the settings for a day. The newest day has the present settings. If a past day is run again, it keeps the
-    settings from the time when it was the newest day, and its workbook lists the differences to the present settings.
+    """Return the settings for a day.
+
+    The newest day has the present settings. If a past day is run again, it keeps the settings from
+    the time when it was the newest day, and its workbook lists the differences to the present
+    settings.
     """
     before = record.result(day)
     if before is None or record.is_newest(day):

@@ -95,7 +95,7 @@ def _import_runs(folder: Path, connection: sqlite3.Connection) -> None:
 
 
 class _Occurrences(msgspec.Struct):
-    """The part of an old result that cannot be derived from others: the occurrences of all breaks."""
+    """The part of an old result that cannot be derived: the occurrences of all breaks."""
 
     episodes: dict[str, tuple[int, str]] = {}
 

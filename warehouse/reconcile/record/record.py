@@ -154,8 +154,8 @@ class Record:
             if "locked" not in str(error):
                 raise self._unreadable(error) from error
             raise NotReconciled(
-                f"{self.database} has been in use by another command for more than {WAIT} s. Nothing was "
-                "changed. Run this command again when the other command has ended."
+                f"{self.database} has been in use by another command for more than {WAIT} s. "
+                "Nothing was changed. Run this command again when the other command has ended."
             ) from error
         except (sqlite3.Error, msgspec.ValidationError, msgspec.DecodeError) as error:
             raise self._unreadable(error) from error
@@ -226,7 +226,8 @@ class Record:
                 os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE))
                 with closing(_connect(aside, "rw")) as connection:
                     _create_tables(connection)
-                    # The runs in a pack refer to runs of the previous month, which are not in the pack.
+                    # The runs in a pack refer to runs of the previous month, which are not in the
+                    # pack.
                     connection.execute("pragma foreign_keys = off")
                     connection.execute("begin immediate")
                     migrate.import_folder(self.root, connection)

@@ -113,8 +113,8 @@ def _refused_entries(signature: Signature, others: list[Signature]) -> Iterator[
         }:
             yield (
                 f"{entered_by} cannot enter the signature of {who} as {signature.role}, because "
-                f"the result is already {signed.description}. With [roles] in recon.toml, nobody may take part in two "
-                f"signatures on the same result. Let {who} sign."
+                f"the result is already {signed.description}. With [roles] in recon.toml, nobody "
+                f"may take part in two signatures on the same result. Let {who} sign."
             )
 
 
@@ -150,7 +150,10 @@ def take_signatures(
     notices = []
     for cells in workbook.signatures:
         if run is None:
-            message = f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the signature was not stored"
+            message = (
+                f"signed by {cells.who}, but its run {workbook.run_id} is unknown, so the "
+                "signature was not stored"
+            )
             notices.append(Notice("high", message, workbook.name))
             continue
         signed = valid(record, run.digest).get(cells.role)

@@ -202,8 +202,8 @@ _ERRORS: dict[PlantedError, _Change] = {
     PlantedError.UNREADABLE: _if_large(lambda key, _text: [(key, "#N/A")]),
 }
 
-# The nights on which each kind of error occurs, counted from the first ledger. All other kinds occur only in the first
-# ledger.
+# The nights on which each kind of error occurs, counted from the first ledger. All other kinds
+# occur only in the first ledger.
 _NIGHTS: dict[PlantedError, Collection[int]] = {
     PlantedError.SIGN: range(1000),
     PlantedError.SMALLEST: range(4),

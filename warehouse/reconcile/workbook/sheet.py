@@ -33,7 +33,8 @@ from warehouse.spreadsheet.writing.layout import (
 
 _MOST_WHOLE = 15  # number of digits before the decimal point that fit into a column
 _LINE_HEIGHT, _ROW_MARGIN = 12.5, 2.5  # points
-_MOST_CHARACTERS = 2000  # maximum length of a text that is wrapped, because a longer one would not fit in the tallest row
+# maximum length of a text that is wrapped, because a longer one would not fit in the tallest row
+_MOST_CHARACTERS = 2000
 _MOST_LINES = 12  # number of lines in the tallest row
 _WIDEST = 60.0
 MOST_SHOWN = 20  # maximum number of digits to show, because more would make the column too wide
@@ -328,6 +329,7 @@ def _lines(text: str, heading: Heading) -> int:
         return 1
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
-        return 1  # most texts fit on one line, and wrapping them would take as long as writing them (measured)
+        # most texts fit on one line, and wrapping a text takes as long as writing it (measured)
+        return 1
     parts = text.split("\n")[:_MOST_LINES]
     return sum(len(textwrap.wrap(part[:_MOST_CHARACTERS], wide)) or 1 for part in parts)

@@ -286,7 +286,8 @@ class _ComparedColumns:
 
     def __init__(self, label: str, titles: Sequence[str], keys: int) -> None:
         self.label, self.titles, self.keys = label, titles, keys
-        # Programs recalculate the difference of a break, so fewer of its digits are the same in all programs.
+        # Programs recalculate the difference of a break, so fewer of its digits are the same in all
+        # programs.
         self.digits = {
             column: 13 if (label, title) == (BREAKS, "Difference") else SIGNIFICANT
             for column, title in enumerate(titles)
@@ -531,9 +532,9 @@ def _select(rows: Sequence[Sequence[str]], columns: Sequence[int], header: int) 
 
 def _results(ours: SheetImprint, theirs: SheetImprint) -> list[list[str]]:
     """Return a copy's rows. A formula that the run did not write is shown instead of its result."""
-    # People sort rows, so a formula may be in any cell, and its cell names are ignored. Its result comes from the
-    # program that saved the copy. If that program did not store a result, use our own result, but only if the formula
-    # is still in the same cell.
+    # People sort rows, so a formula may be in any cell, and its cell names are ignored. Its result
+    # comes from the program that saved the copy. If that program did not store a result, use our
+    # own result, but only if the formula is still in the same cell.
     forms = {normal_form(formula) for formula in ours.formulas.values()}
     rows = [list(row) for row in theirs.rows]
     for (line, column), formula in theirs.formulas.items():

@@ -24,9 +24,11 @@ _TOKEN = re.compile(
     r"|(?P<sum>SUM)\(|(?P<sign>[-+*/(),]))"
 )
 _REFERENCE = re.compile(r"(\$?)([A-Z]{1,3})(\$?)([0-9]{1,7})")
-_MOST_VISITS = 1_000_000  # limit for the cells in all ranges, because running totals read the same cells many times
+# limit for the cells in all ranges, because running totals read the same cells many times
+_MOST_VISITS = 1_000_000
 _DEEPEST = 60  # limit for the nesting of formulas that use other formulas
-_ROUNDING = 1e-11  # relative to the sum of the absolute values, because the order of additions changes the result
+# relative to the sum of the absolute values, because the order of additions changes the result
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, slots=True)

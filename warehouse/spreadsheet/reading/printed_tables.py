@@ -113,8 +113,9 @@ def _rows_below(lines: Sequence[str], header: int, titles: Sequence[_Span]) -> l
     above = {without_digits(line) for line in lines[:header]}
     asides = set(range(header))
     asides |= {number for number, line in enumerate(lines) if _is_aside(line, above)}
-    # A note may cross a column edge. So if all lines together do not prove the columns, leave out lines that may be
-    # notes: first the lines without a digit, then also sentences with single spaces.
+    # A note may cross a column edge. So if all lines together do not prove the columns, leave out
+    # lines that may be notes: first the lines without a digit, then also sentences with single
+    # spaces.
     for find_notes in (_find_no_notes, _find_lines_without_digits, _find_sentences):
         notes = {
             number for number in find_notes(lines) if lines[number].strip() != lines[header].strip()
@@ -321,7 +322,10 @@ def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
 
 
 def _likely_edge(left: _Span, right: _Span, rows: Sequence[str]) -> int:
-    """Return the position that follows a blank in most rows. On a tie, return the start of the title."""
+    """Return the position that follows a blank in most rows.
+
+    On a tie, return the start of the title.
+    """
     best, most = right[0], -1
     for position in (right[0], *range(right[0] - 1, left[0], -1), *range(right[0] + 1, right[1])):
         blanks = sum(not row[position - 1 : position].strip() for row in rows)

@@ -109,8 +109,8 @@ _BALTIC = (
     _Language("Latvian", "āčēģīķļņšūž"),
     _Language("Estonian", "äõöüšž"),
 )
-# If several code pages are equally likely, the first one is used. Only old programs write the last code pages in the
-# list.
+# If several code pages are equally likely, the first one is used. Only old programs write the last
+# code pages in the list.
 _CODE_PAGES = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,

@@ -136,8 +136,8 @@ def read_workbook(
     except ChildStopped as error:
         raise refusal(
             path,
-            "could not be read: it has too many cells between A1 and the last filled cell, or it is damaged, or its "
-            "program writes an unusual format",
+            "could not be read: it has too many cells between A1 and the last filled cell, or it "
+            "is damaged, or its program writes an unusual format",
             "Delete the cells far to the right or far below, and save it again as xlsx, ods or CSV",
         ) from error
     if reply.refused:

@@ -12,7 +12,8 @@ from html import escape
 
 CELL_LIMIT = 32_767  # UTF-16 units that a cell can hold
 PIECE = 32_000
-LONGEST_NUMBER = 300  # maximum number of characters, because a longer number may become infinite or 0 as a double
+# maximum number of characters, because a longer number may become infinite or 0 as a double
+LONGEST_NUMBER = 300
 SIGNIFICANT = 15  # number of digits that a spreadsheet keeps and shows
 LONG_TEXTS = "Long texts"
 
