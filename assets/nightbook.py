@@ -55,7 +55,7 @@ class Nightbook:
     is_demo: bool = False
     """True if simulated nights are allowed, in a home that is marked for them."""
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
-    """Called to wait some seconds, for example before a list that lost portfolios is read again."""
+    """Called to wait some seconds, for example before a list that lost portfolios is reread."""
     connect: Callable[..., Any] | None = field(default=None, repr=False)
     """Called to create the API client. If it is None, the real client is imported when it is
     needed."""

@@ -371,7 +371,7 @@ def _is_established(kind: str, past: Sequence[Facts]) -> bool:
 def _words(part: Slice) -> str:
     if part.change == GONE:
         return (
-            f"{part.kind} {part.identity} is empty: before, it had "
+            f"{part.kind} {part.identity} is now empty: it had "
             f"{count_of(part.assets, 'asset')} before"
         )
     change = "less than an eighth of" if part.change == FELL else f"more than {SCALE:.0f} times"

@@ -138,7 +138,7 @@ def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
     keeper.layout.landing.mkdir(parents=True)
     code, said = lines(keeper)
     assert code == 0
-    assert "none yet. Take the first: " in said["last night"]
+    assert "none yet. Pull the first one: " in said["last night"]
 
 
 def as_of(keeper: Keeper) -> dict[str, Any]:

@@ -32,12 +32,12 @@ def test_a_daemon_that_was_killed_is_not_up(watched: Make) -> None:
     lock = os.open(keeper.layout.dagster / DAEMON_LOCK, os.O_RDWR | os.O_CREAT, 0o640)
     fcntl.flock(lock, fcntl.LOCK_EX)
     for command in ("status", "doctor"):
-        assert "the daemon is up" in keeper(command).out
+        assert "the daemon is running" in keeper(command).out
     os.close(lock)
     for command in ("status", "doctor"):
         said = keeper(command).out
         assert "no daemon since" in said
-        assert "the daemon is up" not in said
+        assert "the daemon is running" not in said
 
 
 def test_the_command_that_is_offered_turns_the_schedule_on(watched: Make) -> None:

@@ -137,7 +137,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
             slices={"": [Slice(kind="venue", identity="v1", change="gone", assets=3, moved=3)]},
         ),
         {},
-        "venue v1 is empty: before, it had 3 assets before",
+        "venue v1 is now empty: it had 3 assets before",
     ),
     "a portfolio of another scale": (
         replace(
@@ -146,8 +146,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         ),
         {},
         (
-            "3 of the 3 assets in portfolio p1 are now more than 8 times their earlier amount, as "
-            "if the API had changed the scale of its amounts"
+            "3 of the 3 assets in portfolio p1 are now more than 8 times their earlier amount. The "
+            "API may have changed the scale of its amounts"
         ),
     ),
     "money among the rejects": (
@@ -338,7 +338,7 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
             ("portfolios-empty", "the list of portfolios is empty"),
             ("portfolio-vanished", "portfolios that held money are missing"),
             ("accounts-halved", "the totals of"),
-            ("bucket-gone", "no longer holds anything"),
+            ("bucket-gone", "is now empty: it had"),
             ("venues-empty", "the list of venues is empty"),
             ("venues-dropped", "venues fell"),
             ("instruments-halved", "instruments fell"),

@@ -144,7 +144,7 @@ def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:
 
 def test_a_snapshot_that_is_not_there_is_told_with_the_newest_that_are(layout: Layout) -> None:
     """The message names what there is, and what to type."""
-    with pytest.raises(snapshots.NoSuchSnapshot, match="none at all"):
+    with pytest.raises(snapshots.NoSuchSnapshot, match="There are no snapshots"):
         snapshots.find(layout, "20260101T000000Z")
     nights.take(layout, book())
     with pytest.raises(snapshots.NoSuchSnapshot, match="20261120T021500Z"):
