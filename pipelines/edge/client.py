@@ -240,8 +240,7 @@ class EdgeClient:
             return error
 
     def _records(self, call: Call, model: type[_Model]) -> list[_Model]:
-        # type: ignore[valid-type]  # built at run time
-        return self._decode(self.fetch(call), list[model])
+        return self._decode(self.fetch(call), list[model])  # type: ignore[valid-type]  # built at run time
 
     def _record(self, call: Call, requested_id: str, model: type[_Resource]) -> _Resource:
         record = self._decode(self.fetch(call), model)

@@ -9,8 +9,7 @@ import pytest
 
 def told(report: pytest.TestReport) -> list[tuple[str, dict[str, int]]]:
     """What a test recorded under the name `torture`."""
-    # type: ignore[index]  # recorded as a pair, and sent so by workers
-    return [(value[0], value[1]) for name, value in report.user_properties if name == "torture"]
+    return [(value[0], value[1]) for name, value in report.user_properties if name == "torture"]  # type: ignore[index]  # recorded as a pair, and sent so by workers
 
 
 def line(what: str, counts: dict[str, int]) -> str:

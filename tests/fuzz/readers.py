@@ -43,8 +43,7 @@ def _told(rows: dict[str, pa.RecordBatch], notes: Notes) -> Made:
     listed = {"rejects": notes.rejects, "inexact": notes.inexact, "drift": notes.drift_rows()}
     return (
         {name: [repr(row) for row in batch.to_pylist()] for name, batch in rows.items()},
-        # type: ignore[call-overload]  # three kinds
-        {name: sorted(map(repr, each)) for name, each in listed.items()},
+        {name: sorted(map(repr, each)) for name, each in listed.items()},  # type: ignore[call-overload]  # three kinds
     )
 
 

@@ -154,8 +154,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "id-missing": ("one record has no `id`", _top(_pop("id"))),
     "positions-null": ("one portfolio has null for its positions", _top(_set("positions", None))),
     "integrations-absent": ("portfolios have no `integrations`", _all(_pop("integrations"))),
-    # type: ignore[arg-type] # null is not a record, which is the fault
-    "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),
+    "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),  # type: ignore[arg-type] # null is not a record, which is the fault
     "resource-wrong": ("one record has a wrong `resource`", _top(_set("resource", "order"))),
     "uuid-malformed": ("one record has the ID `not-a-uuid`", _top(_set("id", "not-a-uuid"))),
     "uuid-upper-case": ("every ID is in upper case", _all(_upper)),

@@ -131,8 +131,7 @@ def test_silence_is_a_lost_connection_after_its_time(
 ) -> None:
     """Whether nothing comes at all or nothing more, reading ends long before the attempt does."""
     for sent in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{"):
-        # type: ignore[misc]  # bound now
-        server = serve(lambda _number, _request, sent=sent: [sent, 5.0])
+        server = serve(lambda _number, _request, sent=sent: [sent, 5.0])  # type: ignore[misc]  # bound now
         edge = connect(server.origin, limits=Limits(read=0.05))
         started = time.monotonic()
         with pytest.raises(ConnectionFailed, match="timeout") as lost:

@@ -139,8 +139,7 @@ def test_plain_http_where_tls_was_expected_is_refused_at_once(
 ) -> None:
     """Fault 25: the key is not sent, and nothing is tried twice."""
     server = serve(lambda _n, _r: [OK])
-    # type: ignore[func-returns-value]  # sends first
-    server.wrap = lambda plain: (plain.sendall(OK), plain)[1]
+    server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
     server.scheme = "https"
     with pytest.raises(ConnectionFailed, match="after 1 attempt "):
         connect(server.origin).fetch(list_venues())

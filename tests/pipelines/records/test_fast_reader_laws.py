@@ -97,8 +97,7 @@ def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Bo
         from_rows: Counter[Any] = Counter()
         for row in rows["balances"]:
             key = (row["asset_id"], row["is_custom_asset"], row["bucket"])
-            # type: ignore[assignment]  # a Counter of decimals
-            from_rows[key] += Decimal(row["amount_text"])
+            from_rows[key] += Decimal(row["amount_text"])  # type: ignore[assignment]  # a Counter of decimals
         told = {
             (one["asset_id"], one["is_custom_asset"], one["bucket"]): Decimal(one["in_lake"])
             for one in parts["portfolios"]["totals"]
