@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    if not isinstance(invocation, Invocation):  # the exit code after help was shown
+    if not isinstance(invocation, Invocation):  # click has shown the help and returned an exit code
         return int(invocation)
     if invocation.shared.home:
         override_home(invocation.shared.home)
@@ -76,7 +76,11 @@ def _spell(nightbook: Nightbook, text: str) -> str:
         return text
     try:
         return spell_for(nightbook.layout, text)
-    except (InvalidSettings, OSError, RuntimeError):  # invalid settings, so the home is unknown
+    except (
+        InvalidSettings,
+        OSError,
+        RuntimeError,
+    ):  # The settings are invalid, so the home is unknown.
         return spell_commands(text, program())
 
 
@@ -128,7 +132,7 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             if is_tonight and not is_of_firm:
                 nightbook.settings(
                     api=True
-                )  # raises one error that lists every wrong setting, as `doctor` does
+                )  # This raises one error that lists every wrong setting.
             require_place(nightbook.layout, invocation)
         else:
             with contextlib.suppress(InvalidSettings):
@@ -137,7 +141,9 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             (lambda: getattr(commands.firm, invocation.command)) if is_of_firm else invocation.load
         )
         return run(nightbook, **invocation.options)
-    except BrokenPipeError:  # from a response body, which is written as bytes
+    except (
+        BrokenPipeError
+    ):  # A response body is written as bytes, so the text stream cannot catch this error.
         return 0
     except KeyboardInterrupt:
         print("Stopped. Unfinished work was discarded. Run the command again.", file=sys.stderr)
