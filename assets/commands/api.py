@@ -42,5 +42,6 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
 
 def _printable_body(body: bytes) -> bytes:
     """Return the body with control characters as JSON escapes, safe for a terminal."""
-    # Strict JSON allows only DEL, the C1 controls and text direction marks unescaped.
+    # Strict JSON can only contain DEL, C1 controls and text direction marks. All other control
+    # characters are already escaped.
     return _TERMINAL_CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()
