@@ -129,7 +129,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
         yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
-        if settings is not None:  # a reader has no API to check
+        if settings is not None:  # A reader does not use the API, so there is nothing to check.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
         yield from _channels(home) if alert else ()
@@ -280,7 +280,7 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
     started = snapshot_time(newest.snapshot_id)
     hours = (now - started).total_seconds() / 3600
     nights = count_of(len(books), "night")
-    # Negative hours: the demo simulates future nights, or this machine's clock is behind.
+    # The hours are negative if the demo simulates future nights or this machine's clock is slow.
     taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "taken after this machine's time"
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
