@@ -161,7 +161,7 @@ def doctor(
         if problem := problems.get(source.name):
             found_home = checkup.Finding(f"{source.name} home", is_well=False, message=problem)
             findings.append(found_home)
-        if source.problem:  # its settings cannot be read
+        if source.problem:  # The settings of this organisation cannot be read.
             continue
         keeper = replace(nightbook, variables=partial(_variables, source))
         found = checkup.findings_of(keeper, alert=alert, folder=source.folder)
