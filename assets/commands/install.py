@@ -68,7 +68,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
     Raises `UnsuitableHost` if a value has special characters.
     """
     # A user's unit cannot choose its user, wait for the network, or (on every system) restrict its
-    # view of the disk. Those lines are for system units only.
+    # view of the disk. Remove those lines, because they only work in system units.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"
     values = {
