@@ -58,7 +58,9 @@ def rebuild_nights(
     output_format: str | None = None,
 ) -> int:
     """Rebuild the warehouse without calling the API. Decisions do not change."""
-    is_lake_included = from_landing or engine is not None  # Spark reads from the landing folder
+    is_lake_included = (
+        from_landing or engine is not None
+    )  # Spark flattens nights from the landing folder, so the lake is rebuilt too.
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
             _rebuild(rehearsal, engine, from_landing=is_lake_included)
@@ -155,7 +157,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     layout = nightbook.layout
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
-        # Another machine may already have decided.
+        # Another machine may have decided on this night already.
         with writing(nightbook, f"asking the shelf about {snapshot_id}"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)
