@@ -94,7 +94,7 @@ def _print_rows(output_format: str, chosen: Sequence[Description], *, are_column
 def _print_line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
     signature = _signature(table)
-    if is_terminal():  # programs get the full lines
+    if is_terminal():  # Shorten lines only in a terminal, because programs need the full text.
         first = textwrap.shorten(
             first, width() - max(NAME_WIDTH, len(signature)) - 3, placeholder=" …"
         )
