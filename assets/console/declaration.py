@@ -60,7 +60,7 @@ class Invocation:
     """A parsed command line. `load` imports the command and returns its function."""
 
     command: str
-    step: str  # the subcommand of `reconcile`, or empty
+    step: str  # the subcommand of `reconcile`, or an empty string
     traits: Trait
     load: Callable[[], Run]
     options: dict[str, Any]
