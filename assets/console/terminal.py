@@ -132,7 +132,7 @@ class SafeStream:
 
     def _redirect_to_null(self) -> None:
         """Redirect the file descriptor to the null device."""
-        # On exit, Python flushes unwritten output again, which would fail.
+        # Python flushes unwritten output at exit, and that would fail again.
         try:
             descriptor = self._out.fileno()
         except (OSError, ValueError, AttributeError):
