@@ -125,7 +125,7 @@ def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult
         wrong, example = results.get(check.name, (None, None))
         if wrong is None and is_book:
             wrong = _wrong_rows(database, check, day)
-        # If a night has no book, `night_is_accepted` reports that. The report must still be
+        # If a night has no book, only `night_is_accepted` fails, so that the report is still
         # written.
         is_error = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
