@@ -48,7 +48,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         with night_step(context, nightbook) as step:
             settings = nightbook.settings()
             now = nightbook.now().astimezone(settings.timezone)
-            step.manifest()  # raises an error if the night was never landed
+            step.manifest()  # This raises an error if the night was never landed.
             morning = load_report(step.layout.database, now, settings.pinned_assets)
             command = full_command(step.layout)
             file = write_page(
@@ -111,7 +111,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # Files arrived, but none could be read, which is worse than a late ledger.
+        # If files arrived but none could be read, this is worse than a late ledger.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
