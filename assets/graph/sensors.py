@@ -122,7 +122,7 @@ def failure_alert(
         return None
     commands = [failure_command(event) for event in failures]
     if commands and set(commands) == {BUSY}:
-        return None  # another run is pulling the night and reports its own result
+        return None  # Another run is pulling the night, and it reports its own result.
     messages = [text for event in failures if (text := failure_message(event))]
     will_retry = run.tags.get(WILL_RETRY) == "true"
     after = "Dagster retries it automatically." if will_retry else "It is not retried."
@@ -237,7 +237,7 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         name="night_failed",
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
-        monitor_all_code_locations=True,  # a run from the command line belongs to no location
+        monitor_all_code_locations=True,  # Monitor all locations, because a run from the command line does not belong to any.
         description="After a failed run: sends one alert, and alerts for all other problems.",
     )
     def watch_failures(context: dg.RunFailureSensorContext) -> None:
