@@ -215,7 +215,9 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
-        if not context.selected_asset_keys:  # a run that contains only checks does not publish
+        if (
+            not context.selected_asset_keys
+        ):  # A run that was started only for checks must not publish.
             with failing_in_words(nightbook.layout.home):
                 partition = context.run.tags.get(PARTITION)
                 yield _acceptance(night_or_newest_book(nightbook, partition))
@@ -224,7 +226,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
             writing.acquire(nightbook, f"publishing {step.day}", step.tell)
             logged = replace(nightbook, tell=step.tell)
             manifest = step.manifest()
-            if step.is_decision:  # a person has already judged the night
+            if step.is_decision:  # A person has already decided, so the guards are skipped.
                 decided = snapshots.find(step.layout, manifest.snapshot_id)
                 outcome = publish.PublishedSnapshot(decided, publish.refresh(logged))
             else:
