@@ -92,7 +92,9 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        elif key not in connections:  # not on the first use, when Dagster creates the file
+        elif (
+            key not in connections
+        ):  # Keep a connection open from the second use on. On the first use, Dagster creates the file.
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
             connections[key].rollback()
@@ -198,7 +200,7 @@ def is_daemon_locked(layout: Layout) -> bool | None:
     """Return whether a daemon is running, or None if its lock file is missing or unreadable."""
     try:
         return _is_locked(layout.dagster / DAEMON_LOCK)
-    except OSError:  # no daemon ever ran, or this user may not read the file
+    except OSError:  # Either no daemon ever ran, or this user may not read the file.
         return None
 
 
