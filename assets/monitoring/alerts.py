@@ -92,7 +92,7 @@ class StoredAlert:
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
 
-Unsent = dict[str, StoredAlert]  # alerts by their cause
+Unsent = dict[str, StoredAlert]  # unsent alerts by cause
 
 
 def plain_text(text: str) -> str:
@@ -107,7 +107,9 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
     """Send a message through one channel. Return whether it was accepted. Never raises."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Apprise plugins import deprecated modules
+            warnings.simplefilter(
+                "ignore"
+            )  # Apprise plugins import deprecated modules, which causes warnings.
             channel = Apprise()
             is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
             return bool(is_sent)
@@ -287,7 +289,7 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
     """Write the unsent events atomically, or delete the file if there are none."""
     path = _unsent(layout)
     newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MAX_UNSENT:]
-    with contextlib.suppress(OSError):  # a full disk must not stop an alert
+    with contextlib.suppress(OSError):  # Ignore a full disk, because it must not stop an alert.
         if newest:
             write_json(path, [{"since": entry.since, **asdict(entry.alert)} for entry in newest])
         else:
