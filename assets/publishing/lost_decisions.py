@@ -148,7 +148,7 @@ def _reasons(
             f"select reason_key, words, {columns} from ops.{table} "
             f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
         ).rows
-    except QueryFailed:  # published by an older version without this table
+    except QueryFailed:  # An older nightbook published this warehouse without the table.
         return ()
     return tuple(
         Reason(
