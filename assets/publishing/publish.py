@@ -269,7 +269,7 @@ def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
     spark = _spark()
     for nightbook in nightbooks:
         _require_rebuildable(nightbook, from_landing=True)
-    first, *_ = nightbooks  # reports the progress of all homes
+    first, *_ = nightbooks  # The first context reports the progress for all homes.
     say = progress_reporter(first, first.tell, "flattening")
     with night_tasks([nightbook.layout for nightbook in nightbooks]) as nights:
         finish = finish_flattened_nights(spark.flatten_on_spark(nights, say))
