@@ -22,7 +22,7 @@ INVISIBLE = "contains a line break or an invisible character. Copy it again, and
 MAX_SECRET_SIZE = 64 * 1024  # bytes
 
 # Control and format characters, surrogates, line and paragraph separators. They are invisible, so
-# if they are pasted along with a secret, they become part of it unnoticed (5.2.6).
+# nobody notices if they are pasted together with a secret (5.2.6).
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -109,7 +109,9 @@ def find_origin_problem(url: str) -> str | None:
         return MORE_THAN_ORIGIN
     try:
         parts = urlsplit(url)
-        host = parts.hostname if parts.port != 0 else None  # raises ValueError for an invalid port
+        host = (
+            parts.hostname if parts.port != 0 else None
+        )  # Reading `port` raises ValueError if the port is invalid.
     except ValueError:
         return NOT_AN_ORIGIN
     if not is_visible_ascii(url) or parts.scheme not in ("http", "https") or not host:
