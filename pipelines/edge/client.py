@@ -104,7 +104,7 @@ class EdgeClient:
             trust_env=False,
             follow_redirects=False,
         )
-        # Store no cookies, so the client never sends any.
+        # Do not store cookies, so that the client never sends any.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._limiter = Limiter(concurrency, deadline_time, monotonic, sleep)
         self._sender = Sender(
@@ -174,11 +174,13 @@ class EdgeClient:
                 while (started - waiting.replaceable) < self._concurrency and (
                     call := next(remaining, None)
                 ) is not None:
-                    started += 1  # before `submit`, because Ctrl-C can arrive at any time
+                    started += (
+                        1  # Count the call before `submit`, because Ctrl-C can arrive at any time.
+                    )
                     pool.submit(run, call)
                 if not started:
                     return
-                if (item := finished.get()) is None:  # a call has started waiting
+                if (item := finished.get()) is None:  # None means that a call has started to wait.
                     continue
                 call, result = item
                 started -= 1
@@ -187,7 +189,7 @@ class EdgeClient:
                 yield call, result
         finally:
             if started:
-                self.close()  # otherwise, if the service hangs, the pool waits up to half a minute
+                self.close()  # Without this, the pool would wait up to half a minute if the service hangs.
             pool.shutdown(wait=True, cancel_futures=True)
             _close_bodies(finished)
 
