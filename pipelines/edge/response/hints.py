@@ -137,7 +137,7 @@ def split_name(name: str) -> frozenset[str]:
     return _split_name(name[:_MAX_NAME_LENGTH])
 
 
-# Bounded, so that a server that keeps sending new names cannot fill the memory.
+# The cache is limited, so that a server cannot fill the memory by sending new names.
 @lru_cache(maxsize=4096)
 def _split_name(name: str) -> frozenset[str]:
     name_words: list[str] = []
