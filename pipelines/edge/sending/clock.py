@@ -50,7 +50,7 @@ class Correction(NamedTuple):
     """The result of `Clock.correct`."""
 
     can_retry: bool
-    is_new: bool  # False if another thread has already corrected the clock
+    is_new: bool  # False if another thread had already corrected the clock
 
 
 class Clock:
@@ -86,7 +86,9 @@ class Clock:
         24 hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
-            if self.offset != signed_with:  # another thread has corrected the clock since
+            if (
+                self.offset != signed_with
+            ):  # Another thread has corrected the clock since this request was signed.
                 return Correction(can_retry=True, is_new=False)
             if skew is None or abs(skew.ahead) > MAX_CORRECTION:
                 return Correction(can_retry=False, is_new=False)
