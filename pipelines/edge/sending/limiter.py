@@ -93,7 +93,7 @@ class Limiter:
         self._retries_left = RETRY_BUDGET
         # Circuit breaker. Slot numbers show whether a request was sent before or after an event.
         self._failures = self._probes = 0
-        self.failed_probes = 0  # number since the start
+        self.failed_probes = 0  # number of failed probes since the start
         self._failing_paths: set[str] = set()  # paths that have failed since the last success
         self._last_failure: EdgeError | None = None
         self._failing_since: datetime | None = None  # first failure since the last success, UTC
@@ -198,7 +198,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # wake threads that have yielded to this path
+                self._changed.notify_all()  # Wake the threads that gave way to this path.
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():
