@@ -176,7 +176,7 @@ class RetryingSender:
             result = self._attempt_or_probe(state)
             if isinstance(result, ApiResponse):
                 return result
-            if result is None:  # only a probe was sent, not the call itself
+            if result is None:  # None means that only a probe was sent, not the call itself.
                 continue
             wait = self._wait_before_retry(state, result)
             on_waiting(True)
@@ -226,7 +226,7 @@ class RetryingSender:
         request_number = limiter.wait_to_send(request_line)
         response = self._sender.send(call, request_line, limiter.accept_key)
         if isinstance(response, EdgeError):
-            if limiter.closed.is_set():  # closing the client interrupted the connection
+            if limiter.closed.is_set():  # Closing the client has interrupted the connection.
                 raise ClientClosed(request_line)
             failed = FailedAttempt(response, request_number)
         else:
@@ -355,7 +355,9 @@ def backoff(failures: int, draw: float) -> float:
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
     0.5 to 60 seconds, so that callers that failed together do not retry together.
     """
-    doublings = min(failures - 1, 10)  # enough to reach the maximum, and no overflow
+    doublings = min(
+        failures - 1, 10
+    )  # Ten doublings reach the maximum, and the number cannot overflow.
     return draw * min(MAX_BACKOFF, FIRST_BACKOFF * 2.0**doublings)
 
 
