@@ -138,7 +138,7 @@ class Sender:
             failure = ConnectionFailed(
                 request_line, self._reason(error), is_permanent=_is_tls_refusal(error)
             )
-        except RuntimeError:  # httpx refuses to send through a closed client
+        except RuntimeError:  # httpx raises RuntimeError if its client is closed.
             if not self.http.is_closed:
                 raise
             failure = ClientClosed(request_line)
