@@ -32,7 +32,7 @@ from warehouse.exact import exact, plain
 COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
 YOUNG = 10
-MOST = Decimal("0.75")  # a larger loss is always held
+MOST = Decimal("0.75")  # A night with a larger loss is always held.
 YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night that lost half, from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
@@ -40,8 +40,8 @@ MARGIN = Decimal("1.5")
 # be a fall.
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change of a single asset is a finding, not a reason
-FEWEST_GONE, FEWEST_NEW = 2, 5  # a smaller change in a count is not measured
-FEW = 4  # if there are this few assets, all of them must move
+FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes of a count are not measured.
+FEW = 4  # If there are at most this many assets, all of them must move.
 SHOWN_ASSETS = 3
 LONG = 40
 
@@ -82,9 +82,10 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
-    # The floor is higher while few nights are known, because their largest move is not yet typical.
+    # With few known nights, the lower limit is higher, because their largest move is not typical
+    # yet.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # one of a few is a large share
+    if things:  # If there are only a few things, a single one is a large share.
         single = Decimal(1) / things
         floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
@@ -351,7 +352,7 @@ def _moves(
     """Yield a reason for each slice and each measure that moved too far."""
     for part in slices:
         if part.kind == PORTFOLIO and part.identity not in facts.money:
-            continue  # reported as a missing portfolio
+            continue  # This slice is already reported as a missing portfolio.
         if part.kind == KIND and not _is_established(part.identity, past):
             continue
         yield Reason(f"slice: {part.kind} {part.identity} {part.change}", _words(part))
