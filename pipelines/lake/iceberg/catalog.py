@@ -38,8 +38,13 @@ NAME = "nightbook"
 LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
-REFUSED = 409  # status of a REST catalog if a table has changed
-CANNOT = (404, 405, 406, 501)  # status if it does not support multi-table commits
+REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
+CANNOT = (
+    404,
+    405,
+    406,
+    501,
+)  # HTTP statuses of a REST catalog that cannot commit several tables at once
 # pyiceberg's options for a store, by environment variable.
 STORE = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
@@ -104,7 +109,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
     except (SQLAlchemyError, RESTError, OSError, ValueError) as error:
         secrets = {url.password for url in [make_url(uri)] if url.password}
         for name, value in (pair for some in (os.environ, *options) for pair in some.items()):
-            if SECRET.search(name):  # a credential is a key and a secret
+            if SECRET.search(name):  # A credential consists of a key and a secret. Hide both.
                 secrets |= {
                     part for part in (value, *value.split(":")) if len(part) >= LEAST_SECRET
                 }
