@@ -176,7 +176,7 @@ def table_transaction(
     transaction = table.transaction()
     for snapshot_id, paths in files.items():
         tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
-        if tag in table.metadata.refs:  # the lake was rebuilt, so its files are replaced
+        if tag in table.metadata.refs:  # The lake was rebuilt, so replace the night's files.
             drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
         # The tag is set even if there is no file, so that the table can be read as of any night.
         mine = [paths[name[-1]]] if name[-1] in paths else []
@@ -201,7 +201,9 @@ def gate_transaction(
 
 def drop_rows(transaction: Any, condition: Any) -> None:
     """Remove whole files from a table. The files themselves are not deleted."""
-    with warnings.catch_warnings():  # many tables have no rows for a night
+    with (
+        warnings.catch_warnings()
+    ):  # Ignore this warning, because many tables have no rows for a night.
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
         transaction.delete(condition)
 
