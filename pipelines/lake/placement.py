@@ -106,7 +106,7 @@ def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
         if day is None or (is_book and snapshot_id not in waiting):
-            continue  # `lake_contents` reports a missing landed folder; the other files are placed
+            continue  # Skip a night without a landed folder, because `lake_contents` reports it.
         for table in BOOK_FILES:
             placed = layout.parquet(table.name, day, snapshot_id)
             staged = layout.staged_file(table.name, snapshot_id)
