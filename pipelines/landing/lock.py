@@ -66,7 +66,8 @@ def _owner(layout: Layout) -> int | None:
         if os.path.lexists(path):
             return path.lstat().st_uid
     owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # A volume may belong to root and be writable by its group.
+    # If root owns the folder, another user may be the owner, because a volume can be writable by
+    # its group.
     return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
 
 
