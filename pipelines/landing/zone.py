@@ -26,7 +26,9 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory, wri
 
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
-FRAME = 4 * CHUNK  # compressed separately, because zstd reads consecutive frames as one stream
+FRAME = (
+    4 * CHUNK
+)  # Frames are compressed one by one, because zstd reads consecutive frames as one stream.
 
 
 class PendingSnapshot:
@@ -105,13 +107,15 @@ class PendingSnapshot:
         # This rename lands the night. The folder is invisible until then.
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
-        self.abandon()  # if the date was corrected, delete the original date folder
+        self.abandon()  # If the date was corrected, this deletes the folder of the original date.
         return manifest
 
     def abandon(self) -> None:
         """Discard the night, which leaves a gap. Does nothing if `finish` has already run."""
         shutil.rmtree(self._aside, ignore_errors=True)
-        with contextlib.suppress(OSError):  # the date has other snapshots
+        with contextlib.suppress(
+            OSError
+        ):  # The folder is not empty if the date has other snapshots.
             self._aside.parent.rmdir()
 
 
