@@ -300,7 +300,7 @@ def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
         path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
         if folder != layout.manifests:
-            with contextlib.suppress(OSError):  # the folder is not empty
+            with contextlib.suppress(OSError):  # Ignore the error of a folder that is not empty.
                 folder.rmdir()
         if folder.is_dir():
             sync_directory(folder)
@@ -372,7 +372,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
             if (key := newest.get(snapshot.snapshot_id)) is not None:
                 before = read_night(shelver.store, key)
                 shelver.commit(before, next_generation(before), next_generation)
-            marked.append(snapshot)  # if there is no manifest, a killed run left these objects
+            marked.append(snapshot)  # Without a manifest, these objects are from a killed run.
         except UNUSABLE as error:
             problems.append(str(error))
     return marked, problems
