@@ -230,7 +230,7 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
         flattened_night = flattened.get(str(folder.absolute()))
-        if flattened_night is None:  # landed after the tasks were created
+        if flattened_night is None:  # The night was landed after the tasks were created.
             return night.finish(manifests, folder, now)
         layout, manifest = manifests.layout, load_manifest(folder)
         source = Layout(layout.home, Path(flattened_night.staged_in))
