@@ -70,7 +70,9 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
-        with contextlib.suppress(DamagedFile):  # damage to another night must not block this one
+        with contextlib.suppress(
+            DamagedFile
+        ):  # Ignore damage to other nights, because it must not block this night.
             manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
