@@ -22,7 +22,7 @@ EXPONENT_LIMIT = 200
 LONGEST = 1000
 # Strings that Arrow casts exactly to DECIMAL(38,18). It may refuse or wrap others.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
-_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # 38 digits and a decimal point
+_DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # the length of 38 digits and a decimal point
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
 
@@ -85,10 +85,10 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
         with contextlib.suppress(pa.ArrowInvalid):
             return texts.cast(TYPE), []
     gated = pc.match_substring_regex(texts, GATE)
-    if pc.all(gated).as_py() is not False:  # NULL strings have no match result
+    if pc.all(gated).as_py() is not False:  # For a NULL string, the match result is NULL.
         return texts.cast(TYPE), []
     values = pc.if_else(gated, texts, pa.NULL).cast(TYPE)
-    # Python converts the few others (exponents, signs, bare decimal points) one by one.
+    # Python converts the few remaining strings (exponents, signs, bare decimal points) one by one.
     indexes = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
     filled = {}
     for index in indexes:
