@@ -27,7 +27,7 @@ from pipelines.records.schema import (
 )
 
 _BRACE = ord("{")
-FEW = 8  # up to this many records of one parent are compared one by one
+FEW = 8  # If a parent has at most this many records, they are compared one by one.
 BATCH_BYTES = 4 * 1024 * 1024
 _LEADING_ID = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
@@ -40,8 +40,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     """Parse records into nested columns. Raises `UndocumentedRecord`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and lone surrogates.
     body = b"\n".join(raws)
-    # Arrow also accepts null in lists. A search for "null" is cheap, and a record that only has it
-    # in a name passes the check. In a schema without lists, Arrow handles null correctly.
+    # Arrow wrongly accepts null in lists. So if the schema has lists and the bytes contain "null",
+    # check the records with msgspec too. The search is cheap, and a record that contains "null"
+    # only in a name passes the check.
     if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, tolerant=False))
