@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pipelines.records.amounts import replace_at
 
 TYPE = pa.timestamp("us", tz="UTC")
-# Formats that Arrow parses exactly after the digits are cut. Others are parsed one by one.
+# Arrow parses these formats exactly after the last digits are cut. All other formats are parsed one
+# by one.
 GATE = (
     r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
@@ -71,7 +72,7 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     try:
         values = candidates.cast(TYPE)
         slow = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
-    except pa.ArrowInvalid:  # for example February 30, which only looks valid
+    except pa.ArrowInvalid:  # The column contains an impossible date, for example February 30.
         # One impossible date makes Arrow refuse the whole column, so parse every string
         # individually.
         values, cut = pa.nulls(len(texts), TYPE), []
