@@ -49,7 +49,7 @@ from warehouse.storage.layout import (
 MAX_REASON_LENGTH = 300
 PARALLEL_TRANSFERS = 8
 CHUNK = 1024 * 1024
-SAVE_INTERVAL = 25  # save progress after this many nights
+SAVE_INTERVAL = 25  # Save the progress after this many nights.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +229,9 @@ class Arrival:
         """Load the night's newest generation, and keep decisions that only this home has."""
         is_landed = (self._folder / MANIFEST).is_file()
         local = follow(snapshots.read(self._folder), self.night, on_followed) if is_landed else None
-        if self.night.state == PRUNED:  # keep this home's files
+        if (
+            self.night.state == PRUNED
+        ):  # A pruned night has no files on the shelf, so keep the files of this home.
             if local is None:
                 self._land()
         elif local is None:
