@@ -34,7 +34,7 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-DIGEST_DIGITS = 16  # SHA-256 digits, enough to distinguish all versions of one night's table
+DIGEST_DIGITS = 16  # number of SHA-256 digits in a key, which is enough to distinguish all versions of a night's table
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
 RETRIES = 5
@@ -383,7 +383,7 @@ def probe(store: ObjectStore, token: str) -> None:
     Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
-    store.put_new(PROBE, first)  # from here on, the object exists
+    store.put_new(PROBE, first)  # From here on, the test object exists and must be deleted.
     if store.put_new(PROBE, second) or _content(store) == second:
         raise UnsafeStoreError(store.address.url, "it created an object that already existed")
     for _ in range(MAX_PROBE_ATTEMPTS):
