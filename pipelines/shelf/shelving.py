@@ -251,7 +251,7 @@ class Shelver:
         reads it and creates the next one.
         """
         for _ in range(MAX_ATTEMPTS):
-            # This call makes the complete night visible.
+            # Creating the manifest makes the complete night visible.
             if night is previous or self.store.put_new(night.key, night.encode()):
                 return night
             previous = read_night(self.store, night.key)
