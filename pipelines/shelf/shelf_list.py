@@ -92,7 +92,9 @@ class NightRecord(msgspec.Struct, frozen=True):
     seal: str
     stamp: tuple[int, ...]
     has_bodies: bool
-    is_pruned: bool = False  # pruned on the shelf, so there is nothing to fetch
+    is_pruned: bool = (
+        False  # True if the night was pruned on the shelf, so that there is nothing to fetch
+    )
 
 
 class ShelfRecord(msgspec.Struct, frozen=True):
