@@ -237,7 +237,8 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         name="night_failed",
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
-        monitor_all_code_locations=True,  # Monitor all locations, because a run from the command line does not belong to any.
+        # Monitor all locations, because a command-line run does not belong to any.
+        monitor_all_code_locations=True,
         description="After a failed run: sends one alert, and alerts for all other problems.",
     )
     def watch_failures(context: dg.RunFailureSensorContext) -> None:
