@@ -27,12 +27,13 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import STORAGE_SETTINGS, STORAGE_VERSION, Layout, digest_of
 from warehouse.storage.parquet import ROW_GROUP, rows_batch
 
-# Memory limits, above which DuckDB spills to disk. A build that runs out is repeated with the next.
+# Memory limits, above which DuckDB spills to disk. If a build runs out of memory, it is repeated
+# with the next limit.
 MEMORY = ("512MB", "2GB", "8GB")
 # A night with at least this many rows gets its own row group. Smaller nights share a group, because
 # each group occupies whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
-_VECTOR = 2048  # the number of rows in a group is a multiple of this
+_VECTOR = 2048  # the row count of a group must be a multiple of this
 # Nights per insert. Nights that are inserted together share row groups. If they were inserted one
 # by one, each night would compress the earlier ones again.
 TOGETHER = 16
@@ -339,8 +340,8 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
     # A night counts as loaded if its requests are loaded. Searching years of control totals takes
-    # long, so do this only for nights without requests. ops.snapshots cannot answer this, because
-    # it also has nights that landed but could not be built yet.
+    # long, so do this only for nights without requests. ops.snapshots does not show this, because
+    # it also contains nights that were landed but could not be built yet.
     present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
     missing = {night for nights in contents.nightly.values() for night in nights} - present
     present |= _nights_in(connection, CONTROL_TOTALS, missing)
