@@ -24,7 +24,8 @@ from warehouse.sql.header import SqlFile
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 
-# This view compares a book with the previous one, so a loaded night changes the next night's.
+# This view compares a book with the previous one. So if a night is reloaded, the comparison of the
+# next night changes too.
 COMPARED = "findings"
 # This view is small and often read for a whole year, so it stores all amount texts. Before DuckDB
 # 2.0, computing them takes 180 ms (measured).
