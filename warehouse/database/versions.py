@@ -72,8 +72,8 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
     digests = _block_digests(layout)
     if digests:
         with layout.database.open("rb") as source, file.open("wb") as target:
-            # The kernel copies the bytes. Some file systems share the blocks until they are
-            # written.
+            # The kernel copies the bytes. On some file systems, both files share their blocks until
+            # one of them is written.
             remaining = os.fstat(source.fileno()).st_size
             while remaining > 0 and (
                 copied := _copy_range(source.fileno(), target.fileno(), remaining)
@@ -81,7 +81,7 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
                 remaining -= copied
         if (
             remaining
-        ):  # the system cannot copy in this way, or cannot do so between these file systems
+        ):  # The system does not support this copy, at least not between these file systems.
             shutil.copyfile(layout.database, file)
     return digests
 
