@@ -44,7 +44,7 @@ def subtract(minuend: str, subtrahend: str) -> str:
 
 def plain(value: Decimal) -> str:
     """Format in plain digits: no exponent, no trailing decimal zeros, and zero as `0`."""
-    if not value:  # including -0 and 0E+3, which would keep their sign and zeros
+    if not value:  # This also catches -0 and 0E+3, which would keep their sign and zeros.
         return "0"
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
