@@ -33,7 +33,7 @@ from warehouse.spreadsheet.writing.layout import (
 SHEET = "Summary"
 _FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
-_SAFE_DIGITS = 13  # the digits beyond these depend on the order in which doubles are added
+_SAFE_DIGITS = 13  # further digits of a sum depend on the order in which doubles are added
 LIVE_COMPARISONS = (
     10_000_000  # limit for rows times assets, because a larger file takes too long to open
 )
