@@ -76,9 +76,12 @@ def _limit_process(limits: ChildLimits) -> None:
         (resource.RLIMIT_NOFILE, _at_most(resource.RLIMIT_NOFILE, limits.open_files)),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(ValueError, OSError):  # not every system has every limit
+        with contextlib.suppress(
+            ValueError, OSError
+        ):  # Ignore a limit that this system does not have.
             resource.setrlimit(limit, (value, value))
-    # If the parent is alive, it stops the child one second earlier and reports the reason.
+    # The parent stops the child one second earlier and reports the reason, unless the parent has
+    # died.
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)
 
 
