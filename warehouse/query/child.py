@@ -153,7 +153,7 @@ def _answer(database: str, sql: str, limit: int | None) -> dict[str, Any]:
 
 def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) -> dict[str, Any]:
     """Write a query result as Parquet. Raises `NotAQuestion` if a value would change."""
-    # Imported here, because queries on the command line start faster without Arrow.
+    # Import Arrow only here, because a query in the terminal starts faster without it.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     with read.asking(Path(database), sql) as connection:
@@ -164,7 +164,7 @@ def _write_parquet(out: io.BytesIO, database: str, sql: str, limit: int | None) 
     table = table.rename_columns(distinct_names(tuple(table.column_names)))
     first_rows = table if limit is None else table.slice(0, limit)
     try:
-        # 128-bit integers become 38-digit decimals, and some do not fit.
+        # Arrow converts 128-bit integers to 38-digit decimals, and some integers do not fit.
         first_rows.validate(full=True)
         parquet.write_table(first_rows, out, compression="zstd")
     except arrow.ArrowException as error:
