@@ -29,10 +29,12 @@ from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_e
 from warehouse.storage.layout import DATABASE, Layout
 
 Parameters = Sequence[object] | Mapping[str, object]
-_ATTEMPTS = 5  # a publish may replace and remove a version between two steps
+_ATTEMPTS = 5  # attempts to open a version, because a publish may remove it between two steps
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_MACRO = re.compile(r"_(as_of|between)$")  # a macro returns the columns of its view
+_MACRO = re.compile(
+    r"_(as_of|between)$"
+)  # A macro with one of these endings returns the columns of its view.
 
 
 class NoBookThatDay(LookupError):
