@@ -39,7 +39,7 @@ _KEY_COLUMNS = frozenset(name for table in BOOK for name in table.key)
 _FLOAT = re.compile(r"\b(DOUBLE|FLOAT)\b")
 _DECIMAL = re.compile(r"DECIMAL\([0-9]+,[0-9]+\)")
 _NUMERIC = re.compile(r"DECIMAL|HUGEINT|DOUBLE|FLOAT|VARCHAR")
-_CELL_DIGITS = 15  # an Excel or LibreOffice cell keeps this many
+_CELL_DIGITS = 15  # number of digits that a cell keeps in Excel and LibreOffice
 _NULLABLE = {pa.bool_(): pd.BooleanDtype()} | {
     kind: pd.Series([], dtype=name).dtype
     for kind, name in (
@@ -366,7 +366,9 @@ def _is_exact(column: "pd.Series[Any]", texts: "pd.Series[Any] | None") -> bool:
 
 def _values(column: "pd.Series[Any]") -> list[Any]:
     """Return a column's values, with None for missing values, which pandas stores as floats."""
-    if not pd.api.types.is_float_dtype(column):  # a NaN in a float column may be a result
+    if not pd.api.types.is_float_dtype(
+        column
+    ):  # Keep NaN in a float column, because it may be the result of a calculation.
         column = column.astype(object).where(column.notna(), None)
     return list(column)
 
