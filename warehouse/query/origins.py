@@ -68,12 +68,12 @@ class Origins:
         self._names, self._unnamed = dict(known), Origin.NOTHING
         self._by_index: list[Origin] | None = None
         self._unknown = UNKNOWN
-        if tree["error"]:  # a PIVOT has no tree
+        if tree["error"]:  # DuckDB cannot serialize some statements, such as PIVOT.
             self._names, self._unknown = {}, _without_tree(sql.casefold())
             return
         node = tree["statements"][-1]["node"]
         if (node.get("from_table") or {}).get("type") == "SHOW_REF":
-            self._unknown = Origin.NOTHING  # it shows column names, not amounts
+            self._unknown = Origin.NOTHING  # DESCRIBE shows column names, not amounts.
             return
         items = list(_items(node))
         before = None
@@ -153,7 +153,7 @@ class Origins:
 
     def _cast(self, node: Node) -> Origin:
         target = (node.get("type_expr") or {}).get("type_name") or node["cast_type"]["id"]
-        if target.upper() in _FLOAT_TYPES:  # the user asks for a float
+        if target.upper() in _FLOAT_TYPES:  # The user explicitly asks for a float.
             return Origin.NOTHING
         origin = self._of(node["child"])
         if Origin.TEXT in origin and target.upper() not in _STRING_TYPES:
