@@ -33,7 +33,7 @@ from warehouse.reconcile.workbook.sign_off import describe_unshown, unshown, wit
 from warehouse.reconcile.workbook.verify import stray_notices, verify_workbook
 from warehouse.storage.layout import digest_of, json_bytes, written_aside
 
-_NAMED = 5  # workbooks that a message lists by name
+_NAMED = 5  # maximum number of workbooks that a message names
 
 
 def packs(record: Record) -> Path:
@@ -289,7 +289,7 @@ def _changed_workbooks(record: Record, month: Month) -> Iterator[str]:
     """Yield each workbook that differs from its stored result, with its differences."""
     for result in month.results:
         path = record.day_files(result.day).workbook
-        if not path.is_file():  # reported as missing
+        if not path.is_file():  # `_missing` already reports this workbook.
             continue
         try:
             checked = verify_workbook(record, path)
