@@ -20,7 +20,7 @@ from warehouse.storage.layout import json_bytes
 
 UNRECONCILED = ("no ledger", "no book", "nothing compared")
 _MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
-_NAMED = 5  # days that a change lists by date
+_NAMED = 5  # maximum number of days that a change names
 
 
 def closings_of(record: Record, month: str) -> list[Closing]:
