@@ -53,11 +53,21 @@ DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
 # Characters that not every system allows in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
-_LONGEST_NAME, _LONGEST_ENDING = 150, 10  # bytes, and characters
-_ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)  # constant, so that equal content gives an identical file
+_LONGEST_NAME, _LONGEST_ENDING = (
+    150,
+    10,
+)  # the longest file name in bytes, and the longest ending in characters
+_ZIP_TIMESTAMP = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # a constant time, so that equal content gives an identical file
 _MOST_BYTES = 16 << 30  # limit for a pack's unpacked size
 _LONGEST_MANIFEST = 64 << 20
-_MOST_BREAKS = 300  # breaks that the first page lists
+_MOST_BREAKS = 300  # maximum number of breaks on the first page
 _HERE = Path(__file__).parent
 
 
@@ -307,7 +317,7 @@ def _copy(names: zipfile.ZipFile, name: str, record: Record, size: int) -> str:
             while block := source.read(BLOCK):
                 hashed.update(block)
                 target.write(block)
-    except (zipfile.BadZipFile, zlib.error):  # the ZIP checksum shows that it was changed
+    except (zipfile.BadZipFile, zlib.error):  # The ZIP checksum shows that the file was changed.
         return ""
     return hashed.hexdigest()
 
