@@ -27,8 +27,12 @@ from warehouse.reconcile.workbook.verify import verify_workbook
 from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
-_SHOWS_SIGNATURES = 4  # since this wording, the workbooks in a pack show all signatures
-_UNSUITED = (*UNREADABLE, LookupError, RuntimeError)  # RuntimeError if a file has a password
+_SHOWS_SIGNATURES = 4  # the first wording whose packs show all signatures in their workbooks
+_UNSUITED = (
+    *UNREADABLE,
+    LookupError,
+    RuntimeError,
+)  # zipfile raises RuntimeError if a file has a password.
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 
@@ -113,7 +117,7 @@ def _compare_results(record: Record, month: Month, check: PackCheck) -> None:
         path = record.day_files(result.day).positions
         if (
             not path.is_file()
-        ):  # `missing` already lists it if it was missing when the pack was made
+        ):  # `missing` already lists the file if it was missing when the pack was made.
             check.uncompared.append(f"the result of {result.day}: {path.name} is missing")
             continue
         try:
