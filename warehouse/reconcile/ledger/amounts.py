@@ -132,7 +132,9 @@ def footnote_mark(cell: object) -> str:
     match = _FOOTNOTE.fullmatch(cell.strip())
     if match is None or not _is_amount(match["number"]):
         return ""
-    is_power = match["number"].isdecimal() and match["mark"].isdigit()  # 10 to the power of 2
+    is_power = (
+        match["number"].isdecimal() and match["mark"].isdigit()
+    )  # The mark is an exponent if the number is 10: raised digits as in 10² are not a footnote.
     return "" if is_power else match["mark"]
 
 
