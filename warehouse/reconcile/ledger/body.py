@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-Texts = npt.NDArray[np.object_]  # a string for each row
+Texts = npt.NDArray[np.object_]  # an array with one string per row
 _SEVERAL = 2
 # number of rows that are searched for a layout, because a million rows take a second (measured)
 _LOOKED_AT = 2000
@@ -448,12 +448,16 @@ def _mark(text: str, field: str, known: KnownNames) -> str:
 def _spelling(unknown: Sequence[str], field: str, known: KnownNames) -> str:
     """Return the spelling that most of these strings share, or an empty string."""
     patterns = [list(_patterns(text.strip(), field, known)) for text in unknown]
-    for number in (0, 1):  # the same text around all names, then any text
+    for number in (
+        0,
+        1,
+    ):  # First try exactly the text around the names, then a pattern that allows any text.
         # Each string counts once per pattern, and the order does not depend on hashes.
         unique = (dict.fromkeys(pair[number] for pair in found) for found in patterns)
         counted = Counter(chain.from_iterable(unique))
         pattern, count = max(counted.items(), key=itemgetter(1), default=("", 0))
-        # A single name may have text next to it by chance, if there is no space between them.
+        # If only one name has text next to it, the text counts only if a space separates it from
+        # the name. Otherwise it may be there by chance.
         is_sure = count > 1 or (count == 1 and " " in pattern and pattern.count(ANY) == 0)
         if is_sure and count > _MOST * len(unknown):
             return pattern
@@ -683,7 +687,9 @@ def _read_rows(reading: SheetReading, layer: Layer, rows: pd.DataFrame, found: B
     if len(reading.head.layers) == 1:
         found.totals += _total_lines(reading, rows[rows["reason"] == "total line"])
     rows = rows[rows["reason"] == ""].copy()
-    if reading.head.unit is not None:  # the unit's word may be the asset
+    if (
+        reading.head.unit is not None
+    ):  # The word in the unit column may be the name of the asset, which means 1.
         rows["amount"] = read(rows["cells"], rows["asset"])
     rows["reason"] = _first_reasons(rows, _faults(reading, layer, rows))
     is_blank = rows["reason"] == BLANK
@@ -781,8 +787,8 @@ def _is_page_heading(
     is_repeated = heading_of(cells) in headings
     if isinstance(amount, str):
         return has_number or is_repeated
-    # If `Page 2` is in two cells, the 2 may be in the amount column, but then the row does not have
-    # an asset.
+    # A heading like `Page 2` may be split into two cells, with the 2 in the amount column. Such a
+    # row does not have an asset.
     return has_number and (is_repeated or not asset)
 
 
