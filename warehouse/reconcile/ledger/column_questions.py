@@ -42,8 +42,11 @@ _SHORTEST_UNIT = (
     3  # minimum length of a word in capitals, because shorter ones may be a person's initials
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
-_MANY_DECIMALS = 12  # with this many decimals, an asset's smallest unit is tiny
-_DIMENSIONS_IN_NAMES = ("venue", "portfolio")  # found in a file's or tab's name
+_MANY_DECIMALS = 12  # minimum number of decimals of an asset whose smallest unit is tiny
+_DIMENSIONS_IN_NAMES = (
+    "venue",
+    "portfolio",
+)  # the fields whose names are searched in the names of files and tabs
 
 
 def ask_for_scope(
@@ -263,7 +266,7 @@ def _voids_of(column: UnknownColumn, head: Header) -> list[str]:
     words = _words_of(column)
     if not head.words.is_void(head.titles[column.index]):
         return [word for word in words if head.words.is_void(word)]
-    # The title is like `Void?`, and some rows have a mark.
+    # The title is a question like `Void?`, and a mark in the cell means yes.
     marks = [word for word in words if head.words.is_cell(word, "mark")]
     is_known = all(head.words.is_unmarked(word) for word in words if word not in marks)
     return marks if is_known else []
@@ -324,7 +327,7 @@ def _unit_lines(column: UnknownColumn, body: LedgerBody) -> list[str]:
     }
     has_unknown = not all(factors[word] for word in listed)
     if has_unknown and all(len(word) < _SHORTEST_UNIT and word.isupper() for word in listed):
-        return []  # people's initials
+        return []  # The column seems to contain the initials of people.
     mark = CHOICE if has_unknown else ""
     return [setting("unit_column", column.title), f"{mark}{_unit_words(listed)}"]
 
@@ -411,7 +414,7 @@ def ask_for_words(body: LedgerBody, location: str) -> str:
     )
     message = f"{location}: recon.toml does not say whether rows with these words count: {shown}."
     void: _RowWords = {title: ((), voids) for title, (_, voids) in new.items() if voids}
-    if void:  # the next question is about the other words
+    if void:  # Ask about the other words in the next question.
         raise Ambiguous(message, "\n".join([head.table, *_row_lines(void, head)]))
     keep, *_ = _row_lines(new, head)
     *_, skip = _row_lines({title: ((), words) for title, (words, _) in new.items()}, head)
