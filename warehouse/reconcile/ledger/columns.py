@@ -33,7 +33,7 @@ _WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _EXAMPLES = 4
 _FEW_VALUES, _MOST_VALUES, _REPEATED = 12, 100, 2
 _SHORTEST_WORD = 3  # minimum length of a word that is checked even if all rows have it
-_NUMBERED = 5  # minimum number of rows to recognize a column that only numbers the rows
+_NUMBERED = 5  # minimum number of rows for recognizing a column with row numbers
 _LARGEST_DIGIT = Decimal(36)  # more than the decimals of any asset and the power of ten of any unit
 _YEARS = range(1900, 2101)
 
@@ -157,7 +157,7 @@ class LedgerBody:
         names = first if asset is None else self._all(asset)
         starts = pc.unique(first).to_pylist()
         if len(starts) > _MOST_STARTS:
-            return is_used  # total lines can add a question, but cannot hide one
+            return is_used  # Total lines may add a question, but they must not hide one.
         words = [text for text in starts if head.words.total_name(text) is not None]
         rows = pc.indices_nonzero(pc.is_in(first, pa.array(words, pa.string()))).to_pylist()
         totals = [
@@ -304,7 +304,7 @@ def is_sign(column: UnknownColumn, head: Header) -> bool:
     """Return whether every value in a column is an amount's side, like debit or short."""
     values = [value for value in column.values if value]
     if set(values) == {"-"} and head.words.role_of(head.titles[column.index]) != "sign":
-        return False  # the dash marks a blank cell
+        return False  # A dash in a column without other sides marks a blank cell.
     sides = {head.words.side_of(value) for value in values}
     return bool(sides) and "" not in sides and sides != {"positive"}
 
@@ -332,7 +332,7 @@ def _has_strong_value(column: UnknownColumn, values: Sequence[str], head: Header
     """Return whether any value changes the meaning of amounts, even if every row has it."""
     words = head.words
     if column.different == 1 and words.factor_of(values[0]) not in ("", "1"):
-        return True  # one unit for all rows, even if its word is short
+        return True  # All rows have the same unit, which matters even if the word is short.
     if words.is_void(head.titles[column.index]) and any(words.is_cell(v, "mark") for v in values):
         return True
     return any(_is_strong(value, words) for value in values)
@@ -430,7 +430,7 @@ def is_factor(text: str) -> bool:
         value = exact(text.replace(" ", "").replace(",", "").replace("'", ""))
     except ArithmeticError:
         return False
-    if not value.is_finite():  # a cell like `inf` or `nan`
+    if not value.is_finite():  # The cell contains `inf` or `nan`.
         return False
     is_digit = abs(value) <= _LARGEST_DIGIT
     if value == value.to_integral_value() and (is_digit or int(value) in _YEARS):
