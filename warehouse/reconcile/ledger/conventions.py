@@ -50,7 +50,7 @@ def telling_cells(cells: pa.Array) -> list[str]:
     for decimals, mark in DECIMAL_MARKS.items():
         has_mark = pc.match_substring(cells, mark)
         if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
-            continue  # all amounts are whole numbers, which are plain with a decimal point
+            continue  # All amounts are whole numbers, which a decimal point does not change.
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
         sure = pc.and_not(pc.and_(plain, has_mark), unsure)
