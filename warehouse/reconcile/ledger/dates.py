@@ -20,7 +20,7 @@ _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _LAST_MONTH = 12
 ORDERS = ("day first", "month first")
 
-# A date anywhere in a string.
+# The pattern finds a date anywhere in a string.
 DATE = re.compile(
     r"(?<![0-9])(?:20[0-9]{2}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2(?:20[0-9]{2})"
     r"|[0-9]{1,2}[ -][a-z]{3,9}\.?[ -]20[0-9]{2}|[a-z]{3,9}\.? [0-9]{1,2},? 20[0-9]{2})(?![0-9])",
