@@ -77,7 +77,7 @@ def _missing_column(candidate: Candidate, titles: str, use: str) -> NotReconcile
 def two_columns(candidate: Candidate, name: str, indexes: Sequence[int]) -> Ambiguous:
     """Return the question about several columns that may be the same field."""
     titles = [candidate.titles[index] for index in indexes]
-    # Columns with the same title are named by their letters.
+    # If two columns have the same title, name them by their letters.
     if len(set(map(fold, titles))) < len(titles):
         titles = [letters(index) for index in indexes]
     shown = " and ".join(map(repr, titles))
