@@ -26,7 +26,7 @@ _NUMBER = re.compile(
 )
 
 _SHOWN, _ROWS = 12, 200
-_MOST = 0.5  # more than this fraction of a column's cells must fit the proposed field
+_MOST = 0.5  # A field is proposed if more than this fraction of the column's cells fit it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
