@@ -67,7 +67,7 @@ class Words:
     def second_field_of(self, title: str) -> str:
         """Return the field that a title names if no other column names it better, or ""."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
-        # Pivot tables have titles like `Sum of Quantity`.
+        # A pivot table has titles like `Sum of Quantity`.
         summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
         summed = "amount" if summed == "amount" or self.native_factor(title) else ""
         return self._field(title, self.second) or valued or summed
@@ -78,7 +78,7 @@ class Words:
         for written in _spellings(title):
             if field := words.get(_key(written), ""):
                 return field
-        # Two words for the same thing, like `Coin / Token`.
+        # The title has two words for the same thing, like `Coin / Token`.
         parts = {words.get(_key(part), "") for part in title.split("/")}
         return parts.pop() if len(parts) == 1 else ""
 
@@ -136,7 +136,7 @@ class Words:
     def _only(self, cell: str, *kinds: str) -> str:
         """Return the only one of these kinds among a cell's longer words, or ""."""
         parts = _PART.findall(_bare(cell))
-        if len(parts) > _FEW_PARTS or "term" in parts:  # short-term is not short
+        if len(parts) > _FEW_PARTS or "term" in parts:  # `short-term` does not mean `short`.
             return ""
         found = {self.cells.get(part) for part in parts if len(part) >= _LONG_PART}
         said = found.intersection(kinds)
@@ -312,7 +312,7 @@ def _own_lists(text: str, shipped: _Lists) -> _Lists:
         lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
     except tomllib.TOMLDecodeError as error:
         complaints = [f"it is not TOML: {error}"]
-    except (AttributeError, TypeError):  # a value that is not a list in a table
+    except (AttributeError, TypeError):  # The file contains something other than lists in tables.
         complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
     for (group, kind), words in lists.items():
         if (group, kind) not in shipped:
