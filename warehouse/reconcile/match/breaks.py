@@ -157,7 +157,7 @@ def previous_ids(
     }
 
 
-_NamesById = Mapping[str, Mapping[str, str]]  # the value of each field, by ID
+_NamesById = Mapping[str, Mapping[str, str]]  # for each ID, the value of each field
 
 
 def _by_level(keys: Mapping[str, tuple[Key, Key]]) -> Mapping[Key, _NamesById]:
