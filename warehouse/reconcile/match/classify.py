@@ -27,13 +27,14 @@ _DUST = Decimal("0.000001")  # an amount so small that rounding may always lose 
 # asset applies
 _FEWEST = 3
 
-# A setting forgives these differences. A number cell is not a setting.
+# The condition for differences that a setting forgives. It leaves out differences that are only due
+# to the 15 digits of a number cell.
 _IS_FORGIVEN = (
     f"(result = '{Result.TOLERANCE.value}' "
     f"or result = '{Result.PRECISION.value}' and kind <> 'number cell')"
 )
 
-# The pairs that are not equal, each with the first rule that decides it.
+# A query for all unequal pairs, each with the first rule that applies to it.
 _JUDGED = """
 with unequal as (
     select pairs.*, ({pair_key}) in (select ({key}) from rejected_keys) as is_rejected,
