@@ -29,7 +29,7 @@ from warehouse.reconcile.model import (
 from warehouse.reconcile.terms import TOTALLED
 
 _BATCH = 20_000
-_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # as in exact_sum.sql
+_DECIMAL = r"-?0*[0-9]{1,20}(\.[0-9]{1,18})?"  # the same pattern as in exact_sum.sql
 _SIDES = ("ledger", "snapshot")
 
 
@@ -98,7 +98,7 @@ def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
 
 def digest(connection: DuckDBPyConnection, fields: Key, also: Sequence[str]) -> str:
     """Return the SHA-256 of `also` and of every key with both amounts and the result, in order."""
-    # Signatures are bound to this digest. Each part of a key is preceded by its length, so two
+    # Signatures depend on this digest. Each part of a key is preceded by its length, so two
     # different tables never give the same bytes, whatever characters their names contain.
     sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())
     cells = ", ".join(f"strlen({name}), {name}" for name in fields)
