@@ -9,8 +9,8 @@ from warehouse.reconcile.model import FLOAT_DIGITS, Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.layout import Kept, Precision, Way
 
-_DOUBLE_DIGITS = 17  # enough digits to write any double and read it back unchanged
-_LARGEST_EXPONENT = 300  # powers of ten that a double holds at full precision
+_DOUBLE_DIGITS = 17  # number of digits with which any double can be written and read back unchanged
+_LARGEST_EXPONENT = 300  # largest power of ten up to which a double has full precision
 _BOUNDS = {Way.NEAREST: Decimal("0.5"), Way.CUT_OFF: Decimal(1), Way.CALCULATED: Decimal("1.5")}
 _CELL = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
@@ -38,7 +38,7 @@ def rounding_loss(
     loss = exact_sum(map(largest_loss, precisions, amounts))
     if len(amounts) == 1:
         is_explained = is_left_of(precisions[0], amounts[0], snapshot)
-    else:  # rounding changed every row
+    else:  # Every row may have been rounded.
         difference = EXACT.abs(EXACT.subtract(exact_sum(amounts), snapshot))
         is_explained = all(map(_is_kept, precisions, amounts)) and difference <= loss
     return loss if is_explained else None
