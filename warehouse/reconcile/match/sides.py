@@ -30,7 +30,8 @@ from warehouse.reconcile.settings.toml import heading
 from warehouse.reconcile.terms import FIELDS, NotReconciled, display_asset
 from warehouse.spreadsheet.reading.text import fold
 
-# The names in a reference do not include accounts, and include only the venues of its own day.
+# A reference contains no account names and only the venue names of its own day, so look for other
+# names in earlier books.
 _NAMES_IN_BOOKS = {
     "account": "select account_name, [] from history.accounts "
     "where lower(trim(account_name)) in (select unnest($spellings))",
