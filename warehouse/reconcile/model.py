@@ -890,7 +890,7 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 
 
 TIED, OPEN_BREAKS = 0, 3
-SETTINGS_DIGEST = "SHA-256 of recon.toml"  # label in a result's evidence
+SETTINGS_DIGEST = "SHA-256 of recon.toml"  # a label in the evidence of a result
 SAID = ("status", "owner", "root_cause", "comment")  # the fields that people write
 STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 
