@@ -24,8 +24,8 @@ from warehouse.reconcile.terms import NotReconciled
 from warehouse.storage.layout import FILE_MODE, make_directory
 
 NAME = "record.db"
-VERSION = 1  # schema version, stored as user_version
-WAIT = 30  # seconds to wait for another writer
+VERSION = 1  # the schema version, which SQLite stores as user_version
+WAIT = 30  # maximum number of seconds to wait for another writer
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _Value = TypeVar("_Value")
 
@@ -219,7 +219,9 @@ class Record:
         """Import the JSON files of an older nightbook, and move them to `.before-record`."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # only one of two commands migrates
+            fcntl.flock(
+                folder, fcntl.LOCK_EX
+            )  # Lock the folder, so that only one of two commands migrates the home.
             if not self.database.exists():
                 aside = self.root / f".{NAME}.aside"
                 aside.unlink(missing_ok=True)
