@@ -38,7 +38,7 @@ NUMBERED_TABLES: dict[type, str] = {
     Restatement: "restatements",
     Closing: "closings",
 }
-# Column names by field name, where they differ.
+# The column name for each field whose column has a different name.
 _RENAMED = {
     "runs": {"by": "made_by", "day_settings": "own_settings"},
     "breaks": {"id": "break_id", "rows": "ledger_rows"},
@@ -46,7 +46,7 @@ _RENAMED = {
     "notices": {"words": "message", "where": "location"},
     "ties": {"of": "name"},
 }
-_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # columns that contain JSON
+_JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # the columns that contain JSON
 _SHOWN = (
     "counts",
     "coverage",
@@ -167,7 +167,7 @@ def read_run(connection: sqlite3.Connection, row: Row) -> Run:
         ordered = f"select * from {table} where run_no = ? order by place"
         fields[field] = [_fields(item, table) for item in select(connection, ordered, row["no"])]
     for source in fields["sources"]:
-        source["print"] = source["fingerprint"]  # the field's name in packs
+        source["print"] = source["fingerprint"]  # Packs use this name for the field.
     return msgspec.convert(fields, Run)
 
 
