@@ -26,7 +26,12 @@ from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
-_BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")  # as in `AGE_BANDS`
+_BANDS = (
+    "to_1_day",
+    "to_4_days",
+    "to_29_days",
+    "from_30_days",
+)  # the age bands, in the order of `AGE_BANDS`
 _OPEN = f"status <> '{ACCEPTED}'"
 _COUNTS = (
     "count(*) filter (where state = 'break') as breaks, "
