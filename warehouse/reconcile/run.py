@@ -147,9 +147,9 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
     scope_of(
         source, ledger, reference, config
-    )  # raises an error for an unknown name before anything is stored
+    )  # This raises an error for an unknown name before anything is stored.
     archive_inputs(record, contents.ledgers, config.digest)
-    del contents  # free the cells of a large ledger, which are no longer needed
+    del contents  # Free the cells of a large ledger, because they are no longer needed.
     with record.transaction():
         inputs.before_writing()
         # Read comments before building the breaks, so that this workbook shows them.
