@@ -46,7 +46,7 @@ _NOBODY = re.compile(
 )
 
 
-_NUMBER = re.compile("[0-9]{1,9}")  # not isdigit(), which accepts `²`
+_NUMBER = re.compile("[0-9]{1,9}")  # Do not use isdigit() instead, because it accepts `²`.
 _BREAK_ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
