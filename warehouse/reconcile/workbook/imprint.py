@@ -208,7 +208,7 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                continue  # calamine takes a long time to open a sheet with a million rows
+                continue  # Skip the other sheets, because calamine needs long to open a million rows.
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
             if bool(header) == has_positions:
