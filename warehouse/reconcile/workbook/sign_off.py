@@ -23,7 +23,10 @@ from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
-_LINE, _LINE_HEIGHT = 17, 14  # characters and points of a line in the comment column
+_LINE, _LINE_HEIGHT = (
+    17,
+    14,
+)  # the number of characters and the height in points of a line in the comment column
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
@@ -69,7 +72,7 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # saved by another program. The pack lists the missing signatures
+        return content  # Another program saved this workbook, so leave it unchanged. The pack lists the missing signatures.
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:
@@ -108,7 +111,9 @@ def _rewrite(content: bytes, cells: Mapping[str, Mapping[str, str]]) -> bytes:
 def _with_text(sheet: bytes, name: str, text: str) -> bytes:
     """Write a string into the cell `name` of a sheet's XML. The cell keeps its style."""
     cell = _cell(sheet, name)
-    if cell is None:  # programs omit blank cells without a style, so insert it after its left cell
+    if (
+        cell is None
+    ):  # Programs omit blank cells without a style, so insert the cell after the one on its left.
         left = _cell(sheet, f"{chr(ord(name[0]) - 1)}{name[1:]}")
         if left is None:
             return sheet
