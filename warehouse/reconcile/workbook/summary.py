@@ -27,7 +27,7 @@ from warehouse.reconcile.workbook.edits import ROLES
 from warehouse.reconcile.workbook.sheet import LETTERS, Formula, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
-TREND_NIGHTS = 14  # nights that the trends show
+TREND_NIGHTS = 14  # number of nights in the trends
 _MOST_OWNERS, _MOST_ASSETS, _MOST_UNUSED, _MOST_URGENT, _MOST_TRAIL = 4, 10, 40, 6, 2000
 _OTHERS = "others"
 _TRAIL = tuple(map(Heading, TITLES, (19, 16, 22, 16, 60, 30, 34)))
@@ -43,13 +43,13 @@ _COLUMNS = (
 _LAST = len(_COLUMNS) - 1
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _PAGE_ROWS = 80
-_LINE = 130  # characters that fit across all columns
+_LINE = 130  # number of characters that fit across all columns
 
 
 def _write_trends(draft: Draft, sheet: SheetWriter, content: WorkbookContent) -> None:
     """Write recent nights' open breaks by age and by owner, each with a chart."""
     nights = content.over_time.nights
-    if len(nights) == 1:  # one night is not a trend
+    if len(nights) == 1:  # A single night is not a trend, so leave out the chart.
         return
     sheet.worksheet.set_h_pagebreaks([sheet.row])
     bands = [f"{label}, open" for label, _, _ in AGE_BANDS]
