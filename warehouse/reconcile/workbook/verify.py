@@ -80,7 +80,7 @@ _SUMMARY = "Summary"
 
 # The sheets that contain a table, and how many leading columns identify a row.
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, ROLLED: 1, NOTICES: 0, MAPPING: 0, EVIDENCE: 1, TRAIL: 0}
-_HEADER = 1  # index of the title row on each of these sheets
+_HEADER = 1  # the index of the title row, which is the same on all of these sheets
 _OTHER_TITLES = {  # titles used in the first wording
     "Level": "Per",
     "Name": "Of",
@@ -407,7 +407,10 @@ def _most_alike(layout: _ComparedColumns, row: Row, others: Iterable[Row]) -> Ro
     def likeness(other: Row) -> int:
         return sum(bool(cell) and cell == now for cell, now in zip(row, other, strict=True))
 
-    if layout.label in (POSITIONS, UNMATCHED):  # too many rows to search, and every row has a key
+    if layout.label in (
+        POSITIONS,
+        UNMATCHED,
+    ):  # Do not search these tables, because they have too many rows and every row has a key.
         return None
     best = max(others, key=likeness, default=None)
     least = max(1, sum(map(bool, row)) // 2)
@@ -752,7 +755,7 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
             *_stray_near_positions(runs, content, edits),
         ]
     except python_calamine.CalamineError:
-        return  # the comments were already read in another way, and `verify` reports the damage
+        return  # Ignore damage here, because the comments were already read and `verify` reports the damage.
     for place, text in texts[:_MOST_STRAY]:
         message = (
             f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it instead "
@@ -803,7 +806,7 @@ def _stray_near_positions(
         return
     try:
         keys = write.read_positions(runs.day_files(result.day)[1], result.run_id, result.fields)
-    except NotReconciled:  # `verify` reports it
+    except NotReconciled:  # Ignore damage here, because `verify` reports it.
         return
     known = _texts_of_positions(keys, result.fields, result.workbook.names, edits.wording)
     # Almost all of the millions of cells are numbers or known texts, so filter those out first.
