@@ -144,7 +144,7 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     widths = [_width(char) for char in label]
     if sum(widths) <= longest:
         return label
-    used, beginning = 1.0, ""  # 1.0 is the width of the ellipsis
+    used, beginning = 1.0, ""  # Start with 1.0, the width of the ellipsis.
     for char, width in zip(label, widths, strict=True):
         used += width
         if used > longest:
