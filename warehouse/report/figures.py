@@ -65,7 +65,7 @@ def share_text(percent: Decimal | None) -> str:
     """
     if percent is None:
         return "new"
-    size = percent.copy_abs()  # `abs` would round to 28 digits
+    size = percent.copy_abs()  # Do not use `abs` here, because it would round to 28 digits.
     if size >= 1000:  # noqa: PLR2004 - decimals would not help, and the column is narrow
         return "> +1000 %" if percent > 0 else "< -1000 %"
     if Decimal("99.995") <= size < 100:  # noqa: PLR2004 - the remainder is small but not zero

@@ -151,7 +151,7 @@ def _round(value: Decimal) -> str:
     >>> [_round(Decimal(text)) for text in ("1234.5678", "0.123456", "0.00000123", "-9e30")]
     ['1234.57', '0.1235', '1.23e-6', '-9.00e30']
     """
-    size = value.copy_abs()  # `abs` would round to 28 digits
+    size = value.copy_abs()  # Do not use `abs` here, because it would round to 28 digits.
     if not size or size == size.to_integral_value() < _LARGEST:
         return f"{value:f}".partition(".")[0]
     if not _SMALLEST <= size < _LARGEST:
