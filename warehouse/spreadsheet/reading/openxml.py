@@ -259,7 +259,9 @@ _STYLES = re.compile(r"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", re.DOTALL)
 _STYLE = re.compile(r"<(?:\w+:)?xf\b[^>]*>")
 _STYLE_OF_CELL = re.compile(rb'\bs="([0-9]{1,6})"')
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
-_SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma after the last digit divides by 1,000
+_SCALED = re.compile(
+    "[0#?],+(?![0#?,])"
+)  # In a number format, each comma after the last digit divides by 1,000.
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +376,7 @@ def _stale(xml: bytes) -> dict[tuple[int, int], str]:
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
         reference = _REFERENCE_OF_CELL.search(attributes)
-        if reference is None:  # without cell names, references cannot be resolved
+        if reference is None:  # Without cell names, the references in formulas cannot be resolved.
             return {}
         location = _location(reference)
         value, formula = _VALUE.search(inside), _FORMULA.search(inside)
