@@ -43,7 +43,9 @@ from warehouse.spreadsheet.reading.xml_workbooks import (
     read_spreadsheet_ml,
 )
 
-_FIRST_RECORD = b"\x09\x08\x10\x00\x00\x06\x05\x00"  # the first record of a BIFF8 workbook
+_FIRST_RECORD = (
+    b"\x09\x08\x10\x00\x00\x06\x05\x00"  # the first record of a BIFF8 workbook (Excel 97 and later)
+)
 _SECTOR = 512
 _CODE_PAGE = 0x42
 _UTF_16 = struct.pack("<H", 1200)
@@ -73,7 +75,7 @@ def mend_code_page(content: bytes) -> bytes:
 # and the interpreter.
 LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PACKABLE_TYPES = {str, float, int, bool}
-_CONTENT = "content.xml"  # the part with the sheets in OpenDocument
+_CONTENT = "content.xml"  # the part of an OpenDocument file that contains the sheets
 # MessagePack cannot hold times without a time zone, so each type is an extension with a string.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
