@@ -70,7 +70,7 @@ class _LocalNames(dict[str, str]):
         return local
 
 
-MOST_COLUMNS = 16_384  # the limit of spreadsheet programs
+MOST_COLUMNS = 16_384  # the maximum number of columns in spreadsheet programs
 MOST_ROWS = 1_048_576
 Span = tuple[tuple[int, int], tuple[int, int]]
 
@@ -164,7 +164,7 @@ class OpenDocument:
         self._hidden_styles: set[str] = set()
         self._style = ""
         self._path: list[str] = []
-        self._ignored = 0  # depth inside an element that is skipped
+        self._ignored = 0  # nesting depth inside an element that is skipped, or 0
         self._sheet: SheetRows | None = None
         self._next_column = 0  # index of the next declared column
         self._row: Mapping[str, str] = {}
@@ -259,7 +259,7 @@ class OpenDocument:
                 for row in range(sheet.row, sheet.row + rows):
                     for column in range(self._column_index, self._column_index + times):
                         sheet.errors[row, column] = value.text
-            value = value.text  # so that the cell is not blank
+            value = value.text  # Use the text of the error, so that the cell is not blank.
         across = _repetitions(self._cell, "number-columns-spanned")
         below = _repetitions(self._cell, "number-rows-spanned")
         if across > 1 or below > 1:
