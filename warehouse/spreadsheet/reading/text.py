@@ -172,7 +172,7 @@ def _read(codec: str, words: tuple[bytes, ...]) -> _Reading:
 
 def _languages(word: str, codec: str) -> list[_Language]:
     """Return the code page's languages in which this may be a word."""
-    plain = word.replace("ß", "")  # no capital form exists
+    plain = word.replace("ß", "")  # `ß` has no capital form.
     is_cased = plain in (plain.lower(), plain.upper()) or plain[1:] == plain[1:].lower()
     if not is_cased and not _CAMEL.search(word):
         return []
