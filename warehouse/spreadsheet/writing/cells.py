@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from html import escape
 
-CELL_LIMIT = 32_767  # UTF-16 units that a cell can hold
+CELL_LIMIT = 32_767  # maximum number of UTF-16 units in a cell
 PIECE = 32_000
 # maximum number of characters, because a longer number may become infinite or 0 as a double
 LONGEST_NUMBER = 300
