@@ -15,9 +15,9 @@ from warehouse.spreadsheet.writing.layout import (
     TableSheet,
 )
 
-# For amounts whose number of decimals is unknown.
+# The format for amounts whose number of decimals is unknown.
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
-ROUNDED = "~"  # prefix of figures that have more digits than their cell shows
+ROUNDED = "~"  # the prefix of a figure that has more digits than its cell shows
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
