@@ -11,7 +11,10 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows. The exact text has all decimals
+DECIMALS, FEWEST_DECIMALS = (
+    10,
+    2,
+)  # the largest and smallest number of decimals that a number shows. The exact text has all decimals
 
 
 class SheetColumnKind(Enum):
