@@ -35,7 +35,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _ROW_NUMBER = "number of the row"
-BATCH = 1024  # rows, about a megabyte of XML
+BATCH = 1024  # rows per batch, which is about a megabyte of XML
 AMOUNT = r"-?[0-9]+(\.[0-9]+)?"
 _FUNCTION_NUMBERS = itertools.count(1)
 LINE, HIGHEST = 15, 405  # points: the height of a line, and of the tallest row
@@ -97,7 +97,10 @@ def stream_rows(
             for batch in reader:
                 yield _bytes(batch.column(0))
                 on_rows(batch.num_rows)
-    except (duckdb.InvalidInputException, OSError) as error:  # pyarrow converts one into the other
+    except (
+        duckdb.InvalidInputException,
+        OSError,
+    ) as error:  # pyarrow converts DuckDB's error to an OSError.
         raise ValueError(str(error)) from error
     finally:
         connection.remove_function(name)
@@ -227,7 +230,7 @@ class _Statement:
         # `concat` writes each piece once, but every `||` copies all earlier pieces.
         start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
         if column.kind is SheetColumnKind.TEXT and column.is_printed:
-            return f"{start}, {_text(letter)}"  # never NULL
+            return f"{start}, {_text(letter)}"  # The text of this column is never NULL.
         if _text(letter) in self._texts():
             return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
