@@ -23,7 +23,7 @@ from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
 try:
     _library: Any = importlib.import_module("isal.isal_zlib")
-except ImportError:  # ISA-L is not built for every machine
+except ImportError:  # There are no ISA-L packages for some machines.
     _library = zlib
 # With ISA-L, level 0 gives files that are a quarter larger, and level 3 takes three times as long.
 _COMPRESSION = 1
@@ -33,7 +33,9 @@ _STYLED_CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
 _MODEL_ROWS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
 _DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
 
-_CHUNK = 1 << 17  # bytes. Chunks that fit into a core's cache cost a tenth less (measured)
+_CHUNK = (
+    1 << 17
+)  # bytes per chunk. Chunks that fit into a core's cache cost a tenth less (measured)
 _ROW_END = b"</row"  # Python's search is a third slower for a longer pattern (measured)
 _TEXT_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
 _ROWS_PER_SUM = 20_000
@@ -199,7 +201,7 @@ def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
     with (
         zipfile.ZipFile(file) as archive,
         archive.open(member) as sheet,
-        ThreadPoolExecutor(1, "unpacking") as unpacker,  # this runs on a second core
+        ThreadPoolExecutor(1, "unpacking") as unpacker,  # Unpacking runs on a second core.
     ):
         rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
         while chunk := ahead.result():
