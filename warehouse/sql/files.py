@@ -18,7 +18,8 @@ _SETTINGS: dict[str, Any] = {
     # With several threads, the last digit of a sum of floating-point numbers depends on timing.
     "threads": "1",
     "python_enable_replacements": "false",
-    # Without it, DuckDB would create a folder in the current directory when memory runs low.
+    # Without this setting, DuckDB would create a folder in the current directory when memory runs
+    # low.
     "max_temp_directory_size": "0B",
 }
 
