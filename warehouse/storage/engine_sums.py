@@ -94,7 +94,7 @@ def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
 
 def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
-    if in_parts:  # 256 bits hold all sums, so parts are not needed
+    if in_parts:  # All sums fit into 256 bits, so they need not be split into parts.
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
     sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
@@ -150,7 +150,7 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     session = _session()
     session.conf.set(
         "spark.sql.ansi.enabled", "true"
-    )  # prevents an exponent in the text of a decimal
+    )  # With this setting, decimals are converted to text without an exponent.
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
     grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")
