@@ -85,7 +85,9 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array.type != field.type:
-            array = array.cast(field.type, safe=True)  # raises an error if a value would change
+            array = array.cast(
+                field.type, safe=True
+            )  # A safe cast raises an error if a value would change.
         if len(array) != rows:
             raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
         if array.null_count and not field.nullable:
@@ -153,7 +155,9 @@ class Writer:
         # open file. Only the first is raised.
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
-        self._writer.is_open = False  # otherwise its destructor closes it again
+        self._writer.is_open = (
+            False  # Mark the writer as closed. Otherwise its destructor closes it again.
+        )
         with contextlib.suppress(
             OSError, ValueError
         ):  # the rest of its buffer cannot be written either
