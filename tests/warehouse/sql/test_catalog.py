@@ -226,7 +226,7 @@ for days in sys.argv[3:]:
         "'2026-01-01', '2026-11-20'",
         "'2026-11-17', null",
     )
-    same = "have the same book, of 2026-11-17: nothing can be compared; see ops.gaps"
+    same = "have the same book, of 2026-11-17, so nothing can be compared; see ops.gaps"
     answer = subprocess.run(
         [python, "-c", script, gap.database, macro, *days],
         capture_output=True,
