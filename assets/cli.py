@@ -130,9 +130,8 @@ def _exit_code(invocation: Invocation, nightbook: Nightbook) -> int:
             with contextlib.suppress(*([InvalidSettings] if is_tonight else [])):
                 is_of_firm = require_firm_command(nightbook.layout, invocation)
             if is_tonight and not is_of_firm:
-                nightbook.settings(
-                    api=True
-                )  # This raises one error that lists every wrong setting.
+                # This raises one error that lists every wrong setting.
+                nightbook.settings(api=True)
             require_place(nightbook.layout, invocation)
         else:
             with contextlib.suppress(InvalidSettings):

@@ -58,9 +58,8 @@ def rebuild_nights(
     output_format: str | None = None,
 ) -> int:
     """Rebuild the warehouse without calling the API. Decisions do not change."""
-    is_lake_included = (
-        from_landing or engine is not None
-    )  # Spark flattens nights from the landing folder, so the lake is rebuilt too.
+    # Spark flattens nights from the landing folder, so the lake is rebuilt too.
+    is_lake_included = from_landing or engine is not None
     if dry_run:
         with rehearsing(nightbook) as rehearsal:
             _rebuild(rehearsal, engine, from_landing=is_lake_included)

@@ -92,9 +92,8 @@ def shared_engines() -> Iterator[None]:
         key = f"{url} {options}"
         if key not in engines:
             engines[key] = originals[0](url, **options)
-        elif (
-            key not in connections
-        ):  # Keep a connection open from the second use on. On the first use, Dagster creates the file.
+        # On the first use, Dagster creates the file. Keep a connection open from the second use on.
+        elif key not in connections:
             connections[key] = engines[key].connect()
             connections[key].exec_driver_sql("select count(*) from sqlite_master").all()
             connections[key].rollback()

@@ -28,9 +28,8 @@ MAX_UNSENT = 100
 # Severities, with the names that Apprise uses. Channels may show or route them differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-A_DAY = timedelta(
-    hours=23
-)  # less than 24 hours, because the time of the check varies by some minutes
+# Less than 24 hours, because the time of the check varies by some minutes.
+A_DAY = timedelta(hours=23)
 # A function of address, title, body and kind. It returns whether the channel accepted the message.
 Send = Callable[[str, str, str, str], bool]
 # Remove these characters, because names come from the API and must not mention users (@) or act as
@@ -107,9 +106,8 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
     """Send a message through one channel. Return whether it was accepted. Never raises."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # Apprise plugins import deprecated modules, which causes warnings.
+            # Apprise plugins import deprecated modules, which causes warnings.
+            warnings.simplefilter("ignore")
             channel = Apprise()
             is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
             return bool(is_sent)

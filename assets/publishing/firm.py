@@ -64,9 +64,8 @@ def publish(
     budget = nightbook.settings().versions_gb
     book = publish_firm(layout, build, fresh=fresh, say=say, versions_gb=budget)
     for version in verify.damaged_versions(layout) if fresh else ():
-        versions.remove(
-            version
-        )  # Remove damaged versions, so that `verify` succeeds after a rebuild.
+        # Remove damaged versions, so that `verify` succeeds after a rebuild.
+        versions.remove(version)
     return book
 
 

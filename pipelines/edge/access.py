@@ -109,9 +109,8 @@ def find_origin_problem(url: str) -> str | None:
         return MORE_THAN_ORIGIN
     try:
         parts = urlsplit(url)
-        host = (
-            parts.hostname if parts.port != 0 else None
-        )  # Reading `port` raises ValueError if the port is invalid.
+        # Reading `port` raises ValueError if the port is invalid.
+        host = parts.hostname if parts.port != 0 else None
     except ValueError:
         return NOT_AN_ORIGIN
     if not is_visible_ascii(url) or parts.scheme not in ("http", "https") or not host:

@@ -189,7 +189,8 @@ class EdgeClient:
                 yield call, result
         finally:
             if started:
-                self.close()  # Without this, the pool would wait up to half a minute if the service hangs.
+                # Without this, the pool would wait up to half a minute if the service hangs.
+                self.close()
             pool.shutdown(wait=True, cancel_futures=True)
             _close_bodies(finished)
 

@@ -26,9 +26,8 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory, wri
 
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
-FRAME = (
-    4 * CHUNK
-)  # Frames are compressed one by one, because zstd reads consecutive frames as one stream.
+# Frames are compressed one by one, because zstd reads consecutive frames as one stream.
+FRAME = 4 * CHUNK
 
 
 class PendingSnapshot:

@@ -34,7 +34,8 @@ OPTIONS: Final = (
 LATEST = "LATEST"
 PROBE = "probe"
 FOLDER = "manifests"
-DIGEST_DIGITS = 16  # number of SHA-256 digits in a key, which is enough to distinguish all versions of a night's table
+# number of SHA-256 digits in a key, which is enough to distinguish all versions of a night's table
+DIGEST_DIGITS = 16
 _MANIFEST = re.compile(rf"{FOLDER}/([0-9]{{8}}T[0-9]{{6}}Z)-([0-9]{{4,9}})\.json")
 CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
 RETRIES = 5

@@ -28,14 +28,8 @@ SHOWN_DATES = 5
 PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
-_MEMORY_STEPS = (
-    1,
-    1.25,
-    1.6,
-    2,
-    4,
-    16,
-)  # small limits first, because DuckDB uses all the memory that it may use
+# Small limits first, because DuckDB uses all the memory that it may use.
+_MEMORY_STEPS = (1, 1.25, 1.6, 2, 4, 16)
 
 
 class NotExported(ValueError):

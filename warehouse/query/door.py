@@ -32,9 +32,8 @@ Parameters = Sequence[object] | Mapping[str, object]
 _ATTEMPTS = 5  # attempts to open a version, because a publish may remove it between two steps
 _SHOWN_DAYS = 6
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_MACRO = re.compile(
-    r"_(as_of|between)$"
-)  # A macro with one of these endings returns the columns of its view.
+# A macro with one of these endings returns the columns of its view.
+_MACRO = re.compile(r"_(as_of|between)$")
 
 
 class NoBookThatDay(LookupError):

@@ -145,9 +145,8 @@ def reconcile_day(source: OpenBook, record: Record, config: Config, inputs: RunI
         return _without_ledger(record, day, contents.unused)
     reference = book.read_reference(source, config.stale_hours)
     ledger = read_ledgers(contents, reading_context(record, config, reference, day))
-    scope_of(
-        source, ledger, reference, config
-    )  # This raises an error for an unknown name before anything is stored.
+    # This raises an error for an unknown name before anything is stored.
+    scope_of(source, ledger, reference, config)
     archive_inputs(record, contents.ledgers, config.digest)
     del contents  # Free the cells of a large ledger, because they are no longer needed.
     with record.transaction():

@@ -23,9 +23,8 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-FIRM_LATE = timedelta(
-    days=2
-)  # separates two dates, because in some time zones a night has the date of the day before
+# Separates two dates, because in some time zones a night has the date of the day before.
+FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
 # The maximum number of rows that a page shows for each query, or None if it needs all rows.

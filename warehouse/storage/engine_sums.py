@@ -148,9 +148,8 @@ def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
             f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
         )
     session = _session()
-    session.conf.set(
-        "spark.sql.ansi.enabled", "true"
-    )  # With this setting, decimals are converted to text without an exponent.
+    # With this setting, decimals are converted to text without an exponent.
+    session.conf.set("spark.sql.ansi.enabled", "true")
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
     grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")

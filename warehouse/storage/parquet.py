@@ -85,9 +85,8 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array.type != field.type:
-            array = array.cast(
-                field.type, safe=True
-            )  # A safe cast raises an error if a value would change.
+            # A safe cast raises an error if a value would change.
+            array = array.cast(field.type, safe=True)
         if len(array) != rows:
             raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
         if array.null_count and not field.nullable:

@@ -246,9 +246,8 @@ def _check_encoding(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
         for start in range(0, len(body), _CHUNK):
             if is_large and is_ascii and not bytes(body[start : start + 1]).isspace():
                 continue
-            chunk = bytes(
-                body[start : start + _CHUNK]
-            )  # This does not copy the body if it is a single chunk.
+            # This does not copy the body if it is a single chunk.
+            chunk = bytes(body[start : start + _CHUNK])
             commas += 0 if is_large else _count_commas(chunk)
             # ASCII needs no decoding, unless the previous chunk ended within a character.
             if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):

@@ -355,9 +355,8 @@ def backoff(failures: int, draw: float) -> float:
     `draw` is from [0, 1). The wait has full jitter: it is between 0 and a bound that doubles from
     0.5 to 60 seconds, so that callers that failed together do not retry together.
     """
-    doublings = min(
-        failures - 1, 10
-    )  # Ten doublings reach the maximum, and the number cannot overflow.
+    # Ten doublings reach the maximum, and the number cannot overflow.
+    doublings = min(failures - 1, 10)
     return draw * min(MAX_BACKOFF, FIRST_BACKOFF * 2.0**doublings)
 
 

@@ -39,12 +39,8 @@ LONGEST = 500
 _QUERY = re.compile(r"\?[^\s?]+=\S*")
 _USER = re.compile(r"//[^\s/@]+@")
 REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
-CANNOT = (
-    404,
-    405,
-    406,
-    501,
-)  # HTTP statuses of a REST catalog that cannot commit several tables at once
+# HTTP statuses of a REST catalog that cannot commit several tables at once.
+CANNOT = (404, 405, 406, 501)
 # pyiceberg's options for a store, by environment variable.
 STORE = {
     "AWS_ENDPOINT_URL": "s3.endpoint",

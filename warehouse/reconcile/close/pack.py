@@ -53,18 +53,10 @@ DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
 
 # Characters that not every system allows in a file name, and dots and spaces at either end.
 _UNPORTABLE = re.compile(r'[<>:"\\|?*\x00-\x1f\x7f\ud800-\udfff]|^[. ]|[. ]+$')
-_LONGEST_NAME, _LONGEST_ENDING = (
-    150,
-    10,
-)  # the longest file name in bytes, and the longest ending in characters
-_ZIP_TIMESTAMP = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
-)  # a constant time, so that equal content gives an identical file
+# The longest file name in bytes, and the longest ending in characters.
+_LONGEST_NAME, _LONGEST_ENDING = 150, 10
+# A constant time, so that equal content gives an identical file.
+_ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 _MOST_BYTES = 16 << 30  # limit for a pack's unpacked size
 _LONGEST_MANIFEST = 64 << 20
 _MOST_BREAKS = 300  # maximum number of breaks on the first page

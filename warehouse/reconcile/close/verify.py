@@ -28,11 +28,8 @@ from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.storage.layout import digest_of
 
 _SHOWS_SIGNATURES = 4  # the first wording whose packs show all signatures in their workbooks
-_UNSUITED = (
-    *UNREADABLE,
-    LookupError,
-    RuntimeError,
-)  # zipfile raises RuntimeError if a file has a password.
+# `zipfile` raises RuntimeError if a file has a password.
+_UNSUITED = (*UNREADABLE, LookupError, RuntimeError)
 _AMOUNTS = {"ledger_text": "ledger", "snapshot_text": "snapshot"}
 
 

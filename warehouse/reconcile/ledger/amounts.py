@@ -132,9 +132,8 @@ def footnote_mark(cell: object) -> str:
     match = _FOOTNOTE.fullmatch(cell.strip())
     if match is None or not _is_amount(match["number"]):
         return ""
-    is_power = (
-        match["number"].isdecimal() and match["mark"].isdigit()
-    )  # The mark is an exponent if the number is 10: raised digits as in 10² are not a footnote.
+    # The mark is an exponent if the number is 10: raised digits as in 10² are not a footnote.
+    is_power = match["number"].isdecimal() and match["mark"].isdigit()
     return "" if is_power else match["mark"]
 
 

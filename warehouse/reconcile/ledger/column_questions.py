@@ -43,10 +43,8 @@ _SHORTEST_UNIT = (
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
 _MANY_DECIMALS = 12  # minimum number of decimals of an asset whose smallest unit is tiny
-_DIMENSIONS_IN_NAMES = (
-    "venue",
-    "portfolio",
-)  # the fields whose names are searched in the names of files and tabs
+# The fields whose names are searched in the names of files and tabs.
+_DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 
 
 def ask_for_scope(

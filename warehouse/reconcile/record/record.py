@@ -219,9 +219,8 @@ class Record:
         """Import the JSON files of an older nightbook, and move them to `.before-record`."""
         folder = os.open(self.root, os.O_RDONLY)
         try:
-            fcntl.flock(
-                folder, fcntl.LOCK_EX
-            )  # Lock the folder, so that only one of two commands migrates the home.
+            # Lock the folder, so that only one of two commands migrates the home.
+            fcntl.flock(folder, fcntl.LOCK_EX)
             if not self.database.exists():
                 aside = self.root / f".{NAME}.aside"
                 aside.unlink(missing_ok=True)

@@ -47,12 +47,8 @@ _RENAMED = {
     "ties": {"of": "name"},
 }
 _JSON = {"fields", "own_settings", "names", "skipped", "covers"}  # the columns that contain JSON
-_SHOWN = (
-    "counts",
-    "coverage",
-    "workbook",
-    "evidence",
-)  # these fields are always read together, so they are one JSON value
+# These fields are always read together, so they are one JSON value.
+_SHOWN = ("counts", "coverage", "workbook", "evidence")
 _BREAKS_BY_STATE = {"break": "breaks", "not compared": "not_compared", "resolved": "resolved"}
 _PARTS_OF_RUN = {"ties": "ties", "notices": "notices", "run_inputs": "sources"}
 _CHAIN = (

@@ -26,12 +26,8 @@ from warehouse.reconcile.record.tables import Row
 from warehouse.reconcile.terms import CUSTOM, DIMENSIONS, FIELDS, NotReconciled
 
 Rows = dict[str, list[Row]]
-_BANDS = (
-    "to_1_day",
-    "to_4_days",
-    "to_29_days",
-    "from_30_days",
-)  # the age bands, in the order of `AGE_BANDS`
+# The age bands, in the order of `AGE_BANDS`.
+_BANDS = ("to_1_day", "to_4_days", "to_29_days", "from_30_days")
 _OPEN = f"status <> '{ACCEPTED}'"
 _COUNTS = (
     "count(*) filter (where state = 'break') as breaks, "

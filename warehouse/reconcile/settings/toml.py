@@ -24,9 +24,8 @@ def setting(name: str, value: str) -> str:
 
 def quote(text: str) -> str:
     """Return a string in TOML notation."""
-    return json.dumps(text, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # TOML requires an escape for this character
+    # TOML requires an escape for this character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def quote_list(texts: Iterable[str]) -> str:

@@ -31,11 +31,8 @@ from warehouse.spreadsheet.reading.files import UNREADABLE
 from warehouse.spreadsheet.reading.openxml import sheet_paths
 from warehouse.spreadsheet.reading.text import as_text, fold
 
-POSITION_MARKS = (
-    "Result",
-    "Break ID",
-    "Ledger rows",
-)  # the titles that identify the table of all positions
+# The titles that identify the table of all positions.
+POSITION_MARKS = ("Result", "Break ID", "Ledger rows")
 _MOST_BYTES = 1 << 30  # limit for the size of an unpacked imprint
 _LEVEL = 3  # a fifth of the time that level 9 takes, and 10 % more bytes
 _HEADER_ROWS = 60  # more rows than people ever add above a header
@@ -208,7 +205,8 @@ def _open_sheets(
         for name in book.sheet_names:
             is_named = name.startswith((POSITIONS, UNMATCHED))
             if is_named and not has_positions:
-                continue  # Skip the other sheets, because calamine needs long to open a million rows.
+                # Skip the other sheets, because calamine needs long to open a million rows.
+                continue
             sheet = book.get_sheet_by_name(name)
             header = is_named or find_header(sheet.iter_rows(), POSITION_MARKS)
             if bool(header) == has_positions:

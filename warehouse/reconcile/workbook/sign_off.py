@@ -23,10 +23,8 @@ from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
-_LINE, _LINE_HEIGHT = (
-    17,
-    14,
-)  # the number of characters and the height in points of a line in the comment column
+# The number of characters and the height in points of a line in the comment column.
+_LINE, _LINE_HEIGHT = 17, 14
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
 
@@ -72,7 +70,9 @@ def with_signatures(content: bytes, signatures: Mapping[str, Signature]) -> byte
     try:
         return _rewrite(content, cells)
     except (*UNREADABLE, KeyError):
-        return content  # Another program saved this workbook, so leave it unchanged. The pack lists the missing signatures.
+        # Another program saved this workbook, so leave it unchanged. The pack lists the missing
+        # signatures.
+        return content
 
 
 def _comment(signature: Signature, row: SignOffRow) -> str:

@@ -755,7 +755,9 @@ def stray_notices(runs: StoredRuns, edits: WorkbookEdits) -> Iterator[Notice]:
             *_stray_near_positions(runs, content, edits),
         ]
     except python_calamine.CalamineError:
-        return  # Ignore damage here, because the comments were already read and `verify` reports the damage.
+        # Ignore damage here, because the comments were already read and `verify` reports the
+        # damage.
+        return
     for place, text in texts[:_MOST_STRAY]:
         message = (
             f"{text[:200]!r} is outside the yellow cells, so it is not read back. Write it instead "

@@ -259,9 +259,8 @@ _STYLES = re.compile(r"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", re.DOTALL)
 _STYLE = re.compile(r"<(?:\w+:)?xf\b[^>]*>")
 _STYLE_OF_CELL = re.compile(rb'\bs="([0-9]{1,6})"')
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
-_SCALED = re.compile(
-    "[0#?],+(?![0#?,])"
-)  # In a number format, each comma after the last digit divides by 1,000.
+# In a number format, each comma after the last digit divides by 1,000.
+_SCALED = re.compile("[0#?],+(?![0#?,])")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,8 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
-DECIMALS, FEWEST_DECIMALS = (
-    10,
-    2,
-)  # the largest and smallest number of decimals that a number shows. The exact text has all decimals
+# The largest and smallest number of decimals that a number shows. The exact text has all decimals.
+DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
