@@ -164,7 +164,7 @@ def _hint_at_firm(error: Exception, nightbook: Nightbook) -> None:
 
 
 def _load(load: Callable[[], Run]) -> Run:
-    """Import a command without garbage collection, because imports create no garbage."""
+    """Import a command without garbage collection, because imports do not create garbage."""
     # saves a fifth of the CPU time that a night's imports need (measured: 0.35 of 2.0 s)
     gc.disable()
     try:
