@@ -30,7 +30,7 @@ class World:
     instruments: Mapping[str, tuple[Record, ...]] | None = None
 
     def at(self, _day: date) -> "World":
-        """Return this world for any day."""
+        """Return this same world for every day."""
         return self
 
 
