@@ -185,7 +185,7 @@ def _is_aside(line: str, above: Collection[str]) -> bool:
 
 
 def _columns(lines: Sequence[str], titles: Sequence[_Span]) -> list[_Span] | None:
-    """Return the columns below the titles, or None if an edge between columns is not proven."""
+    """Return the columns below the titles, or None if it is uncertain where a column begins."""
     if len(lines) < 2 or len(titles) < 2:  # noqa: PLR2004 - a header and a row, two columns
         return None
     rows = [row for row in dict.fromkeys(lines[1:]) if row.strip() != lines[0].strip()]
@@ -232,11 +232,10 @@ def _blank_runs(lines: Sequence[str]) -> list[_Span]:
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return the index where the right of two columns begins, or None if it is not proven.
-
-    `end` is where the right column ends. If all names have a space at the same position, there are
-    several blank ranges. Then one of the columns must begin or end at its title, or the right
-    column must contain only amounts.
+    """Return the index where the right of two columns begins, or None if it is uncertain. `end` is
+    where the right column ends. If all names have a space at the same position, there are several
+    blank ranges. Then one of the columns must begin or end at its title, or the right column must
+    contain only amounts.
     """
     for run in runs:
         cells = [row[run[1] : end].rstrip() for row in rows]
@@ -260,7 +259,7 @@ def _are_amounts(cells: Sequence[str]) -> bool:
 def _edge_of_amounts(
     runs: Sequence[_Span], run: _Span, rows: Sequence[str], cells: Sequence[str]
 ) -> int | None:
-    """Return the index where a column of amounts begins, or None if it is not proven.
+    """Return the index where a column of amounts begins, or None if it is uncertain.
 
     An amount may have spaces as thousands separators.
     """
@@ -305,7 +304,7 @@ def _is_cut(line: str, edges: Sequence[int]) -> bool:
 
 
 def likely_starts(text: str, recognised: Recognised) -> tuple[int, ...]:
-    """Guess where each column begins (counted from 1), for columns that are not proven.
+    """Guess where each column begins (counted from 1), for tables whose columns are uncertain.
 
     Return an empty tuple if no line is a header, or if most lines have no gap.
     """
