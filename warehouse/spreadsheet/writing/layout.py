@@ -16,7 +16,7 @@ DECIMALS, FEWEST_DECIMALS = 10, 2
 
 
 class SheetColumnKind(Enum):
-    """The form in which a column shows its source."""
+    """How a column displays its source."""
 
     TEXT = "text"
     COUNT = "count"
