@@ -173,7 +173,7 @@ Key = tuple[str, ...]
 
 
 class Notice(msgspec.Struct, frozen=True, rename={"message": "words", "location": "where"}):
-    """A message for readers of a result. The severity is high, medium or low.
+    """A notice that is shown with a result. The severity is high, medium or low.
 
     In JSON, older results have the fields `words` and `where`.
     """
