@@ -62,7 +62,7 @@ _MEANINGS = {
     "snapshot_text": "The exact amount in the book. NULL if the book does not have the position.",
     "ledger_rows": "Rows of the ledger for this position.",
     "result": "The code of the result, as in ops.breaks.",
-    "break_id": "The ID of its break. NULL if it has none.",
+    "break_id": "ID of the position's break. NULL if the position has no break.",
 }
 
 _WITHOUT_DICTIONARY = ("account_name", "ledger_text", "snapshot_text", "break_id")
@@ -82,7 +82,7 @@ _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (
     ("snapshot", "Book", "The amount in the book.", _Kind.NUMBER, 24),
     ("digits", "Digits", _DIGITS_MEANING, _Kind.DIGITS, 10),
     ("result", "Result", "Result for this position (see Help).", _Kind.TEXT, 20),
-    ("id", "Break ID", "The ID of its break, if it has one.", _Kind.TEXT, 14),
+    ("id", "Break ID", "The ID of the position's break, if there is one.", _Kind.TEXT, 14),
     ("ledger", "Ledger, exact", "The exact amount in the ledger.", _Kind.EXACT, 34),
     ("snapshot", "Book, exact", "The exact amount in the book.", _Kind.EXACT, 34),
     ("rows", "Ledger rows", "Rows of the ledger for this position.", _Kind.COUNT, 11),
