@@ -329,7 +329,7 @@ def _reason(library_message: str, url: str) -> str:
     text = _QUERY.sub("?...", " ".join(text.split()))
     if _METADATA.search(text):
         keys = KEYS.get(url.partition(":")[0], KEYS_OF_AZURE)
-        return f"no keys are set, and this machine has no role that the store knows. Set {keys}"
+        return f"no keys are set, and this machine has no role with access to the store. Set {keys}"
     reasons = [found[1] for found in [_STATUS.search(text)] if found]
     reasons += [" ".join(content.split()) for _, content in _ELEMENT.findall(library_message)[:2]]
     reasons += [] if reasons else _CAUSE.findall(details)[-1:]
