@@ -95,7 +95,10 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
     "429": ("429 with Retry-After in seconds, 2 or `seconds`", _later(429, "Too Many Requests")),
-    "429-date": ("429 with Retry-After as a date, 5 s or `seconds` ahead", _throttled_date),
+    "429-date": (
+        "429 with Retry-After as a date, 5 s in the future, or `seconds`",
+        _throttled_date,
+    ),
     "429-day": ("429 with Retry-After: 86400", _retry_after("86400")),
     "429-garbage": ("429 with Retry-After: soon", _retry_after("soon")),
     "429-negative": ("429 with Retry-After: -1", _retry_after("-1")),
@@ -269,7 +272,7 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
         "plain JSON with the header of gzip",
         alter(lambda body: body, Content_Encoding="gzip"),
     ),
-    "gzip-bomb": ("gzip with 300 MiB, or `mib`, of zeros", _bomb),
+    "gzip-bomb": ("a gzip body that unpacks to 300 MiB of zeros, or to `mib` MiB", _bomb),
     "brotli": ("the header of br, which no client accepts", alter(_pack, Content_Encoding="br")),
-    "large": ("the document is followed by 64 MiB, or `mib`, of spaces", _large),
+    "large": ("64 MiB of spaces follow the document, or `mib` MiB", _large),
 }
