@@ -139,11 +139,11 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     ),
     "unknown-value": ("one record and its parts have new enum values", _with_parts(_unknown_value)),
     "unknown-bucket": (
-        "one portfolio has the bucket `invented` with free and locked",
+        "one portfolio has an undocumented bucket, `invented`, with free and locked",
         _with_parts(_bucket("invented", {"free": "1000.000000000000000001", "locked": "2.5"})),
     ),
     "unknown-bucket-odd": (
-        "one portfolio has the bucket `vault`, which is a string",
+        "in one portfolio, the bucket `vault` is a string instead of an object",
         _with_parts(_bucket("vault", "12.5")),
     ),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
