@@ -219,8 +219,8 @@ REJECTS = ops_table(
 
 INEXACT = ops_table(
     "inexact",
-    "One row for each value that does not fit into the type of its column without a "
-    "loss. This table keeps the exact text.",
+    "One row for each value that cannot be stored without loss in the type of its column. This "
+    "table has the exact text.",
     key=("snapshot_id", "request_no", "path"),
     columns=(
         SNAPSHOT_DATE,
