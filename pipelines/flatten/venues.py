@@ -165,7 +165,7 @@ Carry = Callable[[set[str], set[str]], CarriedInstruments]
 
 
 def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
-    """Carry over no instruments."""
+    """Do not carry over any instruments."""
     return CarriedInstruments()
 
 
