@@ -137,7 +137,7 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether its numbers were so doubtful that a lesson alone could not release it."""
+        """Return whether its figures were so doubtful that lessons alone could not accept it."""
         # A person may have accepted such a night by mistake. So it does not set any limits, and the
         # next night is also compared with the night before it.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
@@ -148,7 +148,7 @@ class Snapshot:
 
     @property
     def held_for(self) -> tuple[Reason, ...]:
-        """The guards' reasons for last holding it, as data."""
+        """The guards' reasons when they last held the night, as data."""
         held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
 
