@@ -1,7 +1,7 @@
-"""Lessons: reasons that a person accepted once as harmless, until they are taken back.
+"""Lessons: reasons that a person accepted once as harmless, until somebody revokes them.
 
 They are stored in the decisions next to the landed nights, so that everything can be rebuilt from
-the landing zone. A lesson is taken back alone, or by rejecting the night that taught it.
+the landing zone. A lesson is revoked by its name, or by rejecting the night that taught it.
 """
 
 from collections.abc import Iterable
@@ -41,12 +41,12 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The short name that takes the lesson back."""
+        """The short name with which a person can revoke the lesson."""
         return lesson_id(self.reason.key)
 
 
 def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
-    """Return all lessons of these nights, including those that were taken back, oldest first."""
+    """Return all lessons from these nights, oldest first, including revoked lessons."""
     return [lesson for night in nights for lesson in _of(night)]
 
 
@@ -54,7 +54,8 @@ def _of(night: Snapshot) -> list[Lesson]:
     taught: dict[str, Lesson] = {}
     for decision in night.decisions:
         for key, lesson in taught.items():
-            # Rejecting a night takes back all of its lessons. `takes_back` names single lessons.
+            # Rejecting a night revokes all of its lessons. `takes_back` contains the keys of single
+            # lessons.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
                 taught[key] = Lesson(lesson.reason, night, lesson.taught, decision)
@@ -108,7 +109,7 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 
 
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
-    """Take back a lesson from all nights that taught it. Raises `NoSuchLesson`."""
+    """Revoke a lesson on all nights that taught it. Raises `NoSuchLesson`."""
     landed = snapshots.landed_snapshots(layout)
     gone = [
         lesson_
