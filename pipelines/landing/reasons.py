@@ -44,7 +44,7 @@ def shape_of(text: str) -> str:
 
 
 def lesson_id(key: str) -> str:
-    """Return a lesson's short ID, which a person types to withdraw the lesson."""
+    """Return the short ID of a lesson, which a person types to revoke it."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
