@@ -294,7 +294,7 @@ def _broken_file(path: Path, night: str | None, remedy: str) -> Damage:
 
 
 def _surplus(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
-    """Yield all files below a folder that are neither expected nor left by a killed run."""
+    """Yield the unexpected files below a folder, except those that a killed run left behind."""
     expected = set(expected)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
