@@ -162,7 +162,7 @@ class FlattenedNight(msgspec.Struct, frozen=True):
 
 
 def program() -> str:
-    """Return the versions that all machines flattening nights for one lake must have in common."""
+    """Return the versions that must be the same on all machines that flatten nights for a lake."""
     return f"nightbook of contract {lake_contract()} with pyarrow {pa.__version__}"
 
 
