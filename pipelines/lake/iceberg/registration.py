@@ -33,7 +33,7 @@ TAG = "night_"
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the gate: the state of a snapshot. `files` is empty if none is registered."""
+    """One row of the gate: the state of a snapshot. `files` is empty if no file is registered."""
 
     snapshot_date: date
     snapshot_id: str
@@ -86,7 +86,7 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return all shelved nights of each date on which a night differs from the gate."""
+    """Return all shelved nights of the dates on which at least one night differs from the gate."""
     # Only new manifests are read, because there are thousands after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
