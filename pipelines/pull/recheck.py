@@ -134,7 +134,7 @@ class Recheck:
         return after == session.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """Request portfolios that are no longer listed by their IDs, and return the results."""
+        """Request the portfolios that have left the list by ID, and return the results."""
         session = self._recorder
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
