@@ -52,7 +52,7 @@ class Field:
 
     @property
     def is_key(self) -> bool:
-        """Whether a record without this field has no row."""
+        """True if a record needs this field to have a row."""
         return self.source in KEYS
 
     @property
