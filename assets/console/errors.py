@@ -124,7 +124,7 @@ def _disk_message(number: int, name: str) -> str:
 
 
 def _owner(name: str) -> str:
-    """Describe the owner of a file, or of its nearest parent folder if it cannot be read."""
+    """Describe the owner of a file. If the file cannot be read, use the nearest parent folder."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"
