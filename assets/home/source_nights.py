@@ -107,7 +107,7 @@ def take_nights(
     problems: Mapping[str, str] | None = None,
     command: Sequence[str] = (sys.executable, "-m", "assets.cli", "run"),
 ) -> list[SourceRun]:
-    """Take each organisation's night, `at_once` in parallel. A failure does not stop the others.
+    """Pull each organisation's night, `at_once` in parallel. A failure does not stop the others.
 
     An organisation with a problem is not started, because its run would create a new home.
     """
