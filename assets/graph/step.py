@@ -84,7 +84,7 @@ class NightStep:
 
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
-    """Return a date's book, its newest snapshot if it has no book, or None without a snapshot."""
+    """Return the book of a date. Without a book, return the newest snapshot, or None."""
     nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 
