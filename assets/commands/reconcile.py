@@ -81,7 +81,7 @@ def setup(nightbook: Nightbook, *, file: str) -> int:
 
 
 def _ask(proposal: str) -> str:
-    """Return the lines that the user accepts or types. An empty string means stop."""
+    """Return the lines that the user accepts or types, or an empty string to stop."""
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
     lines = len(choices_of(proposal))
