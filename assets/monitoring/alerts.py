@@ -295,8 +295,9 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the times by cause. Treat an unreadable file as empty, because it is better to send an
-    alert twice.
+    """Return the times by cause.
+
+    Treat an unreadable file as empty, because it is better to send an alert twice.
     """
     try:
         content = json.loads(path.read_bytes())

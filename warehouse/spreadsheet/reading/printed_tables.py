@@ -232,10 +232,11 @@ def _blank_runs(lines: Sequence[str]) -> list[_Span]:
 def _edge(
     runs: Sequence[_Span], left: _Span, right: _Span, end: int, rows: Sequence[str]
 ) -> int | None:
-    """Return the index where the right of two columns begins, or None if it is uncertain. `end` is
-    where the right column ends. If all names have a space at the same position, there are several
-    blank ranges. Then one of the columns must begin or end at its title, or the right column must
-    contain only amounts.
+    """Return the index where the right of two columns begins, or None if it is uncertain.
+
+    `end` is where the right column ends. If all names have a space at the same position, there are
+    several blank ranges. Then one of the columns must begin or end at its title, or the right
+    column must contain only amounts.
     """
     for run in runs:
         cells = [row[run[1] : end].rstrip() for row in rows]
