@@ -204,7 +204,7 @@ REJECTS = ops_table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        ordinal("request_no", "The request whose response has it (see ops.requests)."),
+        ordinal("request_no", "Request whose response contains the value (see ops.requests)."),
         text(
             "path", "Path of the value in the response, for example data[3].positions[0].assetId."
         ),
@@ -225,7 +225,7 @@ INEXACT = ops_table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        ordinal("request_no", "The request whose response has it (see ops.requests)."),
+        ordinal("request_no", "Request whose response contains the value (see ops.requests)."),
         text("path", "Path of the value in the response."),
         text("table_name", "Table in which the value is not exact."),
         text(
