@@ -96,7 +96,7 @@ def take(
     with TerminalProgress() as progress:
         tell: EventCallback = log or progress
         watch = None if log else progress.watch
-        tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
+        tell(f"Pulling the night of {chosen} into {layout.home}", event=STARTED)
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
         outcome = run_night(watched, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
