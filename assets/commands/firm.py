@@ -42,7 +42,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         if not is_terminal():
             tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
         count = count_of(len(members.sources), "organisation")
-        tell(f"Taking the book of {chosen} for {count} into {layout.home}", event=STARTED)
+        tell(f"Pulling the night of {chosen} for {count} into {layout.home}", event=STARTED)
         problems = find_problems(layout, members)
         runs = take_nights(
             sources_of(members, None),
