@@ -87,7 +87,7 @@ def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
         if (snapshot := night_of(nightbook, tick.date())) is not None:
             return dg.SkipReason(
-                f"The night is already taken: {snapshot.snapshot_id} is {snapshot.state}."
+                f"This date already has a night: {snapshot.snapshot_id} is {snapshot.state}."
             )
         return dg.RunRequest(
             run_key=tick.isoformat(), partition_key=tick.date().isoformat(), run_config=LOGGED
