@@ -140,8 +140,8 @@ def _schedule(nightbook: Nightbook, firm_settings: Firm) -> dg.ScheduleDefinitio
         cron_schedule=settings.schedule,
         execution_timezone=str(settings.timezone),
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Takes the nights of the current date, with one run for each shard in which "
-        "an organisation has no night yet.",
+        description="Pulls the nights of the current date, with one run for each shard that has an "
+        "organisation without a night.",
     )
     def firm_schedule(
         context: dg.ScheduleEvaluationContext,
