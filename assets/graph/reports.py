@@ -178,8 +178,9 @@ def shelf_assets(
         doing="shelving",
         done=f"on the shelf {store.url}",
         transfer=shelf.shelve,
-        description="The judged night on the object store of NIGHTBOOK_LAKE: bodies, tables, and "
-        "last the manifest, which makes them a night. If the store is down, only this step fails. "
+        description="The judged night in the object store of NIGHTBOOK_LAKE. Bodies and tables are "
+        "uploaded first, and the manifest last, which makes the night visible. If the "
+        "store is down, only this step fails. "
         "The book is published on this machine, and the next run shelves the missing nights.",
     )
     if shelf.catalog_of(nightbook) is None:
