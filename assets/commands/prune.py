@@ -32,7 +32,7 @@ GIGABYTE = 10**9
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (
-    "Always kept, whatever the limits: manifests and decisions of every night, the newest book,\n"
+    "Never deleted: manifests and decisions of every night, the newest book,\n"
     "nights that wait for a decision, and nights whose rows a later night still uses."
 )
 

@@ -327,7 +327,7 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
     assert said.code == 3
     assert said.out.startswith("1 night to delete: ")
     assert f"{FIRST:%Y%m%d}T021500Z" in said.out
-    assert "Always kept, whatever the limits: manifests and decisions of every night" in said.out
+    assert "Never deleted: manifests and decisions of every night" in said.out
     assert "no more nights can be deleted" in said.out
 
 
