@@ -87,7 +87,9 @@ def _ask(proposal: str) -> str:
     lines = len(choices_of(proposal))
     choice = f"1 to {lines} uses that line without its #" if lines else "Enter uses them"
     try:
-        reply = input(f"{choice}, other lines replace them (separate them by ;), q stops: ").strip()
+        reply = input(
+            f"{choice}, other input replaces them (separate lines by ;), q stops: "
+        ).strip()
     except EOFError:
         return ""
     if reply.casefold() in {"q", "quit"} or (lines and not reply):
