@@ -129,7 +129,7 @@ def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> 
     elements = [account.record for account in trace.accounts if account.record]
     for element in (elements or trace.positions)[:1]:
         yield (
-            f"  to see them: zstd -dc {shlex.quote(str(folder / str(request['file'])))} | "
+            f"  To see them: zstd -dc {shlex.quote(str(folder / str(request['file'])))} | "
             f"tail -c +{element.first_byte + 1} | head -c {element.byte_count}"
         )
 
