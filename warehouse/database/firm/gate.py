@@ -179,7 +179,7 @@ def _nights_of(
         elif known and (known["state"] == NO_SNAPSHOT or source["problem"]):
             state, reason = known["state"], known["reason"]
         else:
-            state, reason = NO_SNAPSHOT, "no night was taken"
+            state, reason = NO_SNAPSHOT, "no night was pulled"
         rows.append(
             {
                 "source": source["source"],
