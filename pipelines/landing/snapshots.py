@@ -65,8 +65,8 @@ class ReasonRequired(Exception):
 
     def __init__(self, snapshot_id: str, state: str, word: str) -> None:
         super().__init__(
-            f"Snapshot {snapshot_id} is {state}, and people may have worked with that. Give a "
-            "reason, so that it is on record. Nothing was changed. Type: nightbook "
+            f"Snapshot {snapshot_id} is {state}, and people may have relied on that. Give a "
+            "reason, which is stored with the decision. Nothing was changed. Type: nightbook "
             f"{word} {snapshot_id} --why '...'"
         )
 
