@@ -53,8 +53,8 @@ class NotPublished(Exception):
         super().__init__(
             f"The book of {and_more(snapshots, SHOWN_PROBLEMS)} was not published: "
             f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
-            "showed before. Look at that snapshot's folder in the landing zone. Then reject the "
-            "snapshot, or rebuild the lake from landing."
+            "showed before. Look at the folder of that snapshot in the landing zone. Then reject "
+            "the snapshot, or rebuild the lake from the landing zone."
         )
 
 
