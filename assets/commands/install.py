@@ -39,7 +39,7 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
     print(f"  {control} daemon-reload && {control} enable --now {UNITS[0]}")
     print(f"  {control} enable --now {UNITS[1]}   (the UI, optional)")
     if not is_system:
-        print("  loginctl enable-linger   (so that it also runs while you are logged out)")
+        print("  loginctl enable-linger (so that the daemon also runs while you are logged out)")
     return 0
 
 
