@@ -242,7 +242,7 @@ def test_reject_keeps_the_last_book(after: Keeper) -> None:
     assert "is rejected already" in again.out
     again = after("accept", snapshot_id)
     assert again.code == 2
-    assert "is rejected, and people may have worked with that. Give a reason" in again.err
+    assert "is rejected, and people may have relied on that. Give a reason" in again.err
 
 
 def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:

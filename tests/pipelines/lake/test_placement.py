@@ -126,7 +126,7 @@ def test_what_was_decided_is_done_or_changed_with_a_reason(
     if before == wanted:
         assert decide(why="") == decide(why="again") == snapshot
         return
-    with pytest.raises(ReasonRequired, match=f"is {before}, and people may have worked with that"):
+    with pytest.raises(ReasonRequired, match=f"is {before}, and people may have relied on that"):
         decide(why="")
     assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
     decide(why="it was another firm's book")
