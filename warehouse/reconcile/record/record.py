@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -27,6 +27,10 @@ NAME = "record.db"
 VERSION = 1  # the schema version, which SQLite stores as user_version
 WAIT = 30  # maximum number of seconds to wait for another writer
 _SCHEMA = Path(__file__).with_name("schema.sql")
+_DECLARED = """
+    select m.name, c.name, c.type, c."notnull", c.dflt_value
+    from sqlite_master as m, pragma_table_info(m.name) as c where m.type = 'table'
+"""
 _Value = TypeVar("_Value")
 
 
@@ -180,7 +184,14 @@ class Record:
         if not self._version(connection):
             connection.close()
             return _empty()
-        return connection
+        if may_write or not _missing(connection):
+            _add_missing(connection)
+            return connection
+        with closing(connection):
+            copy = sqlite3.connect(":memory:", isolation_level=None)
+            connection.backup(copy)
+        _add_missing(copy)
+        return copy
 
     def _open_for_writing(self) -> sqlite3.Connection:
         make_directory(self.root)
@@ -193,6 +204,7 @@ class Record:
         connection = _connect(self.database, "rw")
         if not self._version(connection):
             _create_tables(connection)
+        _add_missing(connection)
         return connection
 
     def _version(self, connection: sqlite3.Connection) -> int:
@@ -393,6 +405,36 @@ def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _create_tables(connection)
     return connection
+
+
+@cache
+def _columns() -> dict[tuple[str, str], str]:
+    """Return the declaration of each column in `schema.sql`, by table and name."""
+    with closing(_empty()) as connection:
+        return {
+            (table, name): f"{name} {kind}{' not null' * required} default {default or 'null'}"
+            for table, name, kind, required, default in connection.execute(_DECLARED)
+        }
+
+
+def _missing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return the tables and names of the columns that an older database does not have yet."""
+    present = {(table, name) for table, name, *_ in connection.execute(_DECLARED)}
+    return [column for column in _columns() if column not in present]
+
+
+def _add_missing(connection: sqlite3.Connection) -> None:
+    """Add the columns that a newer `schema.sql` has, with their default values.
+
+    Any other change of the schema needs a new `VERSION` and its own migration.
+    """
+    if not _missing(connection):
+        return
+    connection.execute("begin immediate")
+    # Search again, because another command may have added the columns in the meantime.
+    for table, name in _missing(connection):
+        connection.execute(f"alter table {table} add column {_columns()[table, name]}")
+    connection.execute("commit")
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:

@@ -284,11 +284,15 @@ def export(
 def import_rows(connection: sqlite3.Connection, read: Callable[[str], Iterable[Row]]) -> None:
     """Fill empty tables with exported rows. `read` returns the rows for a table name.
 
-    Raises `ValueError` if the rows do not have exactly the table's columns.
+    Rows of an older nightbook may lack columns that have a default value. Raises `ValueError` if
+    the rows do not have the table's columns for another reason.
     """
     for table in _EXPORTED:
-        known = {row["name"] for row in select(connection, f"pragma table_info({table})")}
+        columns = select(connection, f"pragma table_info({table})")
+        known = {column["name"] for column in columns}
+        required = {column["name"] for column in columns if column["dflt_value"] is None}
         rows = list(read(table))
-        if any(row.keys() != known for row in rows):
+        given = set(rows[0]) if rows else known
+        if not required <= given <= known or any(row.keys() != given for row in rows):
             raise ValueError(f"the rows of {table} do not have its columns")
         insert(connection, table, rows)

@@ -1,0 +1,102 @@
+"""The database of the reconciliation, when a newer nightbook has more columns."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.verify import verify_pack
+from warehouse.reconcile.record import record
+
+LATER = datetime(2026, 12, 1, 9, tzinfo=UTC)
+BOOK = (Amount("1.5"), Amount("2", asset="ETH"))
+LEDGER = HEAD + "p1;BTC;v1;main;1\np1;ETH;v1;main;2\n"
+ADDED = "accepted text not null,\n  hint text not null default 'none', weight integer default 3,"
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A home with a signed result and a closed month, written with the schema of today."""
+    desk = Desk(tmp_path_factory.mktemp("record") / "home")
+    desk.publish(BOOK)
+    desk.put(LEDGER, "ledger_2026-11-20.csv")
+    desk.run()
+    inputs = CloseInputs(month="2026-11", who="ada", now=LATER, program_version="0.0.0")
+    close(desk.layout.database, desk.folder.root, inputs)
+    return desk
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A newer nightbook, whose breaks have two more columns."""
+    text = record._SCHEMA.read_text("utf-8")
+    schema = tmp_path / "schema.sql"
+    schema.write_text(text.replace("accepted text not null,", ADDED, 1), "utf-8")
+    assert schema.read_text("utf-8") != text
+    monkeypatch.setattr(record, "_SCHEMA", schema)
+    record._columns.cache_clear()
+    yield
+    record._columns.cache_clear()
+
+
+@pytest.fixture
+def desk(older: Desk, tmp_path: Path) -> Desk:
+    """A copy of the home."""
+    shutil.copytree(older.home, tmp_path / "home", symlinks=True)
+    return Desk(tmp_path / "home", older.versions, older.nights)
+
+
+def added(desk: Desk) -> list[tuple[str, int]]:
+    """The new columns of the stored breaks, as the file has them."""
+    with closing(sqlite3.connect(desk.folder.database)) as connection:
+        return connection.execute("select hint, weight from breaks").fetchall()
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_newer_nightbook_adds_its_columns_to_an_older_home(desk: Desk) -> None:
+    """The first command that opens the home adds them, and the next run continues."""
+    assert len(service.status(desk.folder.root).run.breaks) == 1
+    assert added(desk) == [("none", 3)]
+    desk.publish(BOOK, "20261202T021500Z")
+    desk.put(LEDGER, "ledger_2026-12-02.csv")
+    run = desk.run().run
+    assert run
+    assert [break_.change for break_ in run.breaks] == ["unchanged"]
+    assert added(desk) == [("none", 3)] * 2
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_reader_without_write_permission_sees_the_columns(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file does not change, because only a copy in memory gets the columns."""
+    before = desk.folder.database.read_bytes()
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and allowed(path, mode))
+    assert desk.folder.select("select hint, weight from breaks") == [{"hint": "none", "weight": 3}]
+    assert desk.folder.database.read_bytes() == before
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_older_pack_is_verified_with_the_new_columns(desk: Desk) -> None:
+    """Rows without a column that has a default value belong to an older nightbook."""
+    [pack] = (desk.home / "reconcile" / "packs").glob("*.zip")
+    assert verify_pack(pack, "0.0.0").is_whole
+
+
+def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
+    """A column without a default value cannot be missing, so the pack is damaged."""
+    with desk.folder.transaction() as connection:
+        rows = record.tables.select(connection, "select * from breaks")
+        shortened = [{name: row[name] for name in row if name != "asset"} for row in rows]
+        with closing(record._empty()) as other, pytest.raises(ValueError, match="its columns"):
+            record.tables.import_rows(other, lambda name: shortened if name == "breaks" else [])
