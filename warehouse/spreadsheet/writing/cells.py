@@ -20,8 +20,11 @@ LONG_TEXTS = "Long texts"
 PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escaping and keeps its spaces
 _PLAIN = re.compile(PLAIN)
 # Control characters and non-characters, which XML 1.0 cannot represent. An underscore that begins
-# such an escape is escaped itself, because spreadsheets would decode the escape.
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+# such an escape is escaped itself, because spreadsheets would decode the escape. The end of the
+# escape may be an underscore, or a character whose own escape begins with one.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
+_LIKE_ESCAPE = f"_(?=x[0-9A-Fa-f]{{4}}[_{_CONTROLS}])"
+_NOT_IN_XML = re.compile(f"[{_CONTROLS}]|{_LIKE_ESCAPE}")
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 # A leading = + - @ (also full width), | or %, possibly after spaces and quotes. If a person typed
 # such a text, a program would interpret it as a formula or as DDE.
@@ -53,6 +56,11 @@ def safe_xml(text: str) -> str:
     """Escape a string as XML content that spreadsheets decode to the same string."""
     escaped = _NOT_IN_XML.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
     return escape(escaped, quote=False)
+
+
+def looks_like_xml(text: str) -> bool:
+    """Return whether a writer could mistake a text for an escape or for the XML of rich text."""
+    return bool(re.search(_LIKE_ESCAPE, text)) or (text[:3], text[-4:]) == ("<r>", "</r>")
 
 
 def is_portable(text: str) -> bool:

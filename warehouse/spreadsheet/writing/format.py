@@ -7,6 +7,7 @@ from typing import Any
 
 import xlsxwriter
 
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, looks_like_xml, safe_xml
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
     FEWEST_DECIMALS,
@@ -149,13 +150,15 @@ def must(code: object) -> None:
 
 
 def write_text(worksheet: Any, row: int, column: int, text: str, shape: Any) -> None:
-    """Write a string unchanged, even if it looks like the XML of rich text."""
-    # With constant memory, XlsxWriter copies a string between <r> and </r> into the file as XML. So
-    # write such a string as rich text in two parts, which the writer escapes.
-    if text.startswith("<r>") and text.endswith("</r>"):
-        must(worksheet.write_rich_string(row, column, text[:1], shape, text[1:], shape))
-    else:
-        must(worksheet.write_string(row, column, text, shape))
+    """Write a string unchanged, even if it looks like an escape or the XML of rich text."""
+    # XlsxWriter escapes only the first of two overlapping escapes. But with constant memory, it
+    # copies a string between <r> and </r> into the file as XML. So escape the string here. A
+    # character reference hides each underscore, because XlsxWriter would escape it once more.
+    if looks_like_xml(text):
+        escaped = safe_xml(text).replace("_", "&#95;")
+        markup = f'<r><t xml:space="preserve">{escaped}</t></r>'
+        text = markup if len(markup) <= CELL_LIMIT else text
+    must(worksheet.write_string(row, column, text, shape))
 
 
 def long_table(

@@ -27,6 +27,9 @@ NAMES = (
     " two  spaces ",
     "new\nline",
     "a_x0041_b",
+    "_x0041_x0042_",
+    "<r>_x0041_</r>",
+    "_x0041\x01",
     "007",
     "2026-01-01",
     "y" * 40_000,
@@ -230,7 +233,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     assert (found.differences, found.uncompared) == ((), ())
     ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]  # it ran
     assert found.message == (
-        f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
+        f"{book}: 15 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 16 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
         f"Notices, Mapping, Evidence, Audit trail, Help, Lists are as run {found.run_id} wrote "
         "them: numbers, texts, names and formulas. The cells that people fill in were not compared."
@@ -441,7 +444,7 @@ def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: De
     desk.settle("listed = 3\n")
     found = service.verify(desk.folder.root, written(desk))
     assert found.is_whole
-    assert found.compared[3] == "12 rows of Not matched"
+    assert found.compared[3] == "15 rows of Not matched"
     change = put("Not matched", ("Asset", "ETH"), "Book, exact", "22")
     assert "Book, exact was '20'" in changed(desk, change).differences[0]
 
@@ -492,7 +495,7 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
         connection.execute("delete from imprints")
     found = service.verify(desk.folder.root, book)
     assert found.is_whole
-    assert found.compared == ("12 rows of Breaks",)
+    assert found.compared == ("15 rows of Breaks",)
     assert [one.split(" was ")[0] for one in found.uncompared] == [
         "Tie-out",
         "Roll-forward",
