@@ -5,6 +5,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+from xlsxwriter.utility import xl_col_to_name
+
 from warehouse.query.origins import key_of_names
 from warehouse.reconcile.book import in_name_cell
 from warehouse.reconcile.model import (
@@ -189,7 +191,10 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
         sheet.line(_break_row(break_, fields, sheet.row + 1, is_live=is_live))
     sheet.row += not breaks
     _add_rules(draft, sheet, content)
-    sheet.worksheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AE{content.last}"})
+    last_column = xl_col_to_name(len(HEADINGS) - 1)
+    sheet.worksheet.ignore_errors(
+        {"number_stored_as_text": f"A{FIRST}:{last_column}{content.last}"}
+    )
     sheet.finish(HEADER - 1, content.footer, frozen=4)
 
 
