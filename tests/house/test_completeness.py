@@ -90,7 +90,9 @@ def test_a_field_that_reaches_nothing_is_named() -> None:
 def test_every_column_has_its_source(table: Table, column: Column) -> None:
     """A column's source is a field of the models, or known to be computed."""
     sources = {field.source for field in FIELDS} | COMPUTED
-    assert column.source in sources, f"{table.name}.{column.name} comes from {column.source}"
+    assert column.source in sources, (
+        f"{table.name}.{column.name} comes from {column.source}: see pipelines/edge/models.py"
+    )
 
 
 @pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)

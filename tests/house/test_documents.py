@@ -184,7 +184,8 @@ def test_queries_of_the_pages_answer(folder: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_a_page(command: str) -> None:
     """A command that is not in the table of commands is not there for anybody."""
-    assert re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE), command
+    is_there = re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE)
+    assert is_there, f"add {command} to the table of commands in assets/OPERATING.md"
 
 
 def test_every_option_of_a_page_exists() -> None:

@@ -33,8 +33,8 @@ Key = tuple[str, str, str, str]
 # What a suggestion's first words say, as the causes of this simulation are called.
 SAID = {
     "A day behind": NOT_BOOKED,
-    "Sign flipped": "sign",
-    "Row twice": "twice",
+    "Wrong sign": "sign",
+    "The row is in": "twice",
     "Different unit": "unit",
     "Two digits": "transposed",
     "Rounded to": "rounded",
@@ -42,7 +42,7 @@ SAID = {
     "Account under": "account renamed",
     "Asset under": "asset alias",
     "Venue under": "venue renamed",
-    "Static since": "static",
+    "Difference unchanged": "static",
     "Accruing": "accruing",
 }
 

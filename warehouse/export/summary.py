@@ -168,7 +168,7 @@ def _verdict(sheet: _SummaryWriter, figures: Figures) -> None:
         return
     sheet.across(
         f"Everything ties out to the last digit. The exact total of each of {totals:,} assets is "
-        "the same in the JSON of the API, in the lake, in the warehouse and on each sheet.",
+        "the same in the API's data, in the stored files, in the database and on each sheet.",
         sheet.formats.good,
     )
 

@@ -418,8 +418,8 @@ def _stale(portfolios: Iterable[Sequence[Any]], clock: datetime, hours: int) -> 
         if updated is not None and (clock - updated) / timedelta(hours=1) > hours:
             yield Notice(
                 "medium",
-                f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
-                f"more than {hours} hours before the book was read",
+                f'the last update of portfolio "{name or portfolio}" was at '
+                f"{updated:%Y-%m-%d %H:%M} UTC, more than {hours} hours before the book was read",
                 "book",
                 portfolio,
             )

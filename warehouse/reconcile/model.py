@@ -300,7 +300,7 @@ class Outcome:
             level = ", ".join(break_.level)
             return f"not compared per {level} any more: matched, gone, or a break at another level"
         key = break_.key_at(self.fields)
-        return self.settled.get(key, "matched, or no longer on either side")
+        return self.settled.get(key, "it matches now, or neither side has it any more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -216,7 +216,7 @@ def test_case_29_duplicate_rows_are_added_up_and_counted(desk: Desk) -> None:
     desk.put(HEAD + line("5") + line("5"))
     assert results(desk) == {"Amount differs": 1}
     (found,) = desk.breaks()
-    assert (found["rows"], found["cause"]) == (2, "Row twice in the ledger")
+    assert (found["rows"], found["cause"]) == (2, "The row is in the ledger twice")
     assert found["source"] == "ledger.csv:2, ledger.csv:3"
 
 
@@ -336,11 +336,11 @@ def test_breaks_that_net_to_zero_within_a_venue_are_placements(desk: Desk) -> No
 
 
 CAUSES = [
-    ("123.4567", "-123.4567", "Sign flipped"),
+    ("123.4567", "-123.4567", "Wrong sign"),
     ("1.2345", "1234500000000000000", "Different unit"),
     ("1234.5", "1243.5", "Two digits transposed"),
     ("1.23456789", "1.23", "Rounded to 2 decimals"),
-    (f"1.{'1' * 30}2", f"-1.{'1' * 30}2", "Sign flipped"),
+    (f"1.{'1' * 30}2", f"-1.{'1' * 30}2", "Wrong sign"),
     (f"1.{'1' * 30}2", f"-1.{'1' * 27}", ""),
     ("77", "55", "A day behind"),
     ("77", "56", ""),
@@ -372,7 +372,7 @@ def test_one_amount_under_two_names_is_suggested_as_an_alias(desk: Desk) -> None
     desk.publish([Amount("12.5", account="cold-1")])
     desk.put(HEAD + line("12.5", account="Vault"))
     desk.run()
-    assert all("under two names? See the sheet" in one["cause"] for one in desk.breaks())
+    assert all("under two names? See sheet" in one["cause"] for one in desk.breaks())
 
 
 def test_a_position_booked_in_another_portfolio_gets_no_alias(desk: Desk) -> None:

@@ -219,7 +219,7 @@ def rows_above(grid: Grid, head: Header, location: str) -> Iterator[Unused]:
     name = f"row {first}" if first == last else f"rows {first} to {last}"
     texts = " | ".join(filter(None, map(as_text, rows[0])))[:60]
     reason = "it is" if first == last else "they are"
-    reason += f" above the header, and rows above the header are not read: {texts}"
+    reason += f" above the header, so not read: {texts}"
     yield Unused(location, FilePart.ROW, name, reason, severity, len(rows))
 
 
@@ -288,7 +288,7 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
     elif column.kind == "text" and head.words.is_remark(title):
         yield "it contains remarks, or describes the asset"
     elif column.kind == "text":
-        yield "" if missing else "it is not used for matching"
+        yield "" if missing else "it is not needed for matching"
     elif head.words.is_title(title, "figure"):
         yield "it contains prices, values or other figures"
     elif column.index in head.days:

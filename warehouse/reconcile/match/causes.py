@@ -97,7 +97,7 @@ class NamePair:
         if self.has_name:
             names = f"{self.ledger_name!r} in the ledger, {self.book_name!r} in the book"
             return f"Booked under another {self.field}? {names} ({other.id})"
-        return f"{self.field.capitalize()} under two names? See the sheet Mapping ({other.id})"
+        return f"Same amount as {other.id}: one {self.field} under two names? See sheet Mapping"
 
 
 def suggest_causes(
@@ -196,19 +196,23 @@ def behind_notices(source: OpenBook, cases: Collection[Case], ledger: Ledger) ->
 def _cause_of_one(case: Case) -> str:
     """Return the first cause that a single break suggests, or an empty string."""
     if case.is_day_behind:
-        return "A day behind: the ledger has the amount of the previous book"
+        return "A day behind: the ledger has the amount from the book of the day before"
     if case.pair.result is not Result.DIFFERS:
         return ""
     return next((cause for test in _TESTS if (cause := test(case))), "")
 
 
 def _sign(case: Case) -> str:
-    return "Sign flipped" if case.ledger == EXACT.minus(case.snapshot) != 0 else ""
+    return (
+        "Wrong sign (plus and minus swapped)"
+        if case.ledger == EXACT.minus(case.snapshot) != 0
+        else ""
+    )
 
 
 def _twice(case: Case) -> str:
     doubled = case.pair.rows == _TWO and case.ledger == EXACT.multiply(2, case.snapshot)
-    return "Row twice in the ledger" if doubled else ""
+    return "The row is in the ledger twice" if doubled else ""
 
 
 def _unit(case: Case) -> str:
@@ -244,7 +248,7 @@ def _moving(case: Case) -> str:
     if case.earlier is None:
         return ""
     if exact(case.earlier.difference) == case.pair.difference:
-        return f"Static since {case.earlier.first_seen}"
+        return f"Difference unchanged since {case.earlier.first_seen}"
     if case.earlier.ledger == case.pair.ledger:
         return "Accruing: the book moves and the ledger does not (rewards, interest, fees)"
     return ""

@@ -319,8 +319,8 @@ class SheetWriter:
 def describe_printed_rows(printed: int, rows: int) -> str:
     """Return the page header for a sheet whose rows are only partly printed."""
     return (
-        f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "
-        "clear the print area"
+        f"Only the first {printed:,} of {rows:,} rows are printed. To print all rows, clear the "
+        "print area"
     )
 
 

@@ -152,18 +152,26 @@ _MATCHED_BY = {
 _EVIDENCE = (Heading("Item", 34), Heading("Value", 90))
 _HELP_COLUMN = (Heading("Help", 110),)
 _HELP = """
-Results. The first one that applies counts: Rejected (the amount could not be read), Unmapped (a \
-name is not known), Portfolio not delivered, Not in ledger, Not in book, Matched, Matched (zero) \
+Results. nightbook uses the first result in this list that applies: Rejected (the amount could not \
+be read), Unmapped (the book does not know a name in the ledger), Portfolio not delivered (the API \
+did not send the portfolio on this night), Not in ledger, Not in book, Matched, Matched (zero) \
 (missing on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), \
 Within tolerance, Amount differs.
 Breaks are the results that a person must explain: Rejected, Unmapped, Not in ledger, Not in \
 book, Amount differs.
-Difference is ledger minus book. It is calculated from the exact texts, because number cells keep \
-15 digits. Exact decimals decide the result, never a formula.
+Bucket is the kind of balance, for example trading or staking, with its state: free or locked.
+Difference is ledger minus book. It is calculated from the exact amounts, which are texts, because \
+number cells keep 15 digits. Exact decimals decide the result, never a formula.
+Digits and Shown amounts say whether the number cells of a line are exact or rounded. Sums agree \
+and Adds up say whether the figures of a line add up exactly. A Tolerance rule of none means that \
+no difference is allowed.
+Tie-out compares the totals of ledger and book. Roll-forward shows how each total changed since \
+the previous run.
 A figure that begins with ~ has more digits than its cell shows. All figures of a line have the \
 same number of decimals, and the exact texts are in the columns to the right.
 Age counts from Occurred on, the first day of the present occurrence. If a break disappears \
-and returns, this is a new occurrence. First seen is the first day of its first occurrence.
+and returns, this is a new occurrence, and Occurrence counts them. First seen is the first day of \
+its first occurrence. On the sheet Resolved, Status is the last status before the break closed.
 Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break is reopened if \
 its difference changes, if it returns, or if the acceptance is too old.
 These cells are read back: Status, Owner, Root cause and Comment by Break ID, and the names next \

@@ -128,7 +128,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     sheet.add("Run", content.run.run_id)
     unused = totals(content.run.unused_parts)
     not_used = f"{unused}: see below" if unused else "nothing: everything in the inbox was read"
-    _spread(sheet, ((0, 0, "Compared at"), (1, _LAST, describe_levels(content.ledger))))
+    _spread(sheet, ((0, 0, "Compared per"), (1, _LAST, describe_levels(content.ledger))))
     _spread(sheet, ((0, 0, "Not used"), (1, _LAST, not_used)))
     _write_banner(draft, sheet, content)
     _write_coverage(sheet, content)
@@ -246,7 +246,7 @@ def _write_counters(sheet: SheetWriter, content: WorkbookContent) -> None:
     assets = Counter(tie.result for tie in _asset_ties(content))
     right = [(change, changes[change]) for change in _CHANGES]
     right.append(("resolved", len(content.run.resolved)))
-    right.append((f"equal assets, of {assets.total()}", assets[EQUAL]))
+    right.append((f"assets without a difference (of {assets.total()})", assets[EQUAL]))
     first = sheet.row + 1
     counters = iter(right)
     for result in Result:
