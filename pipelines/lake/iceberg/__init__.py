@@ -1,1 +1,1 @@
-"""Optional registration in Iceberg tables, for Spark, Trino, Snowflake and other engines."""
+"""Optional Iceberg tables over the lake's files, for Spark, Trino, Snowflake and other engines."""
