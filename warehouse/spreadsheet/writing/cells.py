@@ -64,7 +64,7 @@ def looks_like_xml(text: str) -> bool:
 
 
 def is_portable(text: str) -> bool:
-    """Return whether other writers can also store the text in a cell unchanged."""
+    """Return whether any spreadsheet program can store this text in a cell unchanged."""
     return not _NON_CHARACTERS.search(text) and units(text) <= CELL_LIMIT
 
 
