@@ -590,7 +590,7 @@ COMMANDS: dict[str, click.Command] = {
 )
 @click.pass_context
 def command_line(context: click.Context, /, **_options: Any) -> None:
-    """Show the help if no command was typed. Each command parses the options itself."""
+    """Show help if no command is given. Each command parses its own options."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(WRONG_USAGE)
