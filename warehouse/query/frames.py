@@ -145,7 +145,7 @@ def _positions(column: Any) -> Any:
 
 
 def to_pandas(answer: TypedResult) -> AmountFrame:
-    """Return a frame with exact amounts, days as datetimes, and nullable integers.
+    """Return a frame with exact amounts, dates as datetimes, and nullable integers.
 
     Raises `NotExact` if SQL rounded an amount, or may have omitted one.
     """
