@@ -43,8 +43,9 @@ def _first_dates(layout: Layout) -> list[date]:
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
     """Return daily partitions from the first landed night (or today if there is none) to today."""
-    # `end_offset` creates today's partition during the day, because a snapshot shows the present.
-    # Dagster uses this machine's clock. Only the nights of a demo are later than that clock.
+    # `end_offset` creates today's partition before the day ends, because a snapshot shows the
+    # current state. Dagster uses this machine's clock. Only the nights of a demo can be in the
+    # future.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     ahead = (today - utc_now().astimezone(settings.timezone).date()).days
