@@ -93,7 +93,7 @@ class NightRecord(msgspec.Struct, frozen=True):
     stamp: tuple[int, ...]
     has_bodies: bool
     is_pruned: bool = (
-        False  # True if the night was pruned on the shelf, so that there is nothing to fetch
+        False  # True if the night was pruned on the shelf, so there is nothing to fetch
     )
 
 
