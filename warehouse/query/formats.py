@@ -94,7 +94,8 @@ def _json_value(value: object) -> Any:
 
 def as_csv(answer: QueryResult) -> str:
     """Format the result as CSV, with all digits and a line feed after each row. NULL is empty."""
-    # The writer keeps its own line end, so that it quotes fields with any kind of line break.
+    # Keep the default line ending of the csv module, because it then quotes fields with any kind of
+    # line break.
     lines: list[str] = []
     writer = csv.writer(_LineSink(lines.append))
     writer.writerow(answer.columns)
