@@ -173,8 +173,8 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # The limits depend on all nights, but comparisons need only the last ones that are not suspect,
-    # so years of manifests are not read.
+    # Read the manifests only of the newest nights, up to the last ones that are not suspect. The
+    # limits depend on all nights, but they need only the moves, which are cached.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
