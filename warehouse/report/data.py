@@ -23,7 +23,7 @@ from warehouse.query.firm_state import FirmState, has_sources, state_of
 from warehouse.report.figures import Record, compare_counts, moves, states_by_day
 
 LATE = timedelta(hours=26)
-# Separates two dates, because in some time zones a night has the date of the day before.
+# The separator between a night's two dates, which differ in some time zones.
 FIRM_LATE = timedelta(days=2)
 BATCH = 4096  # number of rows to fetch at once if they are only counted
 _QUERIES = Path(__file__).parent / "queries"
