@@ -98,7 +98,8 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
 def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
     """Return the published decisions about a snapshot, oldest first."""
     where = f"where snapshot_id = {literal(snapshot.snapshot_id)}"
-    # Warehouses from older versions have no machine, or only the last decision.
+    # Older versions of nightbook did not store the machine in the warehouse, or stored only the
+    # last decision.
     for source in (
         f"machine, decision_id from ops.decisions {where} order by decision_no",
         f"null, null from ops.decisions {where} order by decision_no",
