@@ -43,7 +43,9 @@ _TIME = re.compile(
 
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
-_MOST_STARTS = 20_000  # do not search for total lines if the rows have more distinct first texts
+_MOST_STARTS = (
+    20_000  # do not search for total lines if there are more distinct texts at the start of rows
+)
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # maximum fraction of the keys that only have rows with other dates
 
@@ -296,7 +298,7 @@ def _reasons_of_kind(column: UnknownColumn, head: Header, missing: Sequence[str]
     elif "amount" in head.shape.columns:
         yield f"recon.toml says {setting('amount', head.shape.columns['amount'])}"
     elif head.words.is_title(title, "number") and not missing:
-        yield "it contains numbers of things"
+        yield "it contains counts, not amounts"
     yield ""
 
 
