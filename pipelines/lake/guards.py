@@ -48,7 +48,7 @@ LONG = 40
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A measure's move: its share, its wording, and the number of things it is a share of."""
+    """A change of a measure: the fraction that changed, its description, and the total count."""
 
     measure: str
     share: Decimal
