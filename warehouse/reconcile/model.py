@@ -364,7 +364,7 @@ class Unused:
 
     @property
     def part(self) -> str:
-        """The part of the file, like `column 'Price'` or `3 rows`."""
+        """The affected part of the file, like `column 'Price'` or `3 rows`."""
         if self.kind is FilePart.ROW:
             return self.name or count_of(self.count, "row")
         return f"{self.kind.value} {self.name}"
