@@ -1,4 +1,4 @@
-"""The positions workbook, and the check of the sums in the finished file."""
+"""The positions workbook: written, then read back to check the totals in the finished file."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
