@@ -81,7 +81,9 @@ def _property(name: str) -> str:
 
 
 def _database_url(uri: str, options: Mapping[str, str]) -> str:
-    """Add PostgreSQL's variables to a database address. The address takes precedence."""
+    """Complete a database address with PostgreSQL's environment variables. Values in the address
+    take precedence.
+    """
     url = make_url(uri).set(drivername="postgresql+psycopg")
     given = {word: options[name] for name, word in OF_POSTGRESQL.items() if options.get(name)}
     url = url.set(
