@@ -1,4 +1,4 @@
-"""Exchange of nights with the object store, and their registration as Iceberg tables."""
+"""Transfer of nights to and from the object store, and their Iceberg tables."""
 
 import contextlib
 import importlib
