@@ -174,7 +174,7 @@ def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
 
 
 def _lines(content: bytes) -> pa.StringArray:
-    """Split a text into lines with their line ends, without copying it."""
+    """Split a string into lines, keeping the line endings, without copying the string."""
     ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
     is_ended = len(ends) > 0 and ends[-1] == len(content)
     bounds = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
