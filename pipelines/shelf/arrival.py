@@ -49,7 +49,7 @@ from warehouse.storage.layout import (
 MAX_REASON_LENGTH = 300
 PARALLEL_TRANSFERS = 8
 CHUNK = 1024 * 1024
-SAVE_INTERVAL = 25  # Save the progress after this many nights.
+SAVE_INTERVAL = 25  # Save progress after this many nights.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

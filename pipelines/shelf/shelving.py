@@ -47,7 +47,7 @@ from warehouse.progress import ProgressCallback, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, json_bytes, written_aside
 
 PARALLEL_UPLOADS = 8
-SAVE_INTERVAL = 25  # Save the progress after this many nights.
+SAVE_INTERVAL = 25  # Save progress after this many nights.
 MAX_ATTEMPTS = 20
 
 
