@@ -165,8 +165,9 @@ def _rivals(
     A file is left out if its name has another day, or if a finished day used it.
     """
     stated = day_in(newest.name)
-    # File times do not help, because a file that was copied yesterday may have older content. So if
-    # files of a family differ and their names have no dates, a person must decide.
+    # Modification times do not help, because a file that was copied yesterday may have older
+    # content. So if files of the same family differ and their names contain no dates, a person must
+    # decide.
     same_day = [path for path in others if stated is None or day_in(path.name) == stated]
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in same_day)
     return [
