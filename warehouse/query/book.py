@@ -115,7 +115,8 @@ def book(
     """
     with tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch:
         try:
-            # One thread is enough, because writing limits an export and other programs may run.
+            # Use one thread. Most of the time is spent on writing files, and other programs may
+            # need the other cores.
             with connect(database, threads="1", temp_directory=scratch) as connection:
                 connection.execute("set TimeZone = 'UTC'")
                 yield _open_book(connection, as_of, exhibits, texts_alone=texts_alone)
