@@ -61,8 +61,8 @@ def splice(
         ) as target_archive,
     ):
         for name in source.namelist():
-            # A member that is opened by name gets no current time, so the same book gives the same
-            # file. A member above 2 GiB needs Zip64, which must be chosen in advance.
+            # Open each member by name. It then has a constant time, so the same book always gives
+            # an identical file. A member above 2 GiB needs Zip64, which must be chosen in advance.
             is_large = name in parts and parts[name][1] > _LARGEST_WITHOUT_ZIP64
             with target_archive.open(name, "w", force_zip64=is_large) as member:
                 pack_faster(member)
