@@ -23,7 +23,8 @@ _COMMAND_WITHOUT_HOME = re.compile(
     rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
 )
 _COMMAND_WITH_HOME = re.compile(r"(?<![\w./-])nightbook (?=--home )")
-# The value of NIGHTBOOK_HOME before `--home` replaced it, which the next typed command will use.
+# The value of NIGHTBOOK_HOME before `--home` replaced it. The next command that a person types will
+# use this value.
 _overridden: list[str | None] = []
 
 
