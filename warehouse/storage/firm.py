@@ -78,7 +78,7 @@ def read_firm(home: Path) -> Firm:
         raise FirmWrong(file, f"has {', '.join(map(repr, unknown))}, which is not a setting")
     folders = content.get("sources")
     if not isinstance(folders, dict) or not folders:
-        raise FirmWrong(file, "has no table [sources] with an organisation")
+        raise FirmWrong(file, "has no [sources] table with an organisation")
     sources = tuple(_source(file, name, folders[name]) for name in sorted(folders))
     _require_distinct(file, sources)
     return Firm(
