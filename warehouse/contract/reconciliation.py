@@ -108,8 +108,8 @@ BREAKS = ops_table(
             "cause", "Likely cause that nightbook suggests. Empty if nightbook has no suggestion."
         ),
         text("note", "Note that nightbook added, for example why it reopened the break."),
-        day("first_seen", "First day of the current occurrence."),
-        day("ever_seen", "First day of the first occurrence."),
+        day("first_seen", "Date on which the current occurrence began."),
+        day("ever_seen", "Date on which the first occurrence began."),
         count(
             "age_days",
             "Age of the break in days, counted from first_seen. If a break returns, its age "
