@@ -140,9 +140,7 @@ TESTED_IN: dict[str, str] = {
         "warehouse/reconcile/match/breaks warehouse/reconcile/record/annotations "
         "warehouse/reconcile/service warehouse/reconcile/workbook/edits"
     ),
-    "tests/warehouse/reconcile/test_views_ops_rows.py": (
-        "warehouse/reconcile/record/record warehouse/reconcile/record/tables"
-    ),
+    "tests/warehouse/reconcile/test_views_ops_rows.py": ("warehouse/reconcile/record/tables"),
     "tests/warehouse/reconcile/workbook/test_verify_forged_workbooks.py": (
         "warehouse/reconcile/workbook/imprint"
     ),

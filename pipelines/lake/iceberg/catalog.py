@@ -81,8 +81,9 @@ def _property(name: str) -> str:
 
 
 def _database_url(uri: str, options: Mapping[str, str]) -> str:
-    """Complete a database address with PostgreSQL's environment variables. Values in the address
-    take precedence.
+    """Complete a database address with PostgreSQL's environment variables.
+
+    Values in the address take precedence.
     """
     url = make_url(uri).set(drivername="postgresql+psycopg")
     given = {word: options[name] for name, word in OF_POSTGRESQL.items() if options.get(name)}

@@ -305,9 +305,9 @@ def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
     desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
     desk.put(HEAD + line("1"))
     found = desk.run()
-    assert any("last updated 2025-12-01" in one.message for one in found.notices)
+    assert any("was at 2025-12-01" in one.message for one in found.notices)
     desk.settle("stale_hours = 1000000000000000\n")
-    assert not any("last updated" in one.message for one in desk.run().notices)
+    assert not any("last update of" in one.message for one in desk.run().notices)
 
 
 def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:

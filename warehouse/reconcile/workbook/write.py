@@ -74,7 +74,7 @@ _PAPER_ROWS = 40  # printed rows of all positions. Breaks are printed on their o
 _FIRST_POSITIONS = 4  # the number of the first sheet with positions
 _NOT_PRINTED = ("Ledger, exact", "Book, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _DIGITS_MEANING = "exact if both numbers equal their exact texts, otherwise rounded."
-_KEY_MEANING = "Key for lookups. A position has the same key in the positions workbook."
+_KEY_MEANING = "For lookups. The positions workbook has the same text for the same position."
 _Kind = SheetColumnKind
 
 _COLUMNS: tuple[tuple[str, str, str, SheetColumnKind, float], ...] = (

@@ -443,7 +443,7 @@ def test_a_coarse_break_that_matches_now_is_not_taken_for_a_new_fine_one(
     (break_,) = second.breaks
     assert (break_.key, break_.change) == (("p1", "SOL", "main"), "new")
     (resolved,) = second.resolved
-    assert (resolved.key[-1], resolved.closed_because[:7]) == ("(all)", "matched")
+    assert (resolved.key[-1], resolved.closed_because.split(",")[0]) == ("(all)", "it matches now")
 
 
 def test_yesterdays_amount_is_seen_in_a_coarse_file_beside_a_finer_one(two_files: Desk) -> None:
