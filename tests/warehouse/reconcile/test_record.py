@@ -15,7 +15,7 @@ from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs, close
 from warehouse.reconcile.close.verify import verify_pack
-from warehouse.reconcile.record import record
+from warehouse.reconcile.record import record, tables
 
 LATER = datetime(2026, 12, 1, 9, tzinfo=UTC)
 BOOK = (Amount("1.5"), Amount("2", asset="ETH"))
@@ -96,7 +96,7 @@ def test_an_older_pack_is_verified_with_the_new_columns(desk: Desk) -> None:
 def test_rows_without_a_required_column_are_refused(desk: Desk) -> None:
     """A column without a default value cannot be missing, so the pack is damaged."""
     with desk.folder.transaction() as connection:
-        rows = record.tables.select(connection, "select * from breaks")
+        rows = tables.select(connection, "select * from breaks")
         shortened = [{name: row[name] for name in row if name != "asset"} for row in rows]
         with closing(record._empty()) as other, pytest.raises(ValueError, match="its columns"):
-            record.tables.import_rows(other, lambda name: shortened if name == "breaks" else [])
+            tables.import_rows(other, lambda name: shortened if name == "breaks" else [])
