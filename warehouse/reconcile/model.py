@@ -39,7 +39,7 @@ class Result(Enum):
 
     @property
     def is_break(self) -> bool:
-        """Whether a person must explain it."""
+        """Whether a person must explain this result."""
         return self in BREAK_RESULTS
 
     @property

@@ -154,7 +154,7 @@ def _run_of_day(record: Record, day: date | None) -> Run:
     result = record.result(wanted) if wanted else None
     if result is None:
         raise NotReconciled(
-            f"There is no result of {wanted or 'any day'} yet. Put a ledger into the inbox and run "
+            f"No result exists for {wanted or 'any day'} yet. Put a ledger into the inbox and run "
             "`nightbook reconcile run`. Nothing was changed."
         )
     return result

@@ -49,7 +49,7 @@ def restating(
         raise DayClosed(
             f"{day} is closed: {closing.description}. Nothing was reconciled and nothing was "
             "changed. If the day must be corrected, give the reason. The old pack stays, and the "
-            f"next `nightbook reconcile close {closing.month}` writes another one next to it:\n"
+            f"next `nightbook reconcile close {closing.month}` writes a new one next to it. Type:\n"
             f'nightbook reconcile run --as-of {day} --restate "why"'
         )
     if refusal := settings.why_not_close(who):

@@ -281,7 +281,7 @@ def unpack(
         if name not in found:
             check.differences.append(f"{name} is missing")
         elif not _is_valid_name(name):
-            raise ValueError(f"{name[:80]!r} is not a name of a file in a pack")
+            raise ValueError(f"{name[:80]!r} is not a valid file name in a pack")
         elif _copy(names, name, record, member.size) != member.sha256:
             check.differences.append(f"{name} is not as it was written")
     check.compared.append(f"{count_of(len(manifest.members), 'file')} with their SHA-256 and size")

@@ -88,7 +88,7 @@ def merged_blocks(grid: Grid, head: Header, column: int) -> Iterator[tuple[slice
 
 @dataclass(frozen=True, slots=True)
 class RowLabels:
-    """Names that rows inherit from rows above them, by field, and a flag for each label row.
+    """Names that rows inherit from rows above, for each field, and flags that mark the label rows.
 
     The arrays have one item for each row below the header. A row that does not inherit a name has
     an empty string.
@@ -795,7 +795,7 @@ def _is_page_heading(
 def _row_words(
     head: Header, cells: Iterable[Row], words: Mapping[str, Sequence[str]], *, is_listed: bool
 ) -> Iterator[Texts]:
-    """Yield, by column, reasons for rows whose words recon.toml lists (or does not list)."""
+    """Yield an array per column, with a reason for each row whose word is (or is not) listed."""
     before = "" if is_listed else "recon.toml does not say whether a row counts if "
     for title, column in head.rows.items():
         listed = {*map(fold, words.get(title, ()))}

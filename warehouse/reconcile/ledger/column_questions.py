@@ -42,7 +42,7 @@ _SHORTEST_UNIT = (
     3  # minimum length of a word in capitals, because shorter ones may be a person's initials
 )
 _INTEGER = re.compile("-?[0-9]{1,80}")
-_MANY_DECIMALS = 12  # minimum number of decimals of an asset whose smallest unit is tiny
+_MANY_DECIMALS = 12  # an asset with at least this many decimals has a tiny smallest unit
 # The fields whose names are searched in the names of files and tabs.
 _DIMENSIONS_IN_NAMES = ("venue", "portfolio")
 

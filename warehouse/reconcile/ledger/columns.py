@@ -44,7 +44,7 @@ _TIME = re.compile(
 _PERIOD = r"(?:[0-9]{1,2}[./-])?(?:19|20)[0-9]{2}(?:\W?[a-z]{0,2}[0-9]{0,2})?"
 _CODE = re.compile(rf"(?!{_PERIOD}$)(?=.*[0-9])[\w:./#+=-]{{6,}}", re.IGNORECASE)
 _MOST_STARTS = (
-    20_000  # do not search for total lines if there are more distinct texts at the start of rows
+    20_000  # with more distinct first texts of rows than this, do not search for total lines
 )
 _SAMPLE = 2000  # maximum number of distinct values to check in a column
 _FEW = 0.1  # maximum fraction of the keys that only have rows with other dates
@@ -495,8 +495,8 @@ def rows_of_other_dates(
 
     Raises `Ambiguous` if the column may not be the balance date.
     """
-    # A ledger that covers several days repeats its keys every day. If the column is the date of the
-    # last movement, most keys have rows with only one date.
+    # A ledger that covers several days has the same keys on each day. If the column is the date of
+    # the last movement, most keys have only one date.
     head, rows = body.head, body.grid.rows
     stated = {row_day for row_day in days[head.body :] if row_day is not None}
     if day is None or not stated - {day}:

@@ -191,7 +191,7 @@ def _ask_for_footnotes(grid: Grid, head: Header, cells: Sequence[object], locati
     notes = [note for mark in found if (note := _footnote(grid, mark))]
     explained = f" The file says {' and '.join(map(repr, notes))}." if notes else ""
     line = f"footnotes = {quote_list(dict.fromkeys([*settled, *found]))}"
-    # A footnote may mean that an amount is in thousands, or is owed. So may a single letter.
+    # A footnote or a letter may mean that amounts are in thousands or owed, so a person decides.
     is_harmless = not any(map(_may_change_amounts, notes)) and not any(map(_is_letter, found))
     message = (
         f"{location}: amounts like {examples} have a mark after them, which seems to refer to a "

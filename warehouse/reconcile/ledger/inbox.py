@@ -145,7 +145,7 @@ def _reasons(path: LedgerFile) -> Iterator[tuple[str, str]]:
 
 
 def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[tuple[str, str]]:
-    """Yield reasons based on the file's extension, and on the first element of an XML file."""
+    """Yield reasons why a file's extension, or an XML file's first element, rules it out."""
     ending = path.suffix.lower() or "no extension"
     if ending in _PAPERS:
         yield f"files with {ending} are not read", "medium"

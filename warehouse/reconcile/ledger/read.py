@@ -69,7 +69,7 @@ TITLES = {
 
 
 def with_sources(file: OpenedFile, context: ReadingContext) -> OpenedFile:
-    """Add the organisations to a file's portfolio names, if a column has the organisations.
+    """Prefix portfolio names with their organisation, if the file has a column of organisations.
 
     Raises `NotReconciled` if a sheet has such a column, but no column for portfolios.
     """

@@ -205,7 +205,7 @@ def _is_number(cell: str) -> bool:
 
 
 def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, Header]]:
-    """Return the sheets that are the ledger, including hidden ones.
+    """Return the sheets that contain the ledger, including hidden sheets.
 
     Raises `Ambiguous` if several sheets may be the ledger.
     """
@@ -330,7 +330,7 @@ def _reason_of_tab(
     if not any(map(first_text, grid.rows)):
         return "it is empty", "low"
     if not has_amounts(grid.rows):
-        return "it does not have amounts", "low"
+        return "it does not contain any amounts", "low"
     if sheet := chosen[1].shape.sheet:
         return f"recon.toml says {setting('sheet', sheet)}", "medium"
     day, day_of_chosen = day_in(grid.sheet), day_in(chosen[0].sheet)

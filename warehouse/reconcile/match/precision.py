@@ -30,7 +30,7 @@ def file_precisions(ledger: Ledger, config: Config) -> dict[int, Precision]:
 def rounding_loss(
     precisions: Sequence[Precision], amounts: Sequence[Decimal], snapshot: Decimal
 ) -> Decimal | None:
-    """Return the most by which rounding can change a key's rows.
+    """Return the largest amount by which rounding can change the sum of a key's rows.
 
     `precisions` has one item for each amount. Return None if rounding does not explain the
     difference from the book's amount.
@@ -53,7 +53,7 @@ def largest_loss(precision: Precision, amount: Decimal) -> Decimal:
 
 
 def is_left_of(precision: Precision, ledger: Decimal, snapshot: Decimal) -> bool:
-    """Return whether this precision turns the snapshot's amount into the ledger's amount."""
+    """Return whether the ledger's amount can be the snapshot's amount at this precision."""
     if not _is_kept(precision, ledger):
         return False
     if precision.kept is Kept.DOUBLES:

@@ -175,7 +175,7 @@ def _conflict_words(
         if conflict.invalid_status:
             yield (
                 f"{conflict.invalid_status[:60]!r} next to {break_id} is not a status. Write "
-                f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. It is in the comment now, and the "
+                f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}. The text is in the comment. The "
                 f"status is still {current.of(break_id, 'status')}"
             )
 

@@ -127,7 +127,7 @@ def why_not_accept(
     """
     if not settings.needs_approver:
         return ""
-    rule = "with [close] approver = true a second person must accept breaks"
+    rule = "[close] approver = true requires a second person to accept breaks"
     if workbook.is_anonymous:
         return f"{workbook.name} does not say who saved it, and {rule}"
     compared = {fold(result.by)} if result else set()

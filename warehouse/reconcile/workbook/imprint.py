@@ -117,7 +117,7 @@ def find_header(rows: Iterable[Sequence[object]], marks: Sequence[str]) -> Table
     return None
 
 
-# Attributes that a workbook shows. Their names are a part of the identity.
+# Attributes shown in a workbook. The digest includes their names as well as their values.
 _OF_RUN = "name ties resolved notices evidence run_id revision breaks digest fields sources"
 _OF_CONTENT = "aliases rolled signatures void names listed over_time"
 

@@ -126,7 +126,7 @@ def plant(source: OpenBook) -> dict[Key, PlantedError]:
 def write_sample(
     source: OpenBook, path: Path, planted: Mapping[Key, PlantedError], night: int = 0
 ) -> tuple[str, ...]:
-    """Write the ledger of a book, `night` nights after the first, and return its errors.
+    """Write a sample ledger for night number `night` (from 0), and return its planted errors.
 
     Each kind of error appears in the ledgers of certain nights: one persists, some are corrected,
     and some return.

@@ -23,7 +23,7 @@ from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, safe_xml
 
 _HEIGHT = re.compile(rb'\s(?:ht|customHeight)="[^"]*"')
-# The number of characters and the height in points of a line in the comment column.
+# Characters per line in the comment column, and the height of a line in points.
 _LINE, _LINE_HEIGHT = 17, 14
 _STYLE = re.compile(rb'\bs="[0-9]+"')
 
