@@ -28,7 +28,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     backup.require_any(layout)
     with without_writers(layout, "backing up", nightbook.now()):
         summary = backup.back_up(layout, target)
-    print(f"{target}: {_size(summary)}, read back and complete.")
+    print(f"{target}: {_size(summary)}. The backup was read back and is complete.")
     if is_firm(layout.home):
         print(
             "The firm's book is not included, because it is built from these homes. Back them up:"

@@ -93,7 +93,7 @@ def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
         service.init(layout.database, layout.home / "reconcile")
         ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
     _print_result(layout)
-    print(f"\nFor finance: the ledger is {ledger}. It contains these errors: one line")
+    print(f"\nFor finance: the ledger is {ledger}. It has these errors, in one line each:")
     for error in planted:
         print(f"  - {error}")
     return 0
@@ -115,7 +115,7 @@ def _run_next(nightbook: Nightbook) -> int:
         if code:
             return code
         ledger, errors = service.rehearse(layout.database, folder, first=first)
-        print(f"\nThe ledger of {night.date()}: {ledger}\nIt contains these errors: one line")
+        print(f"\nThe ledger of {night.date()}: {ledger}\nIt has these errors, in one line each:")
         for error in errors:
             print(f"  - {error}")
         print()

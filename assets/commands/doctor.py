@@ -336,7 +336,7 @@ def _shelf(nightbook: Nightbook, *, is_reader: bool) -> Finding:
     missing = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
     if missing:
         message += (
-            f"; {count_of(len(missing), 'night')} of this home are not uploaded. Upload them: "
+            f"; {count_of(len(missing), 'night')} of this home not uploaded yet. To upload, type: "
             "nightbook shelve"
         )
     return Finding("shelf", is_well=not missing, message=message)

@@ -79,7 +79,7 @@ def spell_for_any_folder(layout: Layout, text: str) -> str:
 
 
 def program() -> str:
-    """Return the name under which this program was called, without a home."""
+    """Return the command that runs this program, without the option `--home`."""
     called = Path(sys.argv[0])
     if called.name != "nightbook":
         return shlex.join([sys.executable, "-m", "assets.cli"])

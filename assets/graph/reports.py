@@ -201,7 +201,7 @@ def shelf_assets(
 
 
 def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
-    """Return a callback that also stores an alert if two machines decided about the same night."""
+    """Wrap a callback to also store an alert if two machines decided on the same night."""
 
     def log(
         message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""

@@ -313,8 +313,8 @@ def _rebuild(
 
 def _remove_lake(layout: Layout) -> None:
     """Remove the lake, starting with the manifests."""
-    # After a crash, no night may have a manifest but no tables. The next command rebuilds all
-    # nights without a manifest.
+    # A crash must not leave a manifest without its tables, because the next command rebuilds only
+    # nights that have no manifest.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()

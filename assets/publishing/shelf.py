@@ -1,4 +1,4 @@
-"""Transfer of nights to and from the object store, and their Iceberg tables."""
+"""Transfer of nights to and from the object store, and registration of their Iceberg tables."""
 
 import contextlib
 import importlib

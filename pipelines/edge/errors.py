@@ -280,8 +280,8 @@ class InvalidId(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the ID {quote_text(self.value, 60)} {self.reason}, so no request can name it "
-            "exactly. Nothing was sent."
+            f"the ID {quote_text(self.value, 60)} {self.reason}, so it cannot be sent "
+            "unchanged in a request. Nothing was sent."
         )
 
 

@@ -125,7 +125,7 @@ def landed_positions(
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Finds the elements of one record in its body."""
+    """One record and its body, with methods that find the record's elements."""
 
     body: Any
     record: Element

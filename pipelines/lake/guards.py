@@ -41,7 +41,7 @@ MARGIN = Decimal("1.5")
 MOVED = Decimal("0.2")
 FEWEST_ASSETS = 2  # a change of a single asset is a finding, not a reason
 FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes of a count are not measured.
-FEW = 4  # If there are at most this many assets, all of them must move.
+FEW = 4  # With at most this many items, a night is held only if all of them moved.
 SHOWN_ASSETS = 3
 LONG = 40
 

@@ -212,7 +212,7 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _table_file(layout, BALANCES, base.snapshot_id)
-        # Without a file, the book was pruned, and this is a rebuild of a night judged earlier.
+        # If the file is missing, the book was pruned after this night was first judged.
         if before is not None:
             moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return moves_by_base

@@ -49,7 +49,7 @@ class LakeContents:
 
 
 def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
-    """Let the guards accept or hold a sealed snapshot, unless it was decided before."""
+    """Let the guards accept or hold a sealed snapshot, unless it already has a decision."""
     snapshot = snapshots.find(known.layout, manifest.snapshot_id)
     if snapshot.decisions:
         return snapshot

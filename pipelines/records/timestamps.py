@@ -20,7 +20,7 @@ GATE = (
     r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
-# Microseconds, computed without pyarrow: its first value imports pandas, which a night never needs.
+# Microseconds, computed without pyarrow, because creating its first value would import pandas.
 _YEAR_1000, _YEAR_3000 = (
     (datetime(year, 1, 1, tzinfo=UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
     for year in (1000, 3000)

@@ -256,9 +256,7 @@ DRIFT = ops_table(
             "One of: unknown field, unknown value, unknown balance, missing field (a required "
             "field is missing or null), changed type (the JSON type is not the documented one).",
         ),
-        text(
-            "word", "For an unknown value, the value. For all other kinds, the name of the field."
-        ),
+        text("word", "The value if the kind is `unknown value`, otherwise the name of the field."),
         text(
             "example",
             "First 200 characters of an example, as JSON text. `missing` if the field is missing.",

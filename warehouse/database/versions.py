@@ -87,7 +87,7 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
 
 
 def _copy_range(source: int, target: int, size: int) -> int:
-    """Copy up to `size` bytes in the kernel and return how many, or 0 if it is not supported."""
+    """Copy up to `size` bytes in the kernel. Return the number copied, or 0 if that failed."""
     try:
         return os.copy_file_range(source, target, size)
     except (AttributeError, OSError):
@@ -96,7 +96,7 @@ def _copy_range(source: int, target: int, size: int) -> int:
 
 @contextlib.contextmanager
 def flushing_in_background(file: Path) -> Iterator[None]:
-    """Write a copy to disk while the block changes it, so that the last flush has less to write.
+    """Flush a copied file to disk during the `with` block, so the final flush has less to write.
 
     Raises `OSError` after the block if the flush failed.
     """

@@ -243,7 +243,7 @@ def _require_no_rounding(name: str, kind: str, origin: Origin) -> None:
 
 
 def _require_no_gaps(name: str, origin: Origin, missing: int, has_gaps: Callable[[], bool]) -> None:
-    """Raise `NotExact` if a column may lack amounts that do not fit a DECIMAL."""
+    """Raise `NotExact` if a column may omit amounts that do not fit into a DECIMAL."""
     if not (missing or Origin.SKIPPED in origin) or not has_gaps():
         return
     if Origin.SKIPPED in origin:
@@ -290,7 +290,7 @@ def _value_of_text(name: str, number: Decimal | None, text: str | None) -> Decim
         value = None if text is None else exact(text)
     except InvalidOperation as error:
         raise NotExact(
-            f"{name}{TEXT_SUFFIX} is {text!r}, which is not the text of an amount. Use the name "
+            f"{name}{TEXT_SUFFIX} is {text!r}, which is not a valid amount. Use the name "
             f"{name}{TEXT_SUFFIX} only for the text of {name}."
         ) from error
     if number is not None and number != value:

@@ -31,7 +31,7 @@ _SECONDS_PER_DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The difference between the server's and this machine's clock, in milliseconds.
+    """The offset of the server's clock from this machine's clock, in milliseconds.
 
     `ahead` is positive if the server's clock is ahead, and may be off by `uncertainty` in either
     direction.

@@ -253,7 +253,7 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
     assert "a/b?c#d" in flatten.whole_venues(manifest)
     assert f"{PREFIX}/venues/a%2Fb%3Fc%23d/instruments?type=spot" in night.asked
     told = [answer for answer in manifest.answers if answer.venue_id in refused]
-    assert all("no request can name it" in str(answer.error) for answer in told)
+    assert all("it cannot be sent unchanged" in str(answer.error) for answer in told)
     rows = flatten.flatten_venues(night.layout, manifest).tables
     assert rows["venues"].rows == len(VENUES) + 12
 

@@ -1,4 +1,4 @@
-"""The gate of a firm's book: the sources of each night's book, and why others are missing."""
+"""The gate of a firm's book: the sources in each night's book, and why a source is missing."""
 
 # ruff: noqa: S608 - names are ours; values are parameters
 

@@ -50,7 +50,7 @@ class FileKind(Enum):
     FLAT_OPEN = "a flat OpenDocument spreadsheet"
     SPREADSHEET_ML = "an XML spreadsheet of Excel 2003"
     WEB_PAGE = "is a web page, whatever its name says"
-    OTHER_XML = "is XML of another kind than spreadsheets, whatever its name says"
+    OTHER_XML = "is XML of another type, not a spreadsheet, whatever its name says"
     SYLK = "is a SYLK file, whatever its name says"
     DIF = "is a file of the Data Interchange Format, whatever its name says"
     OLD_BIFF = "is from a program before Excel 95, or only looks like such a workbook"

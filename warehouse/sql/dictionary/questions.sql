@@ -65,7 +65,7 @@ select 'inexact' as what, path, value as example from ops.inexact
 union all select kind, path, example from ops.drift
 union all select 'reject', path, value from ops.rejects order by all;
 
--- analyst: Which accounts appeared last night for the first time?
+-- analyst: Which accounts appeared for the first time last night?
 select portfolio_id, venue_id, account_name, asset_id, is_custom_asset from accounts
 anti join (
     from history.accounts where snapshot_date < (select max(snapshot_date) from accounts)

@@ -4,7 +4,7 @@
 -- path: Path of the field in the response, without list indexes, for example
 --     data[].positions[].note.
 -- kind: unknown field, unknown value, unknown balance, missing field or changed type.
--- word: For an unknown value, the value. For all other kinds, the name of the field.
+-- word: The value if the kind is `unknown value`, otherwise the name of the field.
 -- first_seen: Business date of the first night with this difference.
 -- last_seen: Business date of the newest night with this difference.
 -- example: First 200 characters of an example from the first night, as JSON text.
