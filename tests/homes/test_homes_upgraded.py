@@ -65,7 +65,7 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
     keeper = older(commit)
     said = keeper.run(TONIGHT)
     assert (said.code, said.err) == (0, "")
-    assert "rebuilt from the landing zone" in said.out
+    assert "rebuilt from the landing folder" in said.out
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
     reached = [snapshot.state for snapshot in snapshots.landed_snapshots(keeper.layout)]
     assert reached == [states.ACCEPTED, states.ACCEPTED, states.HELD, states.ACCEPTED]
@@ -106,7 +106,7 @@ def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> N
     assert "DuckDB 1.2 and 1.3 cannot read all of it" in said.err
     said = keeper.run(TONIGHT)
     assert (said.code, said.err) == (0, "")
-    assert "rebuilt from the landing zone" in said.out
+    assert "rebuilt from the landing folder" in said.out
     assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
     assert keeper("verify").code == 0
