@@ -112,6 +112,7 @@ FAULTS = ("meta-cursor", "account-repeated", "field-missing-everywhere", "amount
 
 def begin(home: Path) -> None:
     """Run a good night and a night that a person accepts, then reconcile, edit and sign."""
+    # Imported here, because `main` must first install the finder that rewords messages.
     from tests.support.operator_home import FIRST, SECOND, Keeper, sandbox  # noqa: PLC0415
     from warehouse.reconcile import service  # noqa: PLC0415
 
@@ -129,6 +130,7 @@ def begin(home: Path) -> None:
 
 def go_on(home: Path) -> dict[str, Any]:
     """Run a night with the same faults and a night with others. Return what was decided."""
+    # Imported here, because `main` must first install the finder that rewords messages.
     from assets.monitoring.conditions import find_alerts  # noqa: PLC0415
     from tests.support.operator_home import FIRST, FOURTH, THIRD, Keeper, sandbox  # noqa: PLC0415
     from warehouse.reconcile import service  # noqa: PLC0415
