@@ -275,7 +275,7 @@ def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
     assert "are empty, without an error" in emptied
     finding = "select words from findings where kind = 'instruments_stale'"
     [(said,)] = home.keeper.ask(finding)
-    assert said.endswith(f"any more, without an error: the {before} of {SECOND} are shown.")
+    assert said.endswith(f"without an error. The {before} instruments of {SECOND} are shown.")
     assert "ms behind the clock of the API" in told["this machine's clock is wrong"]
     [drift] = [words for title, words in told.items() if "that are not as documented" in title]
     assert "unknown field: " in drift

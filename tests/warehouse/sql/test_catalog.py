@@ -327,10 +327,10 @@ def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -
     published(layout, [old, new], "a")
     assert ask(layout, "select kind, words from findings order by all") == [
         ("portfolio_renamed", 'Portfolio "Portfolio p2" is now called "New p2".'),
-        ("portfolio_renamed", 'Portfolio "Portfolio p3" has no name any more.'),
+        ("portfolio_renamed", 'Portfolio "Portfolio p3" no longer has a name.'),
         (
             "portfolio_vanished",
-            'Portfolio "Portfolio p1" was in the book before and is not in this one.',
+            'Portfolio "Portfolio p1" was in the previous book but is not in this one.',
         ),
     ]
 
@@ -372,17 +372,18 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
         ("soon",),
         ("stale",),
     ]
-    empty = "The venue lists no instruments any more, without an error: the 1 of"
+    missing = "1 instruments of the venue"
+    empty = "The venue no longer lists any instruments, without an error. The 1 instruments of"
     assert ask(layout, "select kind, venue_id, words from findings order by all") == [
         (
             "instruments_differ",
             "v1",
-            "1 instruments have another type where the venue embeds them than in its list.",
+            "1 instruments have a different type in the record of the venue than in its list.",
         ),
         (
             "instruments_differ",
             "v1",
-            "1 instruments of the venue are missing from venues, and in another of its lists.",
+            f"{missing} are missing from venues, but they are in another of its lists.",
         ),
         (
             "instruments_stale",
@@ -418,17 +419,17 @@ def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
     ]
     published(layout, nights, "a")
     query = "select kind, venue_id, words from findings order by all"
-    empty = "The venue lists no instruments any more, without an error: the 1 of"
+    empty = "The venue no longer lists any instruments, without an error. The 1 instruments of"
     assert ask(layout, query) == [
         (
             "instruments_gone",
             "v1",
-            "The list of spot instruments is empty and had 2 in the book before.",
+            "The list of spot instruments is empty. It had 2 in the previous book.",
         ),
         (
             "instruments_stale",
             "v2",
-            "1 instruments could not be read; those of 2026-11-19 are shown.",
+            "1 instruments could not be read. The instruments of 2026-11-19 are shown.",
         ),
         (
             "instruments_stale",
@@ -500,8 +501,8 @@ def test_a_round_count_of_records_is_a_loud_finding(
 ) -> None:
     """A list of exactly 100, 250 or 1,000 records is what the first page of several looks like."""
     words = (
-        f"The list of {type_ or 'untyped'} instruments has exactly {count} records: see whether it "
-        "is whole, or one page of several."
+        f"The list of {type_ or 'untyped'} instruments has exactly {count} records. Check whether "
+        "it is complete or only one page of several."
     )
     query = "select severity, kind, words from findings where venue_id = "
     found = ask(listed, f"{query}'{type_}-{count}'")
@@ -510,7 +511,10 @@ def test_a_round_count_of_records_is_a_loud_finding(
 
 @pytest.mark.parametrize(
     ("stillness", "severity", "once"),
-    [("moved", "low", ""), ("moving", "medium", "moved again while it was ")],
+    [
+        ("moved", "low", "so it was read a second time: "),
+        ("moving", "medium", "and it changed again during the second read: "),
+    ],
 )
 def test_a_book_that_moved_while_it_was_read_says_so(
     stillness: str, severity: str, once: str, tmp_path: Path
@@ -524,10 +528,7 @@ def test_a_book_that_moved_while_it_was_read_says_so(
     publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     [(found, kind, words)] = ask(layout, "select severity, kind, words from findings")
     assert (found, kind) == (severity, "book_moved")
-    assert words == (
-        f"While it was read the book moved, and {once or 'was '}read once more: portfolios: "
-        "1 changed (p1)."
-    )
+    assert words == (f"The book changed while it was read, {once}portfolios: 1 changed (p1).")
 
 
 def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
@@ -552,7 +553,7 @@ def test_an_account_that_is_listed_again_is_a_finding(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     published(layout, [night(TONIGHT, [], more)], "a")
     query = "select severity, words from findings where kind = 'account_repeated' order by all"
-    again = "with the same amounts, so that this counts more than once:"
+    again = "with the same amounts, which may be counted more than once:"
     assert ask(layout, query) == [
         ("high", f'Account "equal" is listed 2 times for BTC {again} 1.5.'),
         ("high", f'Account "vast" is listed 3 times for BTC {again} 1{"0" * 30}.'),
@@ -597,7 +598,7 @@ def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) 
         word for (word,) in ask(layout, "select words from findings where kind = 'asset_moved'")
     ]
     assert len(words) == 6
-    assert "The total of SOLD is gone, and was 2.000000000000000001." in words
+    assert "The total of SOLD is gone. It was 2.000000000000000001." in words
     assert "The total of BOUGHT rose from 100 to 227.1." in words
     for of_severity in ("asset_moves", "findings", "history.findings"):
         ranked = ask(layout, f"select severity from {of_severity} order by severity_rank")

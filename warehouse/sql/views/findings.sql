@@ -162,7 +162,7 @@ every_finding as (
         'money_at_unknown_venue',
         money.portfolio_id,
         money.venue_id,
-        'Money (' || money.assets || ') at a venue that the list of venues does not have.'
+        'Money (' || money.assets || ') at a venue that is not in the list of venues.'
     from money
     anti join venues
         on venues.venue_id = money.venue_id
@@ -201,7 +201,7 @@ every_finding as (
         integrations.portfolio_id,
         integrations.venue_id,
         'Integration ' || integrations.integration_id
-        || ' is with a venue that the list of venues does not have.'
+        || ' is with a venue that is not in the list of venues.'
     from integrations
     anti join venues
         on venues.venue_id = integrations.venue_id
@@ -213,7 +213,7 @@ every_finding as (
         earlier.portfolio_id,
         null,
         'Portfolio "' || coalesce(earlier.name, '')
-        || '" was in the book before and is not in this one.'
+        || '" was in the previous book but is not in this one.'
     from portfolios_before as earlier
     anti join portfolios
         on portfolios.portfolio_id = earlier.portfolio_id
@@ -224,7 +224,7 @@ every_finding as (
         portfolios.portfolio_id,
         null,
         'Portfolio ' || coalesce('"' || earlier.name || '"', 'without a name')
-        || coalesce(' is now called "' || portfolios.name || '".', ' has no name any more.')
+        || coalesce(' is now called "' || portfolios.name || '".', ' no longer has a name.')
     from portfolios
     inner join portfolios_before as earlier
         on earlier.portfolio_id = portfolios.portfolio_id
@@ -235,7 +235,7 @@ every_finding as (
         'portfolio_emptied',
         earlier.portfolio_id,
         null,
-        'All that the portfolio held in the book before is gone.'
+        'Everything that the portfolio held in the previous book is gone.'
     from money_before as earlier
     inner join portfolios
         on portfolios.portfolio_id = earlier.portfolio_id
@@ -247,7 +247,7 @@ every_finding as (
         'venue_emptied',
         null,
         earlier.venue_id,
-        'All that was held at the venue in the book before is gone.'
+        'Everything that was held at the venue in the previous book is gone.'
     from money_before as earlier
     anti join money
         on money.venue_id = earlier.venue_id
@@ -262,8 +262,8 @@ every_finding as (
             else ''
         end
         || case move
-            when 'gone' then ' is gone, and was ' || before_text
-            when 'turned' then ' has another sign: ' || after_text || ', and was ' || before_text
+            when 'gone' then ' is gone. It was ' || before_text
+            when 'turned' then ' changed its sign. It was ' || before_text || ' and is now ' || after_text
             else ' ' || move || ' from ' || before_text || ' to ' || after_text
         end
         || '.'
@@ -277,9 +277,9 @@ every_finding as (
         instruments.venue_id,
         case
             when any_value(unread_venues.venue_id) is not null
-                then count(*) || ' instruments could not be read; those of '
-            else 'The venue lists no instruments any more, without an error: the ' || count(*)
-                || ' of '
+                then count(*) || ' instruments could not be read. The instruments of '
+            else 'The venue no longer lists any instruments, without an error. The ' || count(*)
+                || ' instruments of '
         end
         || min(instruments.stale_since) || ' are shown.'
     from instruments
@@ -294,8 +294,8 @@ every_finding as (
         'instruments_gone',
         null,
         earlier.venue_id,
-        'The list of ' || earlier.type || ' instruments is empty and had ' || count(*)
-        || ' in the book before.'
+        'The list of ' || earlier.type || ' instruments is empty. It had ' || count(*)
+        || ' in the previous book.'
     from instruments_before as earlier
     inner join venues
         on venues.venue_id = earlier.venue_id
@@ -316,10 +316,10 @@ every_finding as (
         listings.venue_id,
         count(*) || case
             when listings.missing_from in ('type', 'displayName')
-                then ' instruments have another ' || listings.missing_from
-                    || ' where the venue embeds them than in its list.'
+                then ' instruments have a different ' || listings.missing_from
+                    || ' in the record of the venue than in its list.'
             else ' instruments of the venue are missing from ' || listings.missing_from
-                || ', and in another of its lists.'
+                || ', but they are in another of its lists.'
         end
     from ops.listings as listings
     inner join ops.snapshots as snapshots
@@ -337,7 +337,7 @@ every_finding as (
         null,
         lists.venue_id,
         'The list of ' || lists.what || ' has exactly ' || lists.records
-        || ' records: see whether it is whole, or one page of several.'
+        || ' records. Check whether it is complete or only one page of several.'
     from lists
     where regexp_matches(lists.records::varchar, '^(1|2|25|5)0+$')
         and lists.records >= 100
@@ -357,7 +357,7 @@ every_finding as (
         end
         || case
             when bool_or(counts_again)
-                then ' with the same amounts, so that this counts more than once: '
+                then ' with the same amounts, which may be counted more than once: '
                     || string_agg(total_text, ', ' order by total_text)
                         filter (where counts_again)
             when count(*) > 1 then ' with different amounts'
@@ -380,10 +380,10 @@ every_finding as (
         'book_moved',
         null,
         null,
-        'While it was read the book moved, and '
+        'The book changed while it was read, '
         || case snapshots.stillness
-            when 'moving' then 'moved again while it was read once more: '
-            else 'was read once more: '
+            when 'moving' then 'and it changed again during the second read: '
+            else 'so it was read a second time: '
         end
         || snapshots.moved || '.'
     from ops.snapshots as snapshots
