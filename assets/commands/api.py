@@ -41,7 +41,7 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
 
 
 def _printable_body(body: bytes) -> bytes:
-    """Return the body with control characters as JSON escapes, safe for a terminal."""
-    # Strict JSON can only contain DEL, C1 controls and text direction marks. All other control
-    # characters are already escaped.
+    """Replace control characters with JSON escapes, so that a terminal can show the body safely."""
+    # The only control characters that strict JSON may contain unescaped are DEL, C1 controls and
+    # text direction marks.
     return _TERMINAL_CONTROLS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()

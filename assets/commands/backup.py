@@ -42,7 +42,7 @@ def write(nightbook: Nightbook, *, file: str) -> int:
             "be rebuilt. It also does not contain the run history."
         )
     command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
-    print(f"Keep it on another machine. To use it: {command}")
+    print(f"Keep the backup on another machine. To use it: {command}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Names in the published book, for `assets.console.completion`."""
+"""Names from the published book for shell completion."""
 
 # ruff: noqa: S608 - the queries are constants of assets.console.completion; user input is a parameter
 
@@ -15,10 +15,10 @@ _MAX_NAMES = 200
 
 
 def starting_with(query: str, typed: str, home: str | None) -> Sequence[tuple[str, str | None]]:
-    """Return a query's rows (name, note) whose name or note starts with the lower-case `typed`.
+    """Return the query's (name, note) rows in which the name or the note starts with `typed`.
 
-    `home` overrides the setting. Raises `InvalidSettings`, `FileNotFoundError` if there is no book,
-    and the errors of `warehouse.query.connect.connect`.
+    `typed` must be in lower case. `home` overrides NIGHTBOOK_HOME. Raises `InvalidSettings`,
+    `FileNotFoundError` if there is no book, and the errors of `warehouse.query.connect.connect`.
     """
     variables = dict(os.environ) | ({HOME: home} if home else {})
     found = settings.read(settings.environment(Path.cwd(), variables), api=False).home

@@ -55,7 +55,7 @@ def _section(title: str, *entries: TypedCommand) -> tuple[TypedCommand, ...]:
 
 
 def _step(name: str, summary: str, *parameters: click.Parameter, **settings: Any) -> TypedCommand:
-    """Declare a `nightbook reconcile` subcommand. All of them work unchanged in a firm's home."""
+    """Declare a `nightbook reconcile` subcommand. It works unchanged in a firm's home."""
     settings["traits"] |= IN_FIRM
     return command(name, summary, *parameters, group="reconcile", **settings)
 

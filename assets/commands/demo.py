@@ -63,7 +63,7 @@ POLL_SECONDS, STOP_TIMEOUT = 0.2, 60
 
 
 class SimulatedClock:
-    """A clock that can be set, and runs on from that time."""
+    """A clock that can be set to any time and then keeps running."""
 
     def __init__(self) -> None:
         self._set_at = monotonic()
@@ -79,7 +79,7 @@ class SimulatedClock:
 
 
 def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
-    """Simulate three nights, or one more. Print the files and the next commands."""
+    """Simulate three nights, or one more, and print the new files and the next commands to try."""
     if is_next:
         return _run_next(nightbook)
     layout = nightbook.layout
@@ -93,14 +93,14 @@ def run_demo(nightbook: Nightbook, *, is_next: bool) -> int:
         service.init(layout.database, layout.home / "reconcile")
         ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
     _print_result(layout)
-    print(f"\nFor finance: the ledger is {ledger}. It has these errors, in one line each:")
+    print(f"\nFor finance: the ledger is {ledger}. It contains these errors:")
     for error in planted:
         print(f"  - {error}")
     return 0
 
 
 def _run_next(nightbook: Nightbook) -> int:
-    """Simulate one more night with its ledger, and compare the two."""
+    """Simulate one more night and its ledger, then compare the book with the ledger."""
     layout, settings = nightbook.layout, nightbook.settings()
     folder = layout.home / "reconcile"
     with next_of_demo(layout, nightbook.now()) as days:
@@ -115,7 +115,7 @@ def _run_next(nightbook: Nightbook) -> int:
         if code:
             return code
         ledger, errors = service.rehearse(layout.database, folder, first=first)
-        print(f"\nThe ledger of {night.date()}: {ledger}\nIt has these errors, in one line each:")
+        print(f"\nThe ledger of {night.date()}: {ledger}\nIt contains these errors:")
         for error in errors:
             print(f"  - {error}")
         print()
@@ -136,7 +136,7 @@ def _demo_at(nightbook: Nightbook, moment: datetime) -> Nightbook:
 
 
 def _take_nights(nightbook: Nightbook, days: Sequence[datetime], latest: datetime) -> int:
-    """Serve the sandbox and pull its nights. Return the first nonzero exit code, if any."""
+    """Serve the sandbox and pull its nights. Return the first nonzero exit code, or 0."""
     settings = nightbook.settings()
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
@@ -198,14 +198,14 @@ def run_dev(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> 
 
 
 def _run_until_stop(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Run modules until one ends or a signal arrives, then end all of them."""
-    # The child processes hold the lock too, so killing this process does not free it.
+    """Run each module in a child process until one ends or a signal arrives, then end all."""
+    # The child processes hold the lock too, so killing this process does not release the lock.
     # PYTHONSAFEPATH keeps Python from importing modules from the current folder, such as a home's
     # `warehouse`.
     variables = {"PYTHONWARNINGS": "ignore", HOME: str(layout.home), "PYTHONSAFEPATH": "1"}
     signals: list[int] = []
-    # Set this before the children start, because they inherit ignored signals (from nohup or a
-    # background job).
+    # Set the handlers before the children start. Otherwise, the children would also ignore the
+    # signals that nohup or a background job ignores.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.append(received))
     started = [
@@ -251,7 +251,7 @@ def require_free(port: int, command: str) -> None:
 
 
 class NoSuchFault(Exception):
-    """A fault, scope or choice that the sandbox does not know."""
+    """An unknown fault, scope or choice for the sandbox."""
 
     exit_code = 2
 

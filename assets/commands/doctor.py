@@ -48,7 +48,7 @@ READER = "no API is configured, so this home only downloads the nights of the sh
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its subject, whether all is well, and a message with any remedy."""
+    """The result of one check: its subject, whether it passed, and a message with any remedy."""
 
     subject: str
     is_well: bool
@@ -77,10 +77,9 @@ def run(
 def _spell_commands(
     nightbook: Nightbook, findings: Iterable[Finding], folder: Path | None = None
 ) -> Iterator[Finding]:
-    """Yield a home's findings.
+    """Yield findings about a home, with commands that name this home.
 
-    Each command in them names that home. If `folder` (which contains the home's settings) is given,
-    the commands work in any folder.
+    If `folder` (which contains the home's settings) is given, the commands work in any folder.
     """
     home = _without_api(nightbook)
     for found in findings:
@@ -129,7 +128,7 @@ def _findings_of(nightbook: Nightbook, *, alert: bool) -> Iterator[Finding]:
         yield from (_wrong(SETTINGS, complaint) for complaint in wrong.complaints)
     if (home := settings or _without_api(nightbook)) is not None:
         yield from _run_check("disk", lambda: [_disk(Layout(home.home))])
-        if settings is not None:  # A reader does not use the API, so there is nothing to check.
+        if settings is not None:  # A read-only home does not use the API.
             yield from _run_check("reach", lambda: list(_service(nightbook, home)))
         yield from _findings_at_home(nightbook, home, is_reader=is_reader)
         yield from _channels(home) if alert else ()
@@ -173,7 +172,7 @@ def _is_reader(nightbook: Nightbook) -> bool:
 
 
 def _run_check(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
-    """Run one check. If it fails, report the error as its finding, so other checks still run."""
+    """Run one check. If it fails, report the error as a finding, so that other checks still run."""
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - doctor reports every error
@@ -228,7 +227,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
 def _key(check: ServiceCheck) -> Finding:
     error = check.error
     if isinstance(error, TimestampRefused):
-        return _wrong("key", "not checked, because the API refused the clock first")
+        return _wrong("key", "not checked, because the API already rejected this machine's clock")
     if isinstance(error, AuthenticationFailed | AccessDenied):
         return _wrong("key", str(error))
     if error is not None:
@@ -239,23 +238,23 @@ def _key(check: ServiceCheck) -> Finding:
 def _clock(check: ServiceCheck) -> Finding:
     skew = check.skew_ms
     if skew is None:
-        message = "the response has no date, so this machine's clock could not be compared"
+        message = "the response has no date, so this machine's clock could not be checked"
         return Finding(
             "clock", is_well=not isinstance(check.error, TimestampRefused), message=message
         )
     if abs(skew) < MAX_SKEW_MS:
-        return _well("clock", f"{skew:+d} ms to the clock of the API, to within 1 s")
+        return _well("clock", f"{skew:+d} ms from the clock of the API (accurate to 1 s)")
     side = "behind" if skew > 0 else "ahead of"
     return _wrong(
         "clock",
         f"{abs(skew)} ms {side} the clock of the API, which refuses requests older than 30 s "
         "(5.3). Set this machine's clock (timedatectl set-ntp true). Until then, each run uses "
-        "the clock of the API, and a night whose date differs by this machine's clock is held",
+        "the clock of the API, and a night is held if its date is different on this machine",
     )
 
 
 def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Finding:
-    download = f"to download the nights of the shelf: {full_command(layout, 'publish')}"
+    download = f"to download nights from the shelf: {full_command(layout, 'publish')}"
     if not layout.database.exists():
         first = "nightbook run takes the first night (nightbook demo shows an example)"
         return _well("warehouse", f"no night yet: {download if is_reader else first}")
@@ -275,13 +274,13 @@ def _warehouse(layout: Layout, now: datetime, *, is_reader: bool = False) -> Fin
         )
     books = list(snapshots.books(landed).values())
     if not books:
-        return _wrong("warehouse", "it has no book: nightbook snapshots")
+        return _wrong("warehouse", "no night has a book: see nightbook snapshots")
     newest = books[-1]
     started = snapshot_time(newest.snapshot_id)
     hours = (now - started).total_seconds() / 3600
     nights = count_of(len(books), "night")
     # The hours are negative if the demo simulates future nights or this machine's clock is slow.
-    taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "taken after this machine's time"
+    taken = f"taken {hours:.0f} hours ago" if hours >= 0 else "later than this machine's clock"
     message = f"newest book of {newest.snapshot_date}, {taken}; {nights}"
     if is_demo(layout):
         return _well("warehouse", f"{message}, all simulated (this is the demo)")

@@ -120,10 +120,10 @@ def status(nightbook: Nightbook, *, output_format: str | None) -> int:
 def _problems_of_book(layout: Layout, state: FirmState) -> dict[str, str]:
     """Return the homes that could not be read when the newest book was built.
 
-    They may be readable now. Skip a problem that already explains a missing night.
+    The homes may be readable now. Skip a problem that already explains a missing night.
     """
     reasons = {firm_night.source: firm_night.reason for firm_night in state.nights}
-    remedy = f"If it is solved: {command_for(layout)} rebuild"
+    remedy = f"When this is solved, type: {command_for(layout)} rebuild"
     return {
         name: problem
         if problem in reasons.get(name, "")
@@ -208,9 +208,9 @@ def _open_portfolios(layout: Layout, members: Firm, state: FirmState) -> Iterato
         return
     count = count_of(len(state.unsettled_portfolios), "portfolio")
     yield (
-        f"{count} in the books of several organisations: each counts once, as listed below. Add "
-        f"the organisation for which it counts to the table [{OWNERS}] of {layout.home / FIRM}, "
-        f"and type {command_for(layout)} rebuild:"
+        f"{count} in the books of several organisations: each counts only once, as listed below. "
+        f"Add these lines, with the organisation for which each portfolio counts, to the table "
+        f"[{OWNERS}] of {layout.home / FIRM}, then type {command_for(layout)} rebuild:"
     )
     if not members.owners:
         yield f"  [{OWNERS}]"
@@ -233,7 +233,7 @@ def _missing(state: FirmState, problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _waiting(members: Firm, state: FirmState) -> Iterator[str]:
-    """Yield a line for each held night, and one for each portfolio of a missing organisation."""
+    """Yield lines about held nights and about shared portfolios of missing organisations."""
     for source in members.sources:
         if source.name in state.waiting:
             snapshot_id, count = state.waiting[source.name]
@@ -255,7 +255,7 @@ def _name_changes(members: Firm, state: FirmState) -> Iterator[str]:
     known = {firm_night.source for firm_night in state.nights}
     for name, since in state.removed.items():
         if name not in names:
-            yield f"{name}: not in {FIRM} since {since:%Y-%m-%d}; no table has its nights"
+            yield f"{name}: not in {FIRM} since {since:%Y-%m-%d}, so no table contains its nights"
     for name in sorted(names - known):
         yield f"{name}: new in {FIRM}, but not in the book until the next run or rebuild"
     for name in sorted(known - names):

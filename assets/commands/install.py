@@ -45,14 +45,14 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 def _require_settings(file: Path) -> None:
     """Raise `UnsuitableHost` if `.env` lacks settings."""
-    # Check only that file, because a unit does not inherit this shell's variables.
+    # Check only the `.env` file, because a unit does not inherit this shell's variables.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except InvalidSettings as wrong:
         raise UnsuitableHost(
             f"The units would read their settings only from {file}, which is not complete: "
             f"{' '.join(wrong.complaints)} Nothing was written. Add the settings to that file (cp "
-            ".env.example .env), or type this command in the folder of that file."
+            ".env.example .env), or run this command in the folder of your complete .env."
         ) from None
 
 
@@ -67,7 +67,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
     Raises `UnsuitableHost` if a value has special characters.
     """
-    # A user's unit cannot choose its user, wait for the network, or (on every system) restrict its
+    # A user's unit cannot choose its user, wait for the network or, on some systems, restrict its
     # view of the disk. Remove those lines, because they only work in system units.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"

@@ -67,7 +67,7 @@ def rebuild_nights(
         return 0
     with writing_with_progress(nightbook, "rebuilding") as reporting:
         published = _rebuild(reporting, engine, from_landing=is_lake_included)
-    source = "the landing zone" if is_lake_included else "the lake"
+    source = "the landing folder" if is_lake_included else "the lake"
     passed = sum(check.is_ok for check in published.checks)
     nights = count_of(len(published.loaded), "night")
     print(
@@ -84,7 +84,7 @@ def _rebuild(nightbook: Nightbook, engine: str | None, *, from_landing: bool) ->
 
 
 def shelve(nightbook: Nightbook) -> int:
-    """Upload the nights that are missing from the shelf, as every nightly run does too."""
+    """Upload the nights that are missing from the shelf. Every nightly run does this too."""
     address = shelf.require_shelf(nightbook, "shelve")
     with writing_with_progress(nightbook, "shelving") as reporting:
         nights, registered = shelf.shelve(reporting), shelf.register(reporting)
@@ -113,7 +113,7 @@ def publish_from_shelf(nightbook: Nightbook, *, with_landing: bool) -> int:
 
 
 def print_changes(before: Layout, after: Layout, output_format: str | None) -> None:
-    """Print the differences between a home and its rehearsal: states, rows and exact totals."""
+    """Print the differences between a home and its dry-run copy: states, rows and exact totals."""
     states, differences = state_changes(before, after), changes(before, after)
     if output_format:
         print_records(output_format, COLUMNS, [*states, *differences])
@@ -157,7 +157,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     shelf_error = None
     if shelf.shelf_of(nightbook) is not None:
         # Another machine may have decided on this night already.
-        with writing(nightbook, f"asking the shelf about {snapshot_id}"):
+        with writing(nightbook, f"reading decisions about {snapshot_id} from the shelf"):
             shelf_error = shelf.ask_shelf(nightbook)
     before = snapshots.find(layout, snapshot_id)
     if not snapshots.require_decidable(before, state, why=why):
@@ -185,9 +185,9 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 
 def _finish_decision(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """Finish the work of a command that was killed after its decision.
+    """Finish the work of a command that was killed after recording its decision.
 
-    Do not decide anything new.
+    This does not make a new decision.
     """
     layout = nightbook.layout
     if publish.is_unfinished(layout, snapshot):
@@ -223,7 +223,7 @@ def _revoke_lesson(nightbook: Nightbook, name: str, why: str) -> int:
         publish.refresh(nightbook)
         shelf.shelve_after_deciding(nightbook, shelf_error)
         shelf.register_after_deciding(nightbook)
-    print(f"{name} is revoked and holds nights again: {printable(revoked[-1].reason.words)}")
+    print(f"{name} is revoked. Held again from now on: {printable(revoked[-1].reason.words)}")
     return 0
 
 
@@ -271,7 +271,7 @@ def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> No
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
         count = count_of(len(files), "file")
-        print(f"{count} made from it, each marked by a note next to it (and in ops.withdrawn):")
+        print(f"{count} made from this night, each with a note next to it (see ops.withdrawn):")
     for file in files:
         print(f"  {printable(str(layout.home / file))}")
 
@@ -282,5 +282,5 @@ def _next_command(nightbook: Nightbook, day: date) -> str:
     # A job for a past date uses the stored responses. A run for today would call the API again, and
     # the new snapshot would replace the accepted book.
     if day == night.business_date(nightbook.settings(), nightbook.now()):
-        return f"Its workbook: {program} export --as-of {day}"
-    return f"Its workbook, and the check in Dagster: {program} run --date {day}"
+        return f"To create its workbook: {program} export --as-of {day}"
+    return f"To create its workbook and update the check in Dagster: {program} run --date {day}"
