@@ -27,8 +27,8 @@ from warehouse.query.formats import printable_lines
 from warehouse.storage.layout import Layout
 
 GIGABYTE = 10**9
-# A new version starts as a copy of the last one. With temporary files, it needs at most 1.3 times
-# the space (measured).
+# A new version of the warehouse starts as a copy of the last version. With temporary files, it
+# needs at most 1.3 times the space (measured).
 COPIES_NEEDED = 1.5
 COPIES_WANTED = 2
 ALWAYS_KEPT = (
@@ -107,8 +107,8 @@ def _prune_shelf(
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
-    """Remove old warehouse versions if the copy for a publish would not fit on the disk."""
-    # Old versions can be rebuilt from the lake, and a prune ends by publishing a new copy.
+    """Remove old warehouse versions if the disk has no room for the copy that publishing needs."""
+    # Old versions can be rebuilt from the lake, and prune publishes a new copy at the end.
     lock.sweep(layout)
     is_full = not _has_room(layout, COPIES_WANTED)
     older = versions.older(layout) if is_full else []
@@ -149,7 +149,7 @@ def _prune_files_and_runs(layout: Layout, result: PruneResult, verb: str, *, dry
     except RecordAway as away:
         print(
             printable_lines(
-                f"Dagster's runs were not deleted, but the next prune tries again: {away.why}"
+                f"Dagster's runs were not deleted. The next prune retries this. Reason: {away.why}"
             )
         )
         return
@@ -167,7 +167,7 @@ def _print_result(result: PruneResult, verb: str) -> None:
 
 
 def _bytes(text: str | None) -> int | None:
-    """Parse gigabytes into bytes. Raises `InvalidLimit` if they are not a number in range."""
+    """Convert gigabytes to bytes. Raises `InvalidLimit` if the text is not a number in range."""
     if text is None:
         return None
     try:

@@ -106,11 +106,11 @@ def _output_file(layout: Layout, output: str, output_format: str | None) -> Path
 
 
 def _problem(layout: Layout, target: Path, output_format: str | None) -> str:
-    """Explain why a result must not be written there. Return an empty string if it may."""
+    """Explain why a result cannot be written to this file. Return an empty string if it can."""
     extension = target.suffix[1:].lower()
     for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
         if target.is_relative_to(folder.resolve()):
-            return f"{folder} is for files that nightbook writes"
+            return f"{folder} is reserved for nightbook's own files"
     if extension not in EXTENSIONS:
         return f"its extension must be one of .{', .'.join(EXTENSIONS)}"
     if output_format not in (None, extension):

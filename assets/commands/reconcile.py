@@ -42,7 +42,7 @@ def _folder(nightbook: Nightbook) -> Path:
 def init(nightbook: Nightbook) -> int:
     """Create the reconciliation folder with a ledger template."""
     created = service.init(nightbook.layout.database, _folder(nightbook))
-    print(f"The newest book has {count_of(created.keys, 'position')}. Written:")
+    print(f"The newest book has {count_of(created.keys, 'position')}. Files written:")
     for file in created.files:
         print(f"  {file}")
     inbox = _folder(nightbook) / "inbox"
@@ -76,19 +76,19 @@ def setup(nightbook: Nightbook, *, file: str) -> int:
         print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
     for line in preview_lines(ledger):
         print(printable(line))
-    print("No question is open.")
+    print("There are no open questions.")
     return 0
 
 
 def _ask(proposal: str) -> str:
-    """Return the lines that the user accepts or types, or an empty string to stop."""
+    """Return the lines that the user accepts or types, or an empty string if the user stops."""
     print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
     table = proposal.splitlines()[0]
     lines = len(choices_of(proposal))
-    choice = f"1 to {lines} uses that line without its #" if lines else "Enter uses them"
+    choice = f"1 to {lines} accepts that line without its #" if lines else "Enter accepts all lines"
     try:
         reply = input(
-            f"{choice}, other input replaces them (separate lines by ;), q stops: "
+            f"{choice}, other input replaces all lines (separate lines with ;), q stops: "
         ).strip()
     except EOFError:
         return ""
@@ -263,7 +263,7 @@ def verify(nightbook: Nightbook, *, file: str, output_format: str | None) -> int
 def _print_proof(
     output_format: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool
 ) -> int:
-    """Print the findings about a file as one or more rows. Return the exit code."""
+    """Print the differences and other facts about a file as rows. Return the exit code."""
     rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
     print_rows(output_format, PROOF_COLUMNS, rows)
     return 0 if is_whole else 1
@@ -282,7 +282,5 @@ def _verify_pack(file: Path, output_format: str | None) -> int:
         print(f"{mark(is_well=False)} {printable(difference)}")
     for line in (*check.compared, *check.uncompared):
         print(f"  {printable(line)}")
-    print(
-        f"  SHA-256 {check.sha256} (equal to the one that `close` printed, if the pack is the same)"
-    )
+    print(f"  SHA-256 {check.sha256} (if the pack is unchanged, `close` printed the same value)")
     return 0 if check.is_whole else 1

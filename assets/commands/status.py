@@ -42,7 +42,7 @@ class HomeStatus:
 
     @property
     def exit_code(self) -> int:
-        """3 while a night or a break waits for a person, 1 for other problems."""
+        """The exit code: 3 while a night or a break waits for a person, 1 for other problems."""
         if any(alert.cause.startswith(DECISION_CAUSES) for alert in self.alerts):
             return A_PERSON_MUST_DECIDE
         return FAILED if self.alerts else DONE

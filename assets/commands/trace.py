@@ -99,7 +99,7 @@ def trace_lines(trace: Trace, layout: Layout) -> Iterator[str]:
     if len(trace.sums) > 2 * MAX_SHOWN:
         yield f"  {count_of(len(trace.sums) - 2 * MAX_SHOWN, 'more total')}, all with --format json"
     yield from (
-        f"\nIn no table: {printable(reject['path'])}: {printable(reject['reason'])}"
+        f"\nNot in any table: {printable(reject['path'])}: {printable(reject['reason'])}"
         for reject in trace.rejects
     )
     yield from (f"\n✗ {printable(notice)}" for notice in trace.notices)
@@ -114,7 +114,7 @@ def _record_lines(trace: Trace) -> Iterator[str]:
         yield from _account_lines(account)
     if len(trace.accounts) > MAX_SHOWN:
         more = count_of(len(trace.accounts) - MAX_SHOWN, "more account")
-        yield f"\n{more}: narrow it with --venue and --account, or --format json"
+        yield f"\n{more}: narrow the output with --venue and --account, or use --format json"
 
 
 def _request_lines(request: Mapping[str, Any], trace: Trace, layout: Layout) -> Iterator[str]:
@@ -208,11 +208,11 @@ def run(nightbook: Nightbook, *, output_format: str, **requested: Any) -> int:
 
 
 def _describe_request(layout: Layout, error: NightPruned) -> str:
-    """Describe a pruned night's requests from its manifest, because pruning does not delete it."""
+    """Describe a pruned night's requests from its manifest, which pruning does not delete."""
     folder = snapshots.find(layout, error.snapshot["snapshot_id"]).folder
     return "".join(
         f" Still known: the response to request {response.request_no}, GET "
-        f"{response.path}?{response.query}, came at {response.received_at} and had "
+        f"{response.path}?{response.query}, was received at {response.received_at} and had "
         f"{response.byte_count:,} bytes with SHA-256 {response.sha256}."
         for response in load_manifest(folder).responses_of("list_portfolios")
     )

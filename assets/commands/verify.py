@@ -54,7 +54,7 @@ def verify_home(nightbook: Nightbook, *, is_shelf: bool, output_format: str | No
     if count or unreadable:
         return FAILED
     if is_shelf:
-        print(f"{mark(is_well=True)} every file of the shelf is unchanged.")
+        print(f"{mark(is_well=True)} every file on the shelf is unchanged.")
         return 0
     if is_firm(layout.home):
         _print_firm(layout)
@@ -121,7 +121,7 @@ def run_proof(
     mismatches = sum(not proof.is_equal for proof in proofs)
     if mismatches and not output_format:
         advice = (
-            "Add up in SQL with the exact views (holdings and others), or read holdings_by_asset."
+            "Use the exact views for sums in SQL (holdings and others), or read holdings_by_asset."
             if in_parts
             else f"Its exact method may be correct: nightbook prove --engine {engine} --exact."
         )
