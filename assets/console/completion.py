@@ -32,9 +32,10 @@ VENUES = "select venue_id, display_name from venues"
 
 
 def complete_from_book(query: str) -> Complete:
-    """Return a parameter completer that uses a query for names and their descriptions.
+    """Return a parameter completer that gets names and descriptions from a query.
 
-    A person may type the start of a name or of its description. If there is no book, offer nothing.
+    A person may type the start of a name or of its description. The completer offers nothing if
+    there is no book.
     """
 
     def complete(

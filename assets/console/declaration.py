@@ -92,7 +92,7 @@ class KeyValue(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Split at the first equals sign."""
+        """Split the text at the first equals sign."""
         name, equals, text = value.partition("=")
         if not equals or not name:
             self.fail(f"{value!r} does not have the form K=V. Nothing was sent.", param, ctx)
@@ -117,7 +117,7 @@ class _HelpInSections(click.Command):
     notes = ""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write summary, usage, details, parameters and notes."""
+        """Write the summary, the usage, the details, the parameters and the notes."""
         formatter.write_text(f"{self.help}.")
         formatter.write_paragraph()
         self.format_usage(ctx, formatter)
@@ -196,7 +196,7 @@ class CommandGroup(_HelpInSections, click.Group):
 
 
 def option(*names: str, complete: str = "", **attributes: Any) -> click.Option:
-    """Declare an option. A shell completes it by running the query `complete` on the book."""
+    """Declare an option. Shell completion runs the query `complete` on the book."""
     return click.Option(names, shell_complete=_completer(complete), **attributes)
 
 
@@ -224,12 +224,12 @@ def argument(
 
 
 def file_argument(help_text: str, metavar: str = "FILE", **attributes: Any) -> click.Argument:
-    """Declare a file argument, so that a shell completes file names."""
+    """Declare a file argument, for which the shell completes file names."""
     return argument("file", metavar, help_text, type=click.Path(), **attributes)
 
 
 def format_option(*formats: str, help_text: str = "Print rows instead of text") -> click.Option:
-    """Declare `--format`. The default text is for a command that can print rows instead of text."""
+    """Declare `--format`. The default help is for commands that can print rows instead of text."""
     return option("--format", "output_format", type=Choice(formats or FORMATS), help=help_text)
 
 

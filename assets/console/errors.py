@@ -21,7 +21,7 @@ from pipelines.settings import InvalidSettings
 from warehouse.query.formats import printable_lines
 
 BUSY = "status"
-"""The suggested command if an error only means that another run is taking the night."""
+"""The command to suggest if an error only means that another run is taking the night."""
 _SETTINGS_ERRORS = (
     *(AccessDenied, TimestampRefused, InvalidCredential, AuthenticationFailed, InvalidOrigin),
     *(UnexpectedRedirect, InvalidSettings),
@@ -50,7 +50,7 @@ def report_error(error: Exception, nightbook: Nightbook) -> int:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether this project defines an error, which means its message is for the user."""
+    """Return whether an error's class belongs to this project, so its message is for the user."""
     return type(error).__module__.partition(".")[0] in OUR_PACKAGES
 
 

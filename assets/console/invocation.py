@@ -18,7 +18,7 @@ COMMANDS = (
     *("reconcile", "snapshots", "accept", "reject", "verify", "prove", "shelve", "publish"),
     *("prune", "rebuild", "backup", "restore", "install", "sandbox", "dev"),
 )
-"""All command names, so that commands in messages are found without importing any command."""
+"""All command names, used to find commands in messages without importing the command modules."""
 _COMMAND_WITHOUT_HOME = re.compile(
     rf"(?<![\w./-])nightbook (?=(?:--debug )?(?:{'|'.join(COMMANDS)})\b)"
 )
@@ -37,8 +37,8 @@ def override_home(home: str) -> None:
 def full_command(layout: Layout, *arguments: str, folder: Path | None = None) -> str:
     """Return a command for this home that works in any folder.
 
-    It first changes to the folder with the home's `.env`, because commands read settings there:
-    `folder`, or the current folder if that has such a file.
+    The command first changes to the folder with the home's `.env`, because commands read their
+    settings there. This is `folder`, or the current folder if it has a `.env`.
     """
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
@@ -49,7 +49,7 @@ def full_command(layout: Layout, *arguments: str, folder: Path | None = None) ->
 
 
 def command_for(layout: Layout) -> str:
-    """Return how a command for this home starts when a person types it in this folder.
+    """Return the start of a command for this home, such as `nightbook --home DIR`.
 
     Raises `InvalidSettings`.
     """
@@ -69,7 +69,7 @@ def spell_commands(text: str, start: str) -> str:
 
 
 def spell_for(layout: Layout, text: str) -> str:
-    """Adapt the commands in a message to a person in this folder."""
+    """Adapt the commands in a message so that they work in the current folder."""
     return spell_commands(text, command_for(layout))
 
 
@@ -113,5 +113,5 @@ def user_name() -> str:
 
 def program_version() -> str:
     """Return the installed version of nightbook."""
-    # Import it here, so that a query does not have to read package metadata.
+    # Import the module here, so that a query does not have to read package metadata.
     return str(importlib.import_module("importlib.metadata").version("nightbook"))

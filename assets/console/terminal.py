@@ -18,9 +18,9 @@ MAX_WIDTH = 100
 
 
 class TerminalProgress:
-    """Prints progress lines. In a terminal, the last may be a bar, which the next line replaces."""
+    """Prints progress lines. In a terminal, the last line may be a bar, which is then replaced."""
 
-    # Use it in a `with` statement, which removes the last bar before other output follows.
+    # Use this class in a `with` statement, which removes the last bar before other output follows.
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal()
@@ -87,7 +87,7 @@ def wants_color(stream: TextIO) -> bool:
 
 
 def paint(text: str, color: int, stream: TextIO | None = None) -> str:
-    """Return the text coloured, if the stream wants colours."""
+    """Return the text in colour if the stream should have colours."""
     return f"\x1b[{color}m{text}\x1b[0m" if wants_color(stream or sys.stdout) else text
 
 
@@ -99,8 +99,8 @@ def mark(*, is_well: bool, stream: TextIO | None = None) -> str:
 class SafeStream:
     """A text stream that wraps `out` and never fails. Once `out` has failed, output is dropped.
 
-    `error` is the reason. Characters that `out` cannot encode are written as escape sequences.
-    `spell` is applied to each string first.
+    `error` is the reason for the failure. Characters that `out` cannot encode are written as escape
+    sequences. `spell` is applied to each string first.
     """
 
     def __init__(self, out: TextIO | None, spell: Callable[[str], str] = str) -> None:
@@ -175,8 +175,8 @@ def _throttle(
     *,
     is_each_shown: bool,
 ) -> ProgressCallback:
-    # Limit by time, not by count, because there may be thousands of reports a second or one a
-    # minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
+    # Limit the output by time, not by count, because there may be thousands of reports a second or
+    # one a minute. With `is_each_shown`, a new count is shown at once, but new bytes must wait.
     last, next_at = (-1, ""), nightbook.now() + interval
 
     def say(progress: Progress) -> None:
