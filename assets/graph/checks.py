@@ -1,7 +1,7 @@
 """Warehouse checks as Dagster shows them, with their counts, for each night.
 
-The checks already ran before publishing, in the file that was being built, and a night that failed
-one is held. This step only shows the results from `ops.checks` and `ops.control_totals`. Because
+The checks already ran before publishing, on the file that was being built. A night that fails a
+check is held. This step only shows the results from `ops.checks` and `ops.control_totals`. Because
 `ops.checks` only covers the newest book, an older night's book is queried again. A run may select
 the checks for one asset, or a single check.
 """
@@ -38,7 +38,7 @@ DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
 def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
-    """Return all warehouse checks, each on its table, plus a control total check for each table."""
+    """Return all warehouse checks, and for each table a check of its control totals."""
     controls = [Check(CONTROL, CONTROL_MEANING, ERROR, "")]
     specs = [_spec(check, key_of(table), partitions) for check in controls for table in BOOK]
     specs += [_spec(check, _asset_of(check), partitions) for check in every_check()]

@@ -56,7 +56,7 @@ class NothingDecided(Exception):
     def __init__(self, missing: str) -> None:
         super().__init__(
             f"Nothing was decided: {missing}. Start {DECIDE} again: on the page of the job, open "
-            "the arrow next to 'Materialize all', then 'Open launchpad'. Choose the night as "
+            "the arrow next to 'Materialize all', then 'Open launchpad'. Choose the night as the "
             "partition, and write `decision: accept` or `decision: reject`, `by:` your name and "
             "`why:` your reason. Fill in `snapshot:` only to choose a different snapshot than the "
             "held one."
@@ -64,7 +64,7 @@ class NothingDecided(Exception):
 
 
 def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the asset for the decision about a night. The job `decide_night` uses it to decide."""
+    """Return the asset for the decision about a night, which the job `decide_night` can change."""
 
     @dg.asset(
         key=DECISION,
@@ -72,7 +72,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         partitions_def=partitions,
         config_schema=SCHEMA,
         group_name="published",
-        description="The decision of the guards or of a person on a night. To decide on a held "
+        description="The guards' or a person's decision about a night. To decide on a held "
         f"night, start the job {DECIDE}. The same run updates everything that depends on it.",
     )
     def decision(
@@ -102,7 +102,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
 
 @contextlib.contextmanager
 def _canceled_by_mistakes(context: dg.AssetExecutionContext) -> Iterator[None]:
-    """Cancel the run if the form was filled in incorrectly, so that nothing was decided.
+    """Cancel the run if nothing was decided because the form was filled in incorrectly.
 
     If the run failed instead, Dagster would show all views of the night as failed, although they
     did not change.
@@ -119,7 +119,7 @@ def _require_decision(step: NightStep, before: Snapshot, config: DecisionForm) -
     """Raise an error if the form is incomplete or the decision is not allowed."""
     if config.decision != LEAVE:
         if not config.by.strip():
-            raise NothingDecided("`by` is empty, so nobody would be named for the decision")
+            raise NothingDecided("`by` is empty, so the decision would not name a person")
         snapshots.require_decidable(before, STATES[config.decision], why=config.why)
     elif step.is_decision:
         raise NothingDecided("`decision` is neither accept nor reject")

@@ -1,7 +1,7 @@
 """Assets for the landed resources. One pull lands all three, so they share one step.
 
-Only today can be pulled. A past date reuses its landed bytes, and the step fails if there are none,
-so data is never stored under the wrong date.
+Only today's night can be pulled. A past date reuses its landed bytes, and the step fails if there
+are none, so data is never stored under the wrong date.
 """
 
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
-    """Return the night's manifest, and whether it was landed earlier. Acquires the lock."""
+    """Return the night's manifest and whether it was landed earlier. Acquires the writer's lock."""
     nightbook, day, tell = step.nightbook, step.day, step.tell
     # Read the clock only once. A night belongs to the date on which it began, even if the run
     # continues past midnight.
@@ -117,7 +117,8 @@ def _land_or_reuse(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
         manifest = night.landed_for(settings, started, day)
         lock.acquire(nightbook, f"rebuilding {day}", tell)
     else:
-        # Pull without the writer's lock, so that a different writer cannot make us miss the night.
+        # Pull without the writer's lock. Otherwise, a command that holds the lock could make us
+        # miss the night.
         if not nightbook.is_demo:
             require_real(step.layout)
         manifest = tonight.pull_snapshot(

@@ -103,7 +103,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 summary = _reconcile(nightbook, day, now)
             except (Late, DayClosed) as error:
                 # Usually the day's ledger has not arrived yet. Otherwise, the run repeats a day in
-                # a closed month. In both cases, there is neither an alert nor a success.
+                # a closed month. In both cases, the check does not pass, but no alert is sent.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
@@ -111,7 +111,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 )
         files = [str(file) for file in summary.files]
         passed = summary.exit_code == TIED
-        # If files arrived but none could be read, this is worse than a late ledger.
+        # If files arrived but none could be read, this is an error. A late ledger is only a
+        # warning.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
@@ -146,7 +147,7 @@ def _reconciliation_result(
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
     """Return the result and its check: a warning for open breaks, an error for a missing result."""
-    # Neither result fails the run, because the book is valid in any case.
+    # A failed check does not fail the run, because the book is valid in any case.
     return dg.MaterializeResult(
         metadata={"result": message, "files": files or []},
         check_results=[
@@ -201,7 +202,7 @@ def shelf_assets(
 
 
 def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
-    """Wrap a callback to also store an alert if two machines decided on the same night."""
+    """Wrap a callback so that it also stores an alert if two machines decided on the same night."""
 
     def log(
         message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
@@ -214,7 +215,7 @@ def _with_alert(nightbook: Nightbook, tell: EventCallback) -> EventCallback:
 
 
 def _merged_alert(nightbook: Nightbook, snapshot_id: str, message: str) -> Alert:
-    """Return the alert for a night about which two machines decided."""
+    """Return the alert that two machines decided on the same night."""
     layout = nightbook.layout
     decision = snapshots.find(layout, snapshot_id).decision
     return Alert(

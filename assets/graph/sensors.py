@@ -59,7 +59,7 @@ DECIDE_JOB = dg.define_asset_job(
     tags={"dagster/max_runtime": str(LONGEST_RUN)},
     config=LOGGED | {"ops": {DECISION.path[0]: {"config": TO_FILL_IN}}},
     description="Accept or reject a held night, with your name and a reason. The run then updates "
-    "the warehouse, workbook, report, reconciliation and checks. Choose the night as partition.",
+    "the warehouse, workbook, report, reconciliation and checks. The partition is the night.",
 )
 
 
@@ -239,7 +239,7 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         default_status=status,
         # Monitor all locations, because a command-line run does not belong to any.
         monitor_all_code_locations=True,
-        description="After a failed run: sends one alert, and alerts for all other problems.",
+        description="After a failed run, sends alerts about the run and all other problems.",
     )
     def watch_failures(context: dg.RunFailureSensorContext) -> None:
         events, message = context.get_step_failure_events(), context.failure_event.message or ""
@@ -256,7 +256,7 @@ def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         minimum_interval_seconds=AFTER_A_RUN,
         default_status=status,
         monitor_all_code_locations=True,
-        description="After a successful run: sends alerts for open problems, writes the metrics "
+        description="After a successful run, sends alerts for open problems, writes the metrics "
         "and sends the heartbeat.",
     )
     def watch_successes(context: dg.RunStatusSensorContext) -> None:

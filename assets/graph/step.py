@@ -68,7 +68,7 @@ LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightStep:
-    """One step in a date's night, with the function that reports its progress."""
+    """A step of the night of one date, with the function that reports its progress."""
 
     nightbook: Nightbook
     layout: Layout
@@ -117,7 +117,7 @@ def night_or_newest_book(nightbook: Nightbook, partition: str | None) -> Snapsho
 
 @contextlib.contextmanager
 def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
-    """Run one step of a night. An expected error fails it with a short message and no retry."""
+    """Run a step of a night. An expected error fails the step with a short message and no retry."""
     layout = nightbook.layout
     with failing_in_words(layout.home):
         if not context.has_partition_key:

@@ -386,7 +386,8 @@ def in_catalog(
 
 def _freshness(settings: Settings) -> dg.FreshnessPolicy:
     """Return the deadline after which Dagster shows a scheduled night as late."""
-    # The deadline must be on the scheduled day, so it is at most one minute before midnight.
+    # The deadline must be on the scheduled day, so one minute before midnight is the latest
+    # possible time.
     last = last_tick(settings.schedule)
     ready = timedelta(hours=last.hour, minutes=last.minute, seconds=settings.deadline) + GRACE
     minutes = min(int(ready / timedelta(minutes=1)), LAST_MINUTE)
