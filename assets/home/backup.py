@@ -114,7 +114,7 @@ class HashingReader:
 def place_for(layout: Layout, text: str) -> Path:
     """Return the path to write a backup to. Raises `NoFile` if it is unsuitable."""
     if not text.strip():
-        raise NoFile(f"A backup is a file, but {text!r} is not the name of a file")
+        raise NoFile(f"A backup is a file, but {text!r} is not a file name")
     target = Path(text).resolve()
     if target.is_dir():
         raise NoFile(f"{target} is a folder, but a backup is one file")
@@ -158,7 +158,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
     except NotWhole as error:
         raise NotBackedUp(
             f"The backup {target} was read back after writing and is damaged: {error}",
-            "That disk or its connection may be failing: write the backup to another one.",
+            "That disk or its connection may be failing: write the backup to another disk.",
         ) from None
     except OSError as error:
         raise NotBackedUp(
@@ -169,7 +169,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 
 def _open_record(layout: Layout) -> None:
-    """Open the reconciliation record, which migrates an older format and rolls back a journal.
+    """Open the reconciliation record to migrate an older format and to roll back a journal.
 
     A damaged record is backed up unchanged. `nightbook verify` reports the damage.
     """
@@ -184,7 +184,7 @@ def _require_nights(layout: Layout) -> None:
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(
-            f"Lake or warehouse contain nights that {layout.landing} does not contain: "
+            f"The lake or the warehouse contains nights that {layout.landing} does not contain: "
             f"{and_more(missing, MAX_NAMED)}",
             "Check that the disk of that folder is mounted. If it is, restore the missing nights "
             "from an older backup, because the API keeps no history.",
@@ -257,12 +257,12 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
                 open_entry(tar, members[DIGESTS]).read(MAX_LIST_BYTES)
             )
             if members.keys() != {*digests, DIGESTS}:
-                raise NotWhole("its list and its files differ")
+                raise NotWhole("its list of files does not match its content")
             # Hash every file before unpacking anything. This rejects truncated files, changed
             # bytes, added files, and paths that lead out of the home.
             for name, digest in digests.items():
                 if not _is_backup_path(name) or not members[name].isreg():
-                    raise NotWhole(f"{name[:80]!r} is not a file of a backup")
+                    raise NotWhole(f"{name[:80]!r} does not belong in a backup")
                 body = cast("Any", open_entry(tar, members[name]))
                 if hashlib.file_digest(body, "sha256").hexdigest() != digest:
                     raise NotWhole(f"{name} has changed")
@@ -295,7 +295,7 @@ def require_file(source: Path) -> None:
     problem = "is not a regular file" if source.exists() else "does not exist"
     problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
-        f"{source} {problem}, but a backup is one file, which `nightbook backup FILE` wrote. "
+        f"{source} {problem}, but a backup is one file, written by `nightbook backup FILE`. "
         "Nothing was restored or created. Name that file: "
         f"{program()} --home NEW restore FILE"
     )
@@ -344,7 +344,7 @@ def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise NotRestored(
             f"{source} could not be read or unpacked in {layout.home} ({error}). Nothing was "
-            "restored. Check that both can be used and have room, and run the command again."
+            "restored. Check that both are usable and have room, and run the command again."
         ) from None
 
 

@@ -87,7 +87,7 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
     Raises `RealNights` or `NotADemo` if the home contains something else, and `WriterBusy` if
     another demo or writer is active.
     """
-    # Check this before creating locks, because the folder may belong to another program.
+    # Check the folder before creating locks in it, because it may belong to another program.
     _require_place(layout)
     # Each night acquires the writer's lock. Between the nights, only this lock is held.
     with hold_lock(layout, layout.home / LOCK, "the demo", now):

@@ -30,7 +30,7 @@ from warehouse.storage.layout import FILE_MODE, Layout, make_directory, private_
 # on.
 # - AssetCheckExecutionsTable: deleting a run leaves the results of its checks behind, and no public
 #   function deletes them.
-# - schedule_execution_time_iterator: it returns the same ticks as the daemon, also when clocks
+# - schedule_execution_time_iterator: it returns the same ticks as the daemon, even when clocks
 # change.
 
 # Let steps print to the terminal. To capture their output, Dagster would start four processes for
@@ -42,7 +42,7 @@ NO_CAPTURED_OUTPUT = {
     }
 }
 _BATCH_SIZE = 500  # number of values per statement, because databases have a limit
-# Run it as a module, because the script `dagster-daemon` may belong to another interpreter.
+# Run the daemon as a module, because the script `dagster-daemon` may belong to another interpreter.
 DAEMON_MODULE = "dagster._daemon"
 # Modules that open Dagster's SQLite files. None are loaded if Dagster uses a database server.
 _SQLITE = tuple(
@@ -111,7 +111,7 @@ def shared_engines() -> Iterator[None]:
 
 
 PROCESS, OLD_PROCESS = ".dagster/nightbook/process", "nightbook/process"
-"""The tag with the lock file of a run's process, hidden in the UI. Older runs have the second."""
+"""Tag with the lock file of a run's process, hidden in the UI. Older runs have the second tag."""
 DAEMON_LOCK = "daemon.lock"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,

@@ -1,4 +1,4 @@
-"""Dry runs, which run a command on a temporary copy of the home and compare the two.
+"""Dry runs, which run a command on a temporary copy of the home and show the changes.
 
 The copy is made of links in the folder for temporary files (TMPDIR). The original is safe, because
 commands replace a home's files and never modify them in place.

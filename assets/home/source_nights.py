@@ -26,7 +26,7 @@ from warehouse.storage.layout import Layout
 
 MAX_MESSAGE = 500
 MAX_NAMED = 3
-# The firm's own settings. Each organisation has its settings in its `.env`.
+# Prefixes of the firm's own settings. Each organisation has its settings in its own `.env`.
 _NOT_INHERITED = ("NIGHTBOOK_", "DAGSTER_")
 LEVELS = {DONE: INFO, A_PERSON_MUST_DECIDE: WARNING}
 
@@ -43,7 +43,7 @@ class SourceRun:
 def shard_of(source: Source, shards: int) -> int:
     """Return an organisation's shard, counted from 1.
 
-    It does not depend on the other organisations.
+    The shard depends only on the organisation's name and the number of shards.
     """
     return int.from_bytes(hashlib.sha256(source.name.encode()).digest()[:8]) % shards + 1
 
@@ -109,7 +109,7 @@ def take_nights(
 ) -> list[SourceRun]:
     """Pull each organisation's night, `at_once` in parallel. A failure does not stop the others.
 
-    An organisation with a problem is not started, because its run would create a new home.
+    An organisation with a problem is skipped, because its run would create a new home.
     """
     options = [*(("--date", day.isoformat()) if day else ()), *(["--unless-taken"] * unless_taken)]
 
@@ -130,11 +130,11 @@ def take_nights(
 
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
-    """Run one night in the folder with its `.env`. The last line of its log is the result."""
+    """Run a night in the folder with the organisation's `.env`. The last log line is the result."""
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
-    # Keep Python from importing modules from that folder, such as its home's `warehouse`.
+    # Keep Python from importing modules from the organisation's folder, such as its `warehouse`.
     variables["PYTHONSAFEPATH"] = "1"
     try:
         process = subprocess.run(

@@ -28,9 +28,9 @@ def writing(
 ) -> Iterator[None]:
     """Hold the writer's lock for one command.
 
-    If another command holds it, wait some seconds and say why.
+    If another command holds the lock, wait a few seconds and print the reason.
 
-    Raises `WriterBusy` after that time, with nothing changed.
+    Raises `WriterBusy` after this time, with nothing changed.
     """
     patience = LockTimeout(WAIT_SECONDS, nightbook.pause, say or _print_to_stderr)
     with hold_writer_lock(nightbook.layout, operation, nightbook.now(), patience):
@@ -156,7 +156,7 @@ def require_firm_command(layout: Layout, invocation: Invocation) -> bool:
 
 
 def require_place(layout: Layout, invocation: Invocation) -> None:
-    """Check that the home exists if the command needs it, and belongs to us if it writes.
+    """Check that the home exists if the command needs it, and has the right owner if it writes.
 
     Raises the errors of `require_home` and `require_owner`.
     """

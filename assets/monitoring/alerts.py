@@ -28,11 +28,12 @@ MAX_UNSENT = 100
 # Severities, with the names that Apprise uses. Channels may show or route them differently.
 FAILURE, WARNING, INFO = "failure", "warning", "info"
 REMINDER = "reminder"
-# Less than 24 hours, because the time of the check varies by some minutes.
+# Less than 24 hours, because the time of the check varies by a few minutes.
 A_DAY = timedelta(hours=23)
-# A function of address, title, body and kind. It returns whether the channel accepted the message.
+# A function with the parameters address, title, body and kind. It returns whether the channel
+# accepted the message.
 Send = Callable[[str, str, str, str], bool]
-# Remove these characters, because names come from the API and must not mention users (@) or act as
+# Replace these characters, because names come from the API and must not mention users (@) or act as
 # markup.
 _WITHOUT_MARKUP = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
@@ -86,7 +87,7 @@ class StoredAlert:
     alert: Alert
 
     def with_date(self) -> Alert:
-        """Return the alert with the time when it was found added to its text."""
+        """Return a copy of the alert whose text states when the alert was found."""
         note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
         return replace(self.alert, words=f"{note}\n{self.alert.words}")
 
@@ -224,7 +225,7 @@ def _channel_name(number: int, address: str) -> str:
 
 
 def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
-    """Call a function unless it already succeeded for this cause. Return its result, else None."""
+    """Call a function unless it already succeeded for this cause. Return its result, or None."""
     with _memory(layout) as sent_causes:
         if cause in sent_causes:
             return None
@@ -235,7 +236,7 @@ def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> b
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """Lock and yield the time when each cause was sent, and save changes at the end."""
+    """Lock the record of sent alerts, yield its times by cause, and save changes at the end."""
     folder = layout.home / "alerts"
     make_directory(folder)
     # The command line, three sensors and a starting daemon may check at the same time.
@@ -295,7 +296,7 @@ def _write_events(layout: Layout, waiting: Unsent) -> None:
 
 
 def _read_memory(path: Path) -> dict[str, str]:
-    """Return the times by cause.
+    """Return the time when each cause was sent.
 
     Treat an unreadable file as empty, because it is better to send an alert twice.
     """

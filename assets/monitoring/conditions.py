@@ -94,7 +94,7 @@ def late_alert(nightbook: Nightbook) -> Alert | None:
         cause=f"late:{today}",
         title=f"no book of {today} yet",
         words=f"It was due at {tick:%H:%M} ({settings.timezone}), but nothing was landed since: no "
-        "run has started, or none has read everything. It can still be read until midnight.",
+        "run has started, or none has read everything. The night can still be read until midnight.",
         see=str(layout.home),
         command=full_command(layout, "run"),
         kind=FAILURE,
@@ -164,7 +164,7 @@ def _held_alert(layout: Layout, snapshot: Snapshot, books: Mapping[date, Snapsho
         book = f"The book of that date did not change: {books[earlier[-1]].snapshot_id}."
     lines = (
         f"Snapshot {snapshot.snapshot_id} waits for your decision. {book}",
-        "The command below shows the changes of accepting it, without making them.",
+        "The command below shows the changes that accepting it would make. It does not make them.",
         "Then accept or reject it. If access may have been lost, give the reason: --why '...'",
         *(snapshot.decision.reasons if snapshot.decision else ()),
     )
@@ -213,7 +213,8 @@ def _was_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
         if night.snapshot_date == snapshot.snapshot_date
         and night.snapshot_id > snapshot.snapshot_id
     ]
-    # The book of a date is its newest accepted snapshot, so only decisions on newer ones matter.
+    # The book of a date is its newest accepted snapshot, so only decisions on newer snapshots
+    # matter.
     times = [accepted.at, *(decision.at for night in newer for decision in night.decisions)]
     return any(
         not any(night.state_at(time) == ACCEPTED for night in newer)
@@ -231,7 +232,7 @@ def _gap_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
                 cause=f"gap:{day}",
                 title=f"{day} was not read",
                 words=f"No snapshot of {day} was landed. The API returns only the present "
-                "holdings, so that date remains a gap (ops.gaps).",
+                "holdings, so the date remains a gap (ops.gaps).",
                 see=str(layout.landing),
                 command=full_command(layout, "status"),
                 kind=FAILURE,
@@ -345,7 +346,7 @@ def _time(text: str) -> datetime:
 
 
 def _days(nights: Iterable[object]) -> str:
-    """Name the nights, followed by a verb. If there are many, name only the newest."""
+    """List the nights, followed by `is` or `are`. If there are many, list only the newest."""
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"
@@ -460,9 +461,9 @@ def _clock_alerts(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             cause=f"clock:{corrected[-1][0]}",
             title="this machine's clock is wrong",
-            words=f"It is {abs(corrected[0][1])} ms {side} the clock of the API since "
-            f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the clock of the API, and a night whose "
-            "date differs on this machine is held.",
+            words=f"It has been {abs(corrected[0][1])} ms {side} the clock of the API since "
+            f"{first:%Y-%m-%d %H:%M} UTC. Each run uses the clock of the API, and a night is held "
+            "if its date is different on this machine.",
             see=full_command(layout, "doctor"),
             command="timedatectl set-ntp true",
         )

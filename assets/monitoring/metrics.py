@@ -106,7 +106,7 @@ def _newest(layout: Layout) -> Iterator[Metric]:
         )
         yield Metric(
             "clock_skew_seconds",
-            "Seconds that this machine's clock is behind the clock of the API.",
+            "Seconds by which this machine's clock is behind the clock of the API.",
             skew,
         )
         for count in COUNTS:

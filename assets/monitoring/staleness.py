@@ -18,10 +18,10 @@ from warehouse.query.firm_state import FirmNight, FirmState, read_state
 from warehouse.query.formats import printable
 from warehouse.storage.firm import is_firm
 
-# A run has an hour to publish after its deadline. The alert for a late night uses this too.
+# A run has an hour to publish after its deadline. The alert for a late night uses the same period.
 GRACE = timedelta(hours=1)
-# No total contains a removed organisation. The note mentions it for a month, and `status` always
-# does.
+# No total includes a removed organisation. The note mentions the removal for a month, and `status`
+# always does.
 REMOVAL_NOTE_PERIOD = timedelta(days=31)
 MAX_SHOWN = 10
 WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
@@ -89,7 +89,7 @@ def _firm_note(state: FirmState, settings: Settings, now: datetime) -> str:
             for item in state.unsettled_portfolios
         ]
         parts.append(
-            "Portfolios of several organisations count once, and firm.toml does not say for which: "
+            "Portfolios of several organisations count once, and firm.toml does not assign these: "
             f"{and_more(shared, MAX_SHOWN)}."
         )
     if left := [name for name, since in state.removed.items() if now - since < REMOVAL_NOTE_PERIOD]:

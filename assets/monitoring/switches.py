@@ -69,7 +69,7 @@ class Switches:
 
 
 def read_switches(layout: Layout) -> Switches:
-    """Read the switches from a home's Dagster records. Empty if Dagster never ran in it."""
+    """Read the switches from a home's Dagster records. The result is empty if Dagster never ran."""
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
@@ -80,7 +80,7 @@ def read_switches(layout: Layout) -> Switches:
 
 
 def switches_of(instance: dg.DagsterInstance, layout: Layout) -> Switches:
-    """Read the switches from an instance that is already open. Opening one takes 0.1 s."""
+    """Read the switches from an instance that is already open. Opening an instance takes 0.1 s."""
     states = _ours(instance.all_instigator_state())
     beat = instance.get_daemon_heartbeats().get(DAEMON)
     return Switches(
@@ -106,9 +106,9 @@ def turn_on(layout: Layout) -> tuple[str, ...]:
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
-    """Map each name to whether it is on.
+    """Return whether each schedule and sensor is on, by name.
 
-    The code location of a home may have had two different names.
+    A home may have a state for each of two names of its code location.
     """
     is_on: dict[str, bool] = {}
     # The shipped units use the location `assets.definitions`. It sorts last, so its state overrides
