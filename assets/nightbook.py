@@ -21,12 +21,12 @@ DEFAULT_EVENT, STARTED = "told", "started"
 
 
 class EventCallback(Protocol):
-    """A progress callback that gets a message, the event's name, its level and the snapshot."""
+    """A progress callback that gets a message, the event's name and level, and the snapshot ID."""
 
     def __call__(
         self, message: str, *, event: str = DEFAULT_EVENT, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """Report one line."""
+        """Report one message."""
 
 
 def utc_now() -> datetime:
@@ -35,43 +35,47 @@ def utc_now() -> datetime:
 
 
 def process_environment() -> Mapping[str, str]:
-    """Return the variables from this process and from `.env` in the current folder."""
+    """Return the environment variables of this process and those in the current folder's `.env`."""
     return settings.environment(Path.cwd())
 
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """Context for a command or asset. `variables` has the settings; `now` is the clock (UTC)."""
+    """Context for a command or asset. `variables` returns the settings, `now` the time in UTC."""
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     _: KW_ONLY
     tell: EventCallback | None = field(default=None, repr=False)
-    """Called with a line of text at each step of long work. If it is None, Dagster's log gets the
-    line."""
+    """Called with a line of text at each step of a long task. If it is None, the line goes to
+    Dagster's log.
+    """
     watch: ProgressCallback | None = field(default=None, repr=False)
-    """Called with the progress for a progress bar (`assets.console.terminal`). If it is None,
-    `tell` is called."""
+    """Called to update the progress bar (`assets.console.terminal`). If it is None, `tell` is
+    called instead.
+    """
     is_demo: bool = False
-    """True if simulated nights are allowed, in a home that is marked for them."""
+    """True if simulated nights are allowed. The home must be marked as a demo."""
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
-    """Called to wait some seconds, for example before a list that lost portfolios is reread."""
+    """Called to wait for a number of seconds, for example before rereading a list that lost
+    portfolios.
+    """
     connect: Callable[..., Any] | None = field(default=None, repr=False)
     """Called to create the API client. If it is None, the real client is imported when it is
     needed."""
     is_debug: bool = False
-    """True if the traceback of a failed step is shown."""
+    """True to show the traceback of a failed step."""
 
     def settings(self, *, api: bool = False) -> Settings:
         """Return the settings. Raises one `InvalidSettings` that lists every error."""
         return settings.read(self.variables(), api=api)
 
     def with_fixed_variables(self) -> "Nightbook":
-        """Return a copy with the current variables, so that a command reads them only once."""
+        """Return a copy with fixed environment variables, so a command reads them only once."""
         variables = self.variables()
         return replace(self, variables=lambda: variables)
 
     @property
     def layout(self) -> Layout:
-        """Return the home's paths."""
+        """Return the paths of files and folders in this home."""
         return Layout(self.settings().home)

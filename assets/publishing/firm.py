@@ -23,7 +23,7 @@ from warehouse.storage.firm import is_firm, read_firm
 
 
 def refresh(nightbook: Nightbook) -> None:
-    """Republish an organisation's or a firm's home. The caller must hold the writer's lock."""
+    """Republish the home of an organisation or firm. The caller must hold the writer's lock."""
     if is_firm(nightbook.layout.home):
         publish(nightbook)
     else:

@@ -2,8 +2,9 @@
 
 The published warehouse has a copy of them.
 
-A crash cannot lose a decision, because decisions are on disk before they are published, but a
-person or a failing disk can. The guards would then judge a rejected night a second time.
+A crash cannot lose a decision, because each decision is written to disk before it is published. But
+a person may delete the file, or the disk may fail. The guards would then judge a rejected night a
+second time.
 """
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
@@ -30,7 +31,7 @@ JUDGES = (snapshots.GUARDS, lessons.BY)
 
 
 def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
-    """Restore lost decisions as they were published. Returns a message for each.
+    """Restore lost decisions from the published warehouse. Returns one message per snapshot.
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
@@ -51,8 +52,8 @@ def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) 
 
     Pass the landed snapshots as `nights` if they have already been read.
     """
-    # This happens if a command dies between the decision and the publish. Compare the counts too,
-    # because a decision from another machine may be older than the last one.
+    # A command can die after it stores a decision and before it publishes the decision. Compare the
+    # counts too, because a decision from another machine may be older than the last one here.
     digests = read_digests(layout.database.parent)
     times, counts = (digests.decided, digests.decisions) if digests else ({}, {})
     return {
@@ -71,7 +72,7 @@ def _utc_time(decision: Decision) -> str:
 
 
 def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
-    """Map each published snapshot to the UTC time when it was decided, or None if undecided."""
+    """Map each published snapshot to the UTC time of its decision, or None if it is undecided."""
     digests = read_digests(layout.database.parent)
     return digests.decided if digests else {}
 
@@ -90,7 +91,7 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
         decisions[-1] = replace(decisions[-1], teaches=taught)
     snapshots.write_decisions(snapshot, decisions)
     return (
-        f"the decision on snapshot {snapshot.snapshot_id} was missing in the landing zone, so it "
+        f"the decision on snapshot {snapshot.snapshot_id} was missing from the landing zone, so it "
         f"was restored from the published warehouse ({last.state} by {last.by})"
     )
 
@@ -124,7 +125,7 @@ def _decisions(layout: Layout, snapshot: Snapshot) -> list[Decision]:
 
 
 def _with_causes(decisions: list[Decision], causes: tuple[Reason, ...]) -> list[Decision]:
-    """Add the guards' reasons to the decisions, so that the night still counts as once held."""
+    """Add the guards' reasons to the decisions, to show that the night was once held."""
     if not any(decision.by in JUDGES for decision in decisions):
         at = datetime.fromisoformat(decisions[0].at) - timedelta(microseconds=1)
         reasons = tuple(cause.sentence for cause in causes)

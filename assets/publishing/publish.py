@@ -1,4 +1,4 @@
-"""Publication of nights, decisions about them, and rebuilds.
+"""Publication of nights and decisions, and rebuilds of the warehouse and the lake.
 
 Before calling a function that writes, acquire the home's writer lock.
 """
@@ -60,11 +60,11 @@ def refresh(
 ) -> Published:
     """Publish the lake as a new version of the warehouse.
 
-    A book that fails its checks is held, and the others are published. `fresh` reloads the whole
-    history. Pass the lake's `manifests` if they have already been read.
+    A book that fails its checks is held, and the other books are published. `fresh` reloads the
+    whole history. Pass the lake's `manifests` if they have already been read.
 
     Raises:
-        NotPublished: a check failed that cannot be attributed to a book.
+        NotPublished: a check failed, and the failure cannot be attributed to a book.
     """
     layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
@@ -105,17 +105,17 @@ def refresh(
 def upgrade_lake(
     nightbook: Nightbook, tell: EventCallback | None, manifests: LakeManifests
 ) -> bool:
-    """Rebuild judged nights that are missing from the lake or that an older nightbook built.
+    """Rebuild judged nights that are missing from the lake or were built by an older nightbook.
 
-    Returns True if there were any, in which case `manifests` is out of date. A damaged landed night
-    is reported, and only its date will be missing from the warehouse.
+    Returns True if any nights were rebuilt, in which case `manifests` is out of date. A damaged
+    landed night is reported, and only its date will be missing from the warehouse.
     """
     nights = [lost for lost in outdated_nights(manifests) if lost.is_decided]
     older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
-            f"an older nightbook built the lake of {count_of(len(older), 'night')} (contract "
-            f"{older[-1].contract}), so it is rebuilt from the landing folder"
+            f"the lake tables of {count_of(len(older), 'night')} were built by an older nightbook "
+            f"(contract {older[-1].contract}), so they are rebuilt from the landing folder"
         )
         tell(message, event="upgrading")
     say = progress_reporter(nightbook, tell, "upgrading")
@@ -128,7 +128,7 @@ def upgrade_lake(
 
 
 def reconciliation_rows(layout: Layout) -> Rows | None:
-    """Return the stored reconciliations as `ops` rows, or None if they cannot be read.
+    """Return the stored reconciliations as rows for `ops`, or None if they cannot be read.
 
     An unreadable store is reported but must not stop the night.
     """
@@ -148,7 +148,7 @@ def version_name(layout: Layout, now: datetime) -> str:
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
-    """Hold the books that failed their checks. Raises `refusal` if there are none."""
+    """Hold the books that failed their checks. Raises `refusal` if there are no such books."""
     books = snapshots.books(snapshots.landed_snapshots(layout)).values()
     to_hold = [book for book in books if book.snapshot_id in refusal.snapshots]
     if not to_hold:
@@ -168,7 +168,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 
 
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
-    """Judge a staged snapshot, then publish, which updates `ops` even if the night is held."""
+    """Judge a staged snapshot, then publish. This updates `ops` even if the night is held."""
     layout = nightbook.layout
     manifests = LakeManifests(layout)
     if lost_decisions.restore_decisions(layout, manifests.nights):
@@ -179,7 +179,7 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
 
 
 def recover(nightbook: Nightbook, tell: EventCallback, *, but: str) -> None:
-    """Judge landed nights that a dead run left behind, so that the next publish includes them.
+    """Judge landed nights that a dead run left behind, so that the next version includes them.
 
     `but` is the ID of the snapshot that the caller handles itself. An unreadable night is reported
     and remains a gap, so it cannot block other nights.
@@ -212,14 +212,14 @@ def catch_up(nightbook: Nightbook) -> None:
 
 
 def is_of_another_schema(layout: Layout, schema: str) -> bool:
-    """Return whether a warehouse is published with a schema version other than `schema`."""
+    """Return whether the published warehouse has a schema version other than `schema`."""
     if not layout.database.exists():
         return False
     return ask(layout.database, "select schema_version from ops.build").rows != ((schema,),)
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
-    """Restore nights that the lake lost when a rebuild died, and publish pending decisions.
+    """Restore nights that the lake lost in an interrupted rebuild, and publish pending decisions.
 
     Call this before publishing without a new night, because nights missing from the lake would
     disappear from the warehouse. Returns whether decisions are still unpublished, which is only
@@ -250,7 +250,8 @@ class SparkMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "--engine spark needs Java 17 and the package pyspark in the version of the cluster. "
+            "--engine spark needs Java 17, and the package pyspark in the same version as on the "
+            "cluster. "
             "Install it with: pip install 'nightbook[spark]'. Nothing was changed."
         )
 
@@ -296,7 +297,7 @@ def _require_rebuildable(nightbook: Nightbook, *, from_landing: bool) -> None:
 def _rebuild(
     nightbook: Nightbook, *, from_landing: bool, finish: Finish = night.finish
 ) -> Published:
-    """Rebuild and remove damaged older versions, so that `verify` succeeds afterwards."""
+    """Rebuild, then remove damaged older versions, so that `verify` succeeds afterwards."""
     layout = nightbook.layout
     if from_landing and layout.lake.exists():
         _remove_lake(layout)
@@ -364,14 +365,14 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
         result = Record(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
-        # if the file cannot be read, write the note, because an unnecessary note is better than a
-        # missing one
+        # if the reconciliation cannot be read, write the note, because an unnecessary note is
+        # better than a missing note
         return True
     return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:
-    """Return whether any file that a decision withdrew still lacks its note."""
+    """Return whether a file withdrawn by a decision still has no note."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
         for name in decision.withdrawn
@@ -379,7 +380,7 @@ def is_without_note(layout: Layout, decision: Decision) -> bool:
 
 
 def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
-    """Write a note next to each file that a decision withdrew."""
+    """Write a note next to each file that was withdrawn by a decision."""
     for name in decision.withdrawn:
         path = layout.home / name
         if not path.is_file():
@@ -395,7 +396,7 @@ def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
 
 
 def decide(nightbook: Nightbook, snapshot_id: str, state: str, *, by: str, why: str) -> Snapshot:
-    """Store a decision and publish it. If it withdraws a book, mark the files made from it."""
+    """Store and publish a decision. If the decision withdraws a book, mark the book's files."""
     layout, now = nightbook.layout, nightbook.now()
     restore_lake(nightbook)
     before = snapshots.find(layout, snapshot_id)
@@ -426,7 +427,7 @@ def is_unfinished(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def finish(nightbook: Nightbook, snapshot: Snapshot) -> None:
-    """Complete the work of a command that died after its decision."""
+    """Complete the work of a command that died after it stored a decision."""
     if snapshot.decision is not None:
         mark(nightbook.layout, snapshot, snapshot.decision)
     restore_lake(nightbook)

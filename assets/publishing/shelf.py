@@ -49,31 +49,32 @@ class NoShelf(Exception):
 
     def __init__(self, command: str) -> None:
         super().__init__(
-            f"{SETTING} is not set (and nights of a demo are never shelved), so there is no shelf "
-            "and nothing was done. Set it to an object store that several machines can reach, such "
-            f"as s3://bucket/book (see assets/OPERATING.md). Then run: nightbook {command}"
+            f"There is no shelf, because {SETTING} is not set or this home is a demo. Nothing was "
+            f"done. Set it to an object store that several machines can reach, such as "
+            f"s3://bucket/book (see assets/OPERATING.md). Then run: nightbook {command}"
         )
 
 
 class NotAllDone(Exception):
-    """Some nights could not be shelved or fetched, but the others were."""
+    """Some nights could not be shelved or fetched, but all the others could."""
 
     def __init__(self, problems: tuple[str, ...], done: int) -> None:
         listed = "\n".join(f"  {problem}" for problem in problems)
         many = count_of(len(problems), "night")
         super().__init__(
-            f"{many} could not be transferred between this home and the shelf, but "
-            f"{count_of(done, 'night')} could:\n{listed}"
+            f"Transferred {count_of(done, 'night')} between this home and the shelf. {many} could "
+            f"not be transferred:\n{listed}"
         )
 
 
 class NotYetShelved(Exception):
-    """Some nights are not on the shelf yet, and pruned nights cannot be shelved."""
+    """Some nights are not on the shelf yet, so they cannot be pruned."""
 
     def __init__(self, nights: list[Snapshot]) -> None:
         super().__init__(
-            f"{count_of(len(nights), 'night')} of this home (to {nights[-1].snapshot_id}) are not "
-            "on the shelf yet, and pruned nights cannot be shelved later. Nothing was pruned. "
+            f"The shelf does not have {count_of(len(nights), 'night')} of this home yet (up to "
+            f"{nights[-1].snapshot_id}), and pruned nights cannot be shelved later. Nothing was "
+            "pruned. "
             "Shelve them first: nightbook shelve"
         )
 
@@ -93,7 +94,7 @@ def require_shelf(nightbook: Nightbook, command: str) -> StoreAddress:
 
 
 def waiting_nights(nightbook: Nightbook, nights: list[Snapshot]) -> list[Snapshot]:
-    """Return the judged nights that are missing or out of date on the shelf."""
+    """Return the judged nights that are missing from the shelf or out of date there."""
     address = shelf_of(nightbook)
     if address is None:
         return []
@@ -101,7 +102,7 @@ def waiting_nights(nightbook: Nightbook, nights: list[Snapshot]) -> list[Snapsho
 
 
 def require_all_on_shelf(nightbook: Nightbook) -> None:
-    """Raise `NotYetShelved` if judged nights are missing or out of date on the shelf."""
+    """Raise `NotYetShelved` if judged nights are missing from the shelf or out of date there."""
     if waiting := waiting_nights(nightbook, snapshots.landed_snapshots(nightbook.layout)):
         raise NotYetShelved(waiting)
 
@@ -156,7 +157,7 @@ def ask_shelf(nightbook: Nightbook) -> Exception | None:
 
 @contextlib.contextmanager
 def following(nightbook: Nightbook) -> Iterator[arrival.OnFollowed]:
-    """Yield a function that reports decisions from other machines. Publish those at the end."""
+    """Yield a function that reports decisions from other machines. Publish them at the end."""
     followed: list[FollowedNight] = []
 
     def tell(night: FollowedNight) -> None:
@@ -191,7 +192,7 @@ def _mark_withdrawn(layout: Layout, night: FollowedNight) -> str:
 
 
 def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = None) -> None:
-    """Shelve a decision. If the store is down, it stays valid and the next run shelves it.
+    """Shelve a decision. If the store is down, the next run shelves the decision.
 
     `unreached` is the error if the store could not be reached before the decision. In that case,
     the store is not contacted a second time.
@@ -201,7 +202,10 @@ def shelve_after_deciding(nightbook: Nightbook, unreached: Exception | None = No
             raise unreached
         shelve(nightbook)
     except (StoreFailed, UnsafeStoreError, StoreNotInstalled, NotAllDone, DamagedFile) as error:
-        print(printable_lines(f"Decided here, but not shelved yet: {error}"), file=sys.stderr)
+        print(
+            printable_lines(f"The decision is stored here, but is not shelved yet: {error}"),
+            file=sys.stderr,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +241,13 @@ ICEBERG = "pipelines.lake.iceberg"
 
 
 def catalog_of(nightbook: Nightbook) -> tuple[CatalogAddress, StoreAddress] | None:
-    """Return the addresses of the catalog and the shelf, or None unless both are configured."""
+    """Return the addresses of catalog and shelf, or None if one of them is not configured."""
     shelf, catalog = shelf_of(nightbook), nightbook.settings().catalog
     return None if shelf is None or catalog is None else (catalog, shelf)
 
 
 def register(nightbook: Nightbook) -> tuple[str, ...]:
-    """Register shelved nights that the catalog lacks. Returns their IDs.
+    """Register shelved nights that are not in the catalog yet. Returns their IDs.
 
     Does nothing if there is no catalog. Raises `NoIceberg`, `NoCatalog`, `Conflict`,
     `ForeignTable` and `StoreFailed`.
@@ -266,7 +270,7 @@ def look(nightbook: Nightbook) -> str:
     with _catalog(address, shelf) as catalog:
         names = catalog.list_tables(address.namespace) if _has_namespace(catalog, address) else []
     tables = f"{count_of(len(names), 'table')} in {address.namespace}"
-    contents = tables if names else "it has no tables yet, but the next night creates them"
+    contents = tables if names else "it has no tables yet, but the next night will create them"
     return f"{address.place} responds: {contents}"
 
 
@@ -279,7 +283,10 @@ def register_after_deciding(nightbook: Nightbook) -> None:
     try:
         register(nightbook)
     except (NotRegistered, StoreFailed) as error:
-        print(printable_lines(f"Decided here, but not registered yet: {error}"), file=sys.stderr)
+        print(
+            printable_lines(f"The decision is stored here, but is not registered yet: {error}"),
+            file=sys.stderr,
+        )
 
 
 def expire(nightbook: Nightbook, snapshot_ids: Collection[str]) -> None:
