@@ -1,9 +1,9 @@
 """Cleanup of dead runs before the daemon starts.
 
 Service units start `python -m assets.runs.dead_runs COMMAND ...`, which closes runs whose process
-no longer exists and then becomes COMMAND. If a machine dies, Dagster considers its run as running
-forever, and every later night would wait for it. A lock ensures that a home has at most one daemon.
-The system releases the lock when the process ends.
+no longer exists and then replaces itself with COMMAND. If a machine dies, Dagster considers its run
+to be in progress forever, and every later night would wait for it. A lock ensures that a home has
+at most one daemon. The system releases the lock when the process ends.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def reap(nightbook: Nightbook) -> int:
         dead = close_dead_runs(layout, instance, launched=True)
         records.record_stored_events(layout, instance)
         alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
-    # Send the alerts here too, because a sensor that never ticked before sees only new events.
+    # Send the alerts here too, because a sensor that runs for the first time sees only new events.
     with contextlib.suppress(OSError):  # a full disk must not prevent the daemon from starting
         send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
@@ -73,7 +73,7 @@ def _send_alerts(nightbook: Nightbook, away: RecordAway) -> None:
 
 
 def main(command: Sequence[str]) -> int:
-    """Close dead runs, then become the command if there is one. Returns the exit code."""
+    """Close dead runs, then replace this process with the command. Returns the exit code."""
     try:
         descriptor = reap(Nightbook())
     except RecordAway as away:

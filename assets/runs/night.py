@@ -1,4 +1,4 @@
-"""Execution of the nightly job in this process, recorded in Dagster as the daemon does."""
+"""Execution of the nightly job in this process, recorded in Dagster like a run of the daemon."""
 
 import contextlib
 import signal
@@ -38,7 +38,8 @@ class NightRun:
 
     `is_judged` is true if the guards judged the night. `failures` has the messages from failed
     steps, and `trace` the stack trace of the first unexpected failure. `alerts` are about this run
-    and any earlier runs it found dead. `switches` is the state of schedule and sensors.
+    and any dead earlier runs that it found. `switches` is the state of the schedule and the
+    sensors.
     """
 
     success: bool
@@ -55,7 +56,7 @@ def run_night(
 ) -> NightRun:
     """Run the nightly job for one date in this process, and record it in Dagster.
 
-    If Dagster's record cannot be reached or fails during the run, the night is taken without it.
+    If Dagster's record cannot be reached or fails during the run, the night is pulled without it.
     `is_tick` is true if cron started the run instead of the schedule.
     """
     tags = {TICK: "cron"} if is_tick else {}
@@ -89,7 +90,7 @@ def _run_with_record(
 
 
 def _switches(instance: dg.DagsterInstance, layout: Layout) -> Switches | None:
-    """Return the state of schedule and sensors, or None if it cannot be read.
+    """Return the state of the schedule and the sensors, or None if it cannot be read.
 
     In that case, the next check for problems sends an alert.
     """
@@ -137,7 +138,7 @@ def _execute(
 def _restoring_sigterm() -> Iterator[None]:
     """Restore the SIGTERM handler, which Dagster replaces with the SIGINT handler.
 
-    A shell's background job ignores SIGINT, so the process could not be terminated.
+    A shell's background job ignores SIGINT, so SIGTERM could otherwise not end the process.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -146,7 +147,7 @@ def _restoring_sigterm() -> Iterator[None]:
         is_main = threading.current_thread() is threading.main_thread()
         if (
             is_main and handler is not None
-        ):  # None means that it was not set from Python, so it cannot be restored
+        ):  # None means that the handler was not set from Python, so it cannot be restored
             signal.signal(signal.SIGTERM, handler)
 
 
@@ -203,6 +204,7 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
             message = (
                 f"The step {event.step_key} failed with an unexpected error "
                 f"({error.message.strip()}). The last published warehouse is unchanged. For the "
-                f"stack trace, see nightbook --debug run, or run {result.run_id} in nightbook dev."
+                f"stack trace, use nightbook --debug run, or open run {result.run_id} in nightbook "
+                "dev."
             )
             yield message, failure.error.to_string()

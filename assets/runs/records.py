@@ -1,4 +1,4 @@
-"""Dagster's run record: storage for events while it is unreachable, and pruning."""
+"""Dagster's run record: pruning, and storage for events while the record is unreachable."""
 
 import contextlib
 import re
@@ -35,9 +35,10 @@ class RecordAway(Exception):
     def __init__(self, layout: Layout, why: BaseException) -> None:
         self.why = first_line(why)
         super().__init__(
-            f"Dagster's record of {layout.home} cannot be reached ({self.why}). Until it can be "
-            "reached, no schedule runs, and nothing can be started in Dagster's UI. Nothing was "
-            f"changed. Its location is in {layout.dagster / 'dagster.yaml'}. Meanwhile, nightbook "
+            f"Dagster's record for {layout.home} cannot be reached ({self.why}). Until it can be "
+            f"reached, no schedule runs, and nothing can be started from Dagster's UI. Nothing was "
+            f"changed. The address of the record is in {layout.dagster / 'dagster.yaml'}. "
+            "Meanwhile, nightbook "
             "run pulls the night without the record and adds the run later."
         )
 
@@ -81,10 +82,11 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
     """Return the alert for an unreachable record, which is sent at most once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
-    outcome = "No schedule runs until it can be reached, so start tonight's run yourself."
+    outcome = "No schedule runs until the record can be reached, so start tonight's run yourself."
     if is_taken:
         outcome = (
-            "The night was pulled without it. The run is added when the record can be reached."
+            "The night was pulled without the record. The run will be added when the record can be "
+            "reached."
         )
     return Alert(
         cause=f"record:{day}:{is_taken}",
@@ -117,7 +119,7 @@ def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) ->
 
 
 def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
-    """Record the stored events in Dagster. Returns how many there were.
+    """Record the stored events in Dagster. Returns the number of events.
 
     If this call is interrupted, the next call records all events a second time, which is harmless.
     """
@@ -159,7 +161,7 @@ FINISHED = [
 PAGE = 500
 A_DAY = 86_400.0
 DATABASE_TIMEOUT = (
-    10.0  # maximum number of seconds to wait until a running daemon releases a database
+    10.0  # maximum number of seconds to wait for a running daemon to release a database
 )
 VACUUM_SHARE = 0.2  # vacuum a database if at least this share of its pages is free
 _EXPORT = re.compile(
@@ -217,7 +219,7 @@ def _signed_days(layout: Layout) -> set[date] | None:
 def prune_record(layout: Layout, gone: MissingDates, *, dry_run: bool) -> Removed:
     """Delete runs for pruned dates from Dagster's record. Raises `RecordAway`.
 
-    Unfinished runs are kept. A run without a partition counts for the day it was created.
+    Unfinished runs are kept. A run without a partition belongs to the day on which it was created.
     """
     if not (layout.dagster / "dagster.yaml").is_file():
         return Removed(0, 0)
@@ -259,7 +261,7 @@ def _event_files(layout: Layout, run_id: str) -> list[Path]:
 
 
 def _orphans(layout: Layout, instance: dg.DagsterInstance) -> list[Path]:
-    """Return event files without a run. A prune that died early can leave them behind."""
+    """Return event files without a run. An interrupted prune can leave such files behind."""
     known = {*instance.get_run_ids(), "index"}
     files = (layout.dagster / "history" / "runs").glob("*.db*")
     yesterday = time.time() - A_DAY
@@ -279,7 +281,7 @@ def _compact(path: Path) -> int:
     """Vacuum a database if enough of its pages are free. Returns the number of bytes freed.
 
     SQLite vacuums in one transaction, by making a copy. If the database is in use or the disk has
-    no room for the copy, nothing changes and the next prune retries it.
+    no room for the copy, nothing changes and the next prune tries again.
     """
     before = path.stat().st_size
     try:

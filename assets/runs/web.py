@@ -1,4 +1,4 @@
-"""The web process of Dagster, and the guard in front of it."""
+"""Dagster's web process, with a guard that checks every request."""
 
 import contextlib
 import signal
@@ -39,7 +39,7 @@ class Refusal:
 class Guard:
     """An ASGI application that protects the wrapped application.
 
-    `names` are additional host names of this server, which a proxy with a login may use.
+    `names` are additional host names under which a proxy with a login may reach this server.
     """
 
     application: ASGIApp
@@ -68,15 +68,16 @@ def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
         name = headers.get("host", "")[:LONGEST_NAME]
         return Refusal(
             FORBIDDEN,
-            f"This server does not accept the name {name!r}, because a page of a different server "
+            f"This server does not accept the host name {name!r}, because a page of a different "
+            "server "
             "could send such a request. Nothing was done. Open http://127.0.0.1 with the port of "
             "this server. If a proxy uses a different name, start nightbook dev --host-name NAME.",
         )
     if _is_foreign(headers, host, known_names):
         return Refusal(
             FORBIDDEN,
-            "A page of a different server sent this request, so nothing was done. Send it from the "
-            "page of Dagster itself.",
+            "A page from a different server sent this request, so nothing was done. Send it from "
+            "Dagster's own page.",
         )
     return _check_change(scope, headers) if scope["type"] == "http" else None
 
@@ -120,7 +121,7 @@ def _check_change(scope: Scope, headers: Headers) -> Refusal | None:
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         if not any(_changes(query) for query in _queries(scope)):
             return None
-        return Refusal(NOT_ALLOWED, "Nothing was done. Send a mutation by POST, as JSON.")
+        return Refusal(NOT_ALLOWED, "Nothing was done. Send mutations as JSON in a POST request.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == JSON and len(headers.getlist("content-type")) == 1:
         return None
@@ -145,7 +146,7 @@ def _changes(query: str) -> bool:
 
 
 def _forbid_frames(send: Send) -> Send:
-    """Prevent other sites from embedding our pages in a frame, because they could hijack clicks."""
+    """Prevent other sites from embedding our pages in a frame, because that allows clickjacking."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
