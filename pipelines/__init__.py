@@ -1,3 +1,3 @@
-"""Data movement: API client, landing, flattening, snapshots and sandbox. Without Dagster."""
+"""Data movement without Dagster: API client, landing, flattening, snapshots and sandbox."""
 
 import warehouse.contract  # noqa: F401 - `warehouse` sets defaults before NumPy is imported

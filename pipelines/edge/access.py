@@ -14,9 +14,9 @@ NOT_AN_ORIGIN = (
 )
 MORE_THAN_ORIGIN = (
     "contains more than an origin. Use only scheme, host and port, without user name, path or "
-    "query. The path is part of the signature, so it cannot have a prefix."
+    "query. A path prefix is not possible, because the path is signed."
 )
-PLAIN_HTTP = "uses plain http, which is allowed only to this machine. Use https."
+PLAIN_HTTP = "uses plain http, which is allowed only for connections to this machine. Use https."
 NOT_VISIBLE_ASCII = "contains a space or a character that is not visible ASCII. Copy it again."
 INVISIBLE = "contains a line break or an invisible character. Copy it again, and nothing else."
 MAX_SECRET_SIZE = 64 * 1024  # bytes
@@ -69,8 +69,9 @@ def _read_secret(variables: Mapping[str, str], errors: list[str]) -> str:
         errors.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
     elif not secret:
         errors.append(
-            "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set. The secret is shown "
-            "once, when the API key is generated. Put it in a file that only you can read."
+            "Neither NIGHTBOOK_API_SECRET nor NIGHTBOOK_API_SECRET_FILE is set. The secret is "
+            "shown only once, when the API key is generated. Put it in a file that only you can "
+            "read."
         )
     return secret
 

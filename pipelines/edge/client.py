@@ -266,7 +266,7 @@ class EdgeClient:
 
 
 class _WaitingCalls:
-    """Counts the calls waiting for their next attempt. Calls `on_more` when the count rises."""
+    """A counter of calls that wait for their next attempt. Calls `on_more` when the count rises."""
 
     def __init__(self, on_more: Callable[[], None]) -> None:
         self._on_more, self._lock, self._count = on_more, threading.Lock(), 0

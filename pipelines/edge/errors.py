@@ -65,7 +65,7 @@ class EdgeError(Exception):
         self.args = tuple(getattr(self, item.name) for item in fields(self) if not item.kw_only)
 
     def copy_with(self, **changes: Any) -> Self:
-        """Return a copy with changed fields and no traceback. Ignore fields it does not have."""
+        """Return a copy with changed fields and no traceback. Ignore fields that do not exist."""
         # Traceback frames contain the request, and the request contains the key.
         names = {item.name for item in fields(self)}
         return replace(self, **{name: value for name, value in changes.items() if name in names})
@@ -164,7 +164,7 @@ class UndocumentedError(ApiResponseError):
 
 @dataclass(eq=False, repr=False)
 class MalformedResponse(EdgeError):
-    """A response that is not strict JSON in the documented envelope, or has the wrong type."""
+    """A response that is not strict JSON in the documented envelope, or contains a wrong type."""
 
     defect: str
     request_line: str = "the body"
@@ -180,7 +180,7 @@ class MalformedResponse(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class ResponseTooLarge(EdgeError):
-    """The response exceeds a limit in bytes. `stage` is `on the wire` or `after decompression`."""
+    """The response exceeds a size limit. `stage` is `on the wire` or `after decompression`."""
 
     request_line: str
     limit: int
@@ -211,7 +211,7 @@ class UnexpectedRedirect(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class DeadlineExceeded(EdgeError):
-    """No time is left for this call, because the deadline is before its next attempt.
+    """No time is left for this call, because its next attempt would start after the deadline.
 
     `cause` is the reason as a sentence without a full stop, for example an outage and its start.
     """
@@ -240,7 +240,7 @@ class CircuitBreakerOpen(EdgeError):
     def __str__(self) -> str:
         return (
             f"{self.request_line}: not sent, because the {self.failures} requests before it all "
-            "failed, so the service is probably down. Run again when it is back."
+            "failed. The service is probably down. Run again when it is back."
             f"{_describe_last(self.last_failure)}"
         )
 
@@ -257,15 +257,15 @@ class ClientClosed(EdgeError):
 
 @dataclass(eq=False, repr=False)
 class SpoolFailed(EdgeError):
-    """The body could not be written to disk while it was received."""
+    """The body could not be written to disk while it was being received."""
 
     request_line: str
     reason: str
 
     def __str__(self) -> str:
         return (
-            f"{self.request_line}: the body could not be written to disk while it was received "
-            f"({self.reason}). Nothing of it was kept. Free some disk space, then run again."
+            f"{self.request_line}: the body could not be written to disk while it was being "
+            f"received ({self.reason}). Nothing was kept. Free some disk space, then run again."
         )
 
 

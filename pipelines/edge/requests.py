@@ -1,4 +1,4 @@
-"""The API's five operations (§4) as values: the requests exactly as they are sent."""
+"""Requests for the API's five operations (§4), exactly as they are sent."""
 
 import itertools
 import re
@@ -54,32 +54,32 @@ class Call:
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:
-    """Return `GET /portfolios` (§4.1). Without `ids`, it lists all portfolios."""
+    """Build the call `GET /portfolios` (§4.1). Without `ids`, it lists all portfolios."""
     query = (*_id_query(ids), *_include("integrations", is_included=integrations))
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
 def get_portfolio(portfolio_id: str, *, integrations: bool = False) -> Call:
-    """Return `GET /portfolios/{id}` (§4.2)."""
+    """Build the call `GET /portfolios/{id}` (§4.2)."""
     query = _include("integrations", is_included=integrations)
     path = f"{PREFIX}/portfolios/{_encode_segment(portfolio_id)}"
     return Call("get_portfolio", path, query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
-    """Return `GET /venues` (§4.3). Without `ids`, it lists all venues."""
+    """Build the call `GET /venues` (§4.3). Without `ids`, it lists all venues."""
     query = (*_id_query(ids), *_include("instruments", is_included=instruments))
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
 def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
-    """Return `GET /venues/{id}` (§4.4)."""
+    """Build the call `GET /venues/{id}` (§4.4)."""
     query = _include("instruments", is_included=instruments)
     return Call("get_venue", f"{PREFIX}/venues/{_encode_segment(venue_id)}", query, single=True)
 
 
 def list_instruments(venue_id: str, kind: str | None = None) -> Call:
-    """Return `GET /venues/{id}/instruments` (§4.5). `kind` is `spot`, `future`, or None (both)."""
+    """Build the call `GET /venues/{id}/instruments` (§4.5). None as `kind` means all kinds."""
     query = () if kind is None else _check_query((("type", kind),))
     path = f"{PREFIX}/venues/{_encode_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
@@ -89,11 +89,11 @@ def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
     """Build the call for a path that a person typed, with or without the prefix.
 
     IDs in the path may be percent-encoded. The operation is `other` if the path does not match any
-    of the five. Raises `InvalidId` if the path cannot be sent unchanged.
+    of the five operations. Raises `InvalidId` if the path cannot be sent unchanged.
     """
     full_path = path if path.startswith(f"{PREFIX}/") else f"{PREFIX}/{path.lstrip('/')}"
     if "?" in full_path or "#" in full_path:
-        raise InvalidId(path, "contains ? or #, which belong to the query")
+        raise InvalidId(path, "contains ? or #, which are not allowed in a path")
     segments = full_path.removeprefix(f"{PREFIX}/").split("/")
     for segment in segments:
         _require_sendable(segment)
@@ -132,7 +132,9 @@ def _require_sendable(value: str) -> None:
     if value in {"", ".", ".."}:
         raise InvalidId(value, "is empty or a relative path, which URL normalisation removes")
     if len(value) > _MAX_ID_LENGTH:
-        raise InvalidId(value, f"has {len(value)} characters, more than {_MAX_ID_LENGTH}")
+        raise InvalidId(
+            value, f"has {len(value)} characters, but at most {_MAX_ID_LENGTH} are allowed"
+        )
     if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):  # noqa: PLR2004 - C0, DEL and C1
         raise InvalidId(value, "contains control characters")
     _require_no_surrogate(value)

@@ -19,8 +19,8 @@ from pipelines.edge.errors import MalformedResponse, ResponseTooLarge, quote_tex
 # In bytes. A larger body is stored in a file.
 MAX_IN_MEMORY = 1 << 20
 
-# In bytes. A decompression step returns at most this much, so the limit stops a zip bomb before it
-# fills up the memory.
+# In bytes. A decompression step returns at most this much, so the size limit stops a zip bomb
+# before it fills up the memory.
 _MAX_STEP = 1 << 16
 _GZIP_WINDOW = 31  # 15 bits for the window, plus 16 for a gzip header and a checked trailer
 
@@ -89,7 +89,7 @@ def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[byt
 
 
 def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress one or more gzip members, each complete with checksum and length."""
+    """Decompress one or more gzip members. Each must end with its checksum and length."""
     member = zlib.decompressobj(_GZIP_WINDOW)
     is_started = False
     defect = ""
@@ -152,7 +152,7 @@ class Body:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes. A large body is returned as a read-only memory map until `close`."""
+        """Return all bytes. A large body is a read-only memory map that is valid until `close`."""
         if self._is_closed:
             raise ValueError("the body is closed, so its bytes are no longer available")
         if self._file is None:

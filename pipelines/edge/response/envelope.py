@@ -30,15 +30,17 @@ MAX_MEMBERS = 64  # maximum number of members in an envelope (the API has two)
 MAX_RECORDS = 250_000  # maximum number of records in a list
 MAX_RECORD_SIZE = 1 << 27  # maximum bytes per record, because each record is decoded in memory
 MAX_MEMBER_SIZE = 1 << 21  # maximum bytes of any member except `data` in a body that is walked
-_MAX_DECODED_MEMBER = 1 << 20  # maximum bytes of any member except `data`, which is decoded
+_MAX_DECODED_MEMBER = (
+    1 << 20
+)  # maximum bytes of a member that is decoded (any member except `data`)
 
 _CHUNK = 1 << 20
 _MIN_WALKED = 1 << 24  # Bodies with more bytes are walked step by step.
 _RELEASE_INTERVAL = 1 << 25  # release memory pages after this many bytes
 _MIN_SLICED = 4096  # if the average record has more bytes, slice records by position
 _COMMA = ord(",")
-# The bytes before the list, the bytes between the list and `meta`, and the length of the tail that
-# is searched for the latter.
+# The bytes before the list, the bytes between the list and `meta`, and the number of bytes at the
+# end of a body that are searched for `meta`.
 _OPENING, _BETWEEN, _TAIL_SIZE = b'{"data":', b',"meta":', 4096
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _TRAILING = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -111,7 +113,7 @@ def read_envelope(
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return a list's undecoded records, or an undecoded record. May raise RecursionError."""
+    """Return the undecoded record or records as a list. May raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     if envelope.records is not None:
@@ -126,7 +128,7 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | None:
-    """Return an error body's entries (§7), or None if it is not an error body."""
+    """Return the entries of an error body (§7), or None for any other body."""
     try:
         members = _read_members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
@@ -138,7 +140,7 @@ def read_errors(body: bytes | mmap | memoryview) -> tuple[ErrorEntry, ...] | Non
     )
 
 
-# Ambiguous JSON
+# Detection of ambiguous JSON
 
 
 def require_strict(records: Iterable[msgspec.Raw]) -> None:
@@ -188,8 +190,8 @@ def _parse_float(text: str) -> float:
 
 def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
     """Read a body that contains just a list followed by `meta`. Return None for any other body."""
-    # All bytes around the two values are known, and each is checked to be a single JSON value. So
-    # there are no other members and no duplicate keys.
+    # All bytes around the two values are known, and each of the two is checked to be a single JSON
+    # value. So there are no other members and no duplicate keys.
     view, tail = memoryview(body), bytes(body[-_TAIL_SIZE:])
     end = len(view) - len(tail) + tail.rfind(_BETWEEN)
     data, meta = view[len(_OPENING) : end], view[end + len(_BETWEEN) : -1]
@@ -201,9 +203,7 @@ def _read_list_and_meta(body: bytes | mmap | memoryview) -> Envelope | None:
         _require_strict_member("meta", envelope.meta)
         _require_opening("meta", envelope.meta, b"{")
     except (MalformedResponse, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return (
-            None  # Return None, because the general method finds the same defect and describes it.
-        )
+        return None  # Return None, because the general method finds and describes the same defect.
     return envelope
 
 
@@ -375,7 +375,7 @@ class _Walk:
         if (found := self._peek()) != expected:
             shown = repr(found.decode("latin-1")) if found else "the end"
             raise MalformedResponse(
-                f"not a JSON object: {expected.decode()} was expected, but found {shown}"
+                f"not a JSON object: expected {expected.decode()}, but found {shown}"
             )
         self._position += 1
 
