@@ -13,9 +13,9 @@ from typing import Any
 
 
 class Evidence(Enum):
-    """The conclusion from a hint about the whole response.
+    """A hint's conclusion about whether the response is complete.
 
-    `PAGE` is a page position, which alone proves neither. It counts only if no hint is `COMPLETE`.
+    `PAGE` is a page position, which alone proves nothing. It counts only if no hint is `COMPLETE`.
     An `INCOMPLETE` hint always counts.
     """
 
@@ -67,8 +67,8 @@ _MESSAGES = {
     MORE.code: "indicates more records",
     BEFORE.code: "indicates a previous page",
     LATER.code: "shows that this is not the first page",
-    SEVERAL.code: "shows several pages",
-    OTHER_COUNT.code: "has a different number of records than the response",
+    SEVERAL.code: "shows that there are several pages",
+    OTHER_COUNT.code: "states a different number of records than the response has",
     LEFT_OUT.code: "indicates that something is missing",
     IN_PAGE.code: "names a page, and nothing shows that it is the only page",
     MORE_RECORDS.code: "contains records outside of `data`",
@@ -133,7 +133,7 @@ _MAX_NAME_LENGTH = 2000
 
 
 def split_name(name: str) -> frozenset[str]:
-    """Split a name into lower-case words, the same for `hasMore`, `has_more` and `hasmore`."""
+    """Split a name (`hasMore`, `has_more` or `hasmore`) into lower-case words (`has`, `more`)."""
     return _split_name(name[:_MAX_NAME_LENGTH])
 
 
@@ -149,12 +149,12 @@ def _split_name(name: str) -> frozenset[str]:
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Return whether a name, and so everything inside its value, has nothing to do with pages."""
+    """Return whether a member's name shows that the member and its content are not about pages."""
     return bool(words & _UNRELATED)
 
 
 def is_negative(value: Any) -> bool:
-    """Return whether a value means "no": null, false, zero, or nothing but such values."""
+    """Return whether a value means "no": null, false, zero, or a container of only such values."""
     if isinstance(value, dict):
         return all(map(is_negative, value.values()))
     if isinstance(value, list):

@@ -105,7 +105,7 @@ def find_truncation_hints(
 
 
 def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
-    """Yield path, name and example for each undocumented member of the envelope and `meta`."""
+    """Yield the path, name and example of each undocumented member in the envelope or in `meta`."""
     for name, raw in envelope.other_members.items():
         yield f"{ENVELOPE}.{_quote_key(name)}", name, _first_bytes(raw)
     if not _is_empty_object(envelope.meta):
@@ -115,7 +115,7 @@ def unknown_members(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
 
 
 class _Reader:
-    """Finds the hints in one response. Counts its records only if a hint needs the number."""
+    """A reader of hints in one response. It counts the records only if a hint needs the number."""
 
     def __init__(self, envelope: Envelope, resource: str) -> None:
         self._envelope, self._resource = envelope, resource
@@ -203,7 +203,7 @@ class _Reader:
         return self._record_count
 
     def _judge_content_range(self, text: str) -> Hint | None:
-        """Judge a `Content-Range`, which is complete if it extends from 0 to the last record."""
+        """Judge a `Content-Range` header. A complete range extends from 0 to the last record."""
         content_range = _RANGE.fullmatch(text)
         if content_range is None or content_range[2] is None:
             return LEFT_OUT
@@ -290,5 +290,5 @@ def _quote_key(key: str) -> str:
 
 
 def _first_bytes(raw: msgspec.Raw) -> str:
-    """Return the beginning of a value as received, without a character split by truncation."""
+    """Return the beginning of a value as received, without a partial character at the end."""
     return bytes(memoryview(raw)[:_MAX_UNKNOWN_EXAMPLE]).decode(errors="ignore")

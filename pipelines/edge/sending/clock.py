@@ -21,8 +21,8 @@ SAFETY_MARGIN = 2_000
 # jumped.
 JUMP = 5_000
 MAX_CORRECTIONS = 5
-# In milliseconds. If this machine's clock is wrong by more, the server's clock determines the
-# night's date.
+# In milliseconds. If this machine's clock is wrong by more than this, the server's clock determines
+# the night's date.
 TOLERANCE = 10_000
 
 _RESET_HEADERS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
@@ -47,21 +47,21 @@ class Skew:
 
 
 class Correction(NamedTuple):
-    """The result of `Clock.correct`."""
+    """The result of a clock correction."""
 
     can_retry: bool
     is_new: bool  # False if another thread had already corrected the clock
 
 
 class Clock:
-    """A Unix clock in milliseconds. After a correction, it follows the server's. Thread-safe."""
+    """A Unix clock in milliseconds. Once corrected, it follows the server's clock. Thread-safe."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._corrections = 0
         self._signing_offset = 0
-        # How far the server is ahead, in milliseconds. None until the first correction.
+        # How far the server's clock is ahead, in milliseconds. None until the first correction.
         self.offset: int | None = None
 
     def machine_time(self) -> int:
@@ -69,7 +69,7 @@ class Clock:
         return self._clock()
 
     def corrected_time(self) -> int:
-        """Return the server's time in Unix milliseconds, or this machine's until corrected."""
+        """Return the server's time in Unix milliseconds (this machine's before a correction)."""
         return self._clock() + (self.offset or 0)
 
     def offsets(self) -> tuple[int | None, int]:
@@ -80,10 +80,10 @@ class Clock:
     def correct(self, skew: Skew | None, signed_with: int | None) -> Correction:
         """Correct the clock after the API refused a timestamp (§5.3).
 
-        `skew` is measured from the response that refused the timestamp, or None if that has no
-        usable date. `signed_with` is the correction with which the refused request was signed. The
-        clock does not change if another thread has corrected it since, if the skew is larger than
-        24 hours, if the same skew was corrected before, or after 5 corrections.
+        `skew` is measured from the response that refused the timestamp, or None if the response has
+        no usable date. `signed_with` is the correction with which the refused request was signed.
+        The clock does not change if another thread has corrected it since, if the skew is larger
+        than 24 hours, if the same skew was corrected before, or after 5 corrections.
         """
         with self._lock:
             if (
@@ -93,7 +93,7 @@ class Clock:
             if skew is None or abs(skew.ahead) > MAX_CORRECTION:
                 return Correction(can_retry=False, is_new=False)
             # If the skew has not changed since the last correction, the API refused the timestamp
-            # for another reason. Correcting it again would repeat the same refusal forever.
+            # for another reason. Correcting the clock again would repeat the same refusal forever.
             is_same = self.offset is not None and abs(skew.ahead - self.offset) < JUMP
             if is_same or self._corrections == MAX_CORRECTIONS:
                 return Correction(can_retry=False, is_new=False)

@@ -102,7 +102,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Sends single requests. Thread-safe.
+    """A sender of single requests, without retries. Thread-safe.
 
     `deadline` is a time of the `monotonic` clock in seconds, or None. Bodies above 1 MiB are
     spooled to `spool_dir`. `on_bytes` receives the size of each decoded piece of a body, in any

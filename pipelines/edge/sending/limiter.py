@@ -2,7 +2,7 @@
 
 An attempt gets a slot first and is signed afterwards, so a signature never ages in a queue (§5.3).
 All limits are checked while the slot is held. If calls were checked before they queue, a whole
-queue could pass just before an outage, and would then be sent into it.
+queue could pass the checks just before an outage, and all its requests would still be sent.
 """
 
 import threading
@@ -62,7 +62,7 @@ class Slot:
 
 
 class Limiter:
-    """Decides when each of a client's requests may be sent. Thread-safe.
+    """The limits that decide when a client's requests may be sent. Thread-safe.
 
     `deadline` is a time of the `monotonic` clock in seconds, or None. No requests are sent after
     `closed` is set. `sleep` waits some seconds. Setting `closed` interrupts the default `sleep`.
@@ -96,7 +96,9 @@ class Limiter:
         self.failed_probes = 0  # number of failed probes since the start
         self._failing_paths: set[str] = set()  # paths that have failed since the last success
         self._last_failure: EdgeError | None = None
-        self._failing_since: datetime | None = None  # first failure since the last success, UTC
+        self._failing_since: datetime | None = (
+            None  # time (UTC) of the first failure since the last success
+        )
         self._slots_at_failure = self._latest_good_slot = 0
         # Pace. Requests are numbered in the order in which they are sent, because a request sent
         # before the last slowdown says nothing about the new pace.
@@ -198,7 +200,7 @@ class Limiter:
         finally:
             self._waiting_paths.remove(path)
             if self._failing_paths:
-                self._changed.notify_all()  # Wake the threads that gave way to this path.
+                self._changed.notify_all()  # Wake the threads that are waiting for this path.
 
     def _slot_limit(self) -> int:
         if not self._is_key_accepted or self._is_breaker_open():
@@ -208,7 +210,7 @@ class Limiter:
         return min(self._concurrency, BREAKER_THRESHOLD - self._failures)
 
     def _must_yield(self, path: str) -> bool:
-        """Return whether a failing path must wait for a waiting path that has not failed."""
+        """Return whether a failing path must give way to a waiting path that has not failed."""
         return path in self._failing_paths and not self._failing_paths.issuperset(
             self._waiting_paths
         )
@@ -223,7 +225,7 @@ class Limiter:
         return self._failures >= BREAKER_THRESHOLD
 
     def _next_probe_wait(self) -> float:
-        """Count a probe if the circuit breaker is open. Return the seconds to wait, or 0."""
+        """Count a probe if the circuit breaker is open. Return the seconds before it, or 0."""
         if not self._is_breaker_open():
             return 0.0
         self._probes += 1
@@ -275,7 +277,7 @@ class Limiter:
             self.failed_probes += 1
 
     def is_up_since(self, slot_number: int) -> bool:
-        """Return whether a request in a later slot got a response from a working service."""
+        """Return whether a request in a later slot showed that the service is up."""
         with self._changed:
             return self._latest_good_slot > slot_number
 
@@ -349,7 +351,7 @@ class Limiter:
         """Make all calls wait for some seconds. If `is_rate_limited`, also lower the rate (§8).
 
         Returns False if the request was sent before the last slowdown. The rate then stays
-        unchanged, because the request was throttled for the old rate.
+        unchanged, because the request was throttled at the old rate.
         """
         with self._changed:
             now = self._monotonic()

@@ -101,7 +101,7 @@ class FailedAttempt:
 
 @dataclass(slots=True)
 class _CallState:
-    """A call's attempts so far. Used by one thread.
+    """The state of a call's attempts. Used by a single thread.
 
     `failures` and `malformed` count failures in a row while the service is up. They restart if any
     call's probe has failed in the meantime (`failed_probes` has changed), because failures during
@@ -121,7 +121,7 @@ class _CallState:
 
     @property
     def request_line(self) -> str:
-        """The request for error messages and events, truncated to fit on a log line."""
+        """The request line for error messages and events, truncated to fit on a log line."""
         target = self.call.target
         return f"GET {target[:MAX_TARGET]}{'…' if len(target) > MAX_TARGET else ''}"
 
@@ -140,7 +140,7 @@ class _CallState:
 
 
 class RetryingSender:
-    """Sends calls and retries them, each attempt in its own slot. Thread-safe.
+    """A sender that retries calls, with a new slot for each attempt. Thread-safe.
 
     `rng` draws from [0, 1) for the jitter. `on_event` receives retries, slowdowns, clock
     corrections and outages, in any thread.
@@ -185,7 +185,7 @@ class RetryingSender:
             finally:
                 on_waiting(False)
 
-    # In a slot
+    # Steps that hold a slot
 
     def _attempt_or_probe(self, state: _CallState) -> ApiResponse | FailedAttempt | None:
         """Attempt the call. If the circuit breaker is open, send a probe and return None."""
@@ -211,7 +211,7 @@ class RetryingSender:
             return self._attempt(state, slot.number)
 
     def _probe(self, slot_number: int) -> FailedAttempt | None:
-        """Send a probe. Return None if the service is up, or the failed probe."""
+        """Send a probe. Return None if the service is up, otherwise the failed attempt."""
         result = self._attempt(_CallState(PROBE, attempts=1), slot_number)
         if isinstance(result, ApiResponse):
             result.body.close()
@@ -253,7 +253,7 @@ class RetryingSender:
         elif isinstance(error, ApiResponseError) and not failed.is_throttled:
             self._limiter.record_service_up(slot_number, path)
 
-    # After a failed attempt
+    # Decisions after a failed attempt
 
     def _wait_before_retry(self, state: _CallState, failed: FailedAttempt) -> float:
         """Return how long the call waits before its next attempt, or raise its error."""
