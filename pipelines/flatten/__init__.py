@@ -1,1 +1,1 @@
-"""Records as rows of the tables."""
+"""Flattening of the API's records into table rows."""

@@ -1,4 +1,4 @@
-"""Accounts and balances: their original JSON in landed responses, and their rows."""
+"""Accounts and balances, as JSON in the landed responses and as table rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class LandedElement:
 
 
 class Stated(NamedTuple):
-    """The key of an amount within its account: bucket and state, as in `balances`."""
+    """The key of an amount within its account: bucket and state, as in the `balances` table."""
 
     bucket: str
     state: str
@@ -45,7 +45,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LandedAccount:
-    """One account as received. `texts` has its amounts, and `amounts` has their elements."""
+    """One account as received. `texts` has its amounts, and `amounts` has their JSON elements."""
 
     venue_id: str
     name: str
@@ -98,8 +98,8 @@ def landed_positions(
 ) -> list[LandedPosition]:
     """Return all positions for an asset in a portfolio's record.
 
-    `asset` is its id, and whether it is a custom asset. Raises `landing.DamagedFile` if the landed
-    bytes are not the bytes that were received.
+    `asset` is the asset's ID, and whether it is a custom asset. Raises `landing.DamagedFile` if the
+    landed bytes are not the bytes that were received.
     """
     answers = manifest.responses_of("list_portfolios")
     progress = Tally(say, len(answers), "landed answers", BYTES)
@@ -165,7 +165,7 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
 
 
 def _has_twins(position: Raw, accounts: Raw) -> bool:
-    """Return whether a position repeats a key and was therefore rejected."""
+    """Return whether a position contains a duplicate key and was therefore rejected."""
     # A position can have many accounts, so only the bytes around them are parsed.
     whole, inner = memoryview(position), memoryview(accounts)
     first = _address(inner) - _address(whole) if inner else len(whole)
@@ -200,7 +200,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: JsonPath) -> Iterator[LandedAccou
 def _amounts(
     cut: _Cut, account: Raw, balance: Any, place: JsonPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
-    """Yield all amounts in a balance, including undocumented ones, with text and element."""
+    """Yield all amounts in a balance, including undocumented ones, as text and JSON element."""
     if not isinstance(balance, Members) or balance.repeated:
         return
     for bucket, part in balance.items():
@@ -227,7 +227,7 @@ def _parts() -> tuple[AmountField, ...]:
     for name in ("positions", "accounts", "balance"):
         inner = shape.fields[name].shape
         if inner is None:
-            raise TypeError(f"{shape.name}.{name} has no shape")
+            raise TypeError(f"{shape.name}.{name} is not a nested record")
         shape = inner
     return tuple(
         AmountField(bucket.name, state.name, state.source)

@@ -29,10 +29,10 @@ from warehouse.storage.parquet import WrittenFile, conform
 
 
 class UnfitValue(NamedTuple):
-    """A value that its column cannot hold.
+    """A value that does not fit into its column.
 
-    `row` is its index in the batch. If the value is `legal`, it is noted as inexact. Otherwise the
-    tolerant reader reads the batch.
+    `row` is the value's index in the batch. If the value is `legal`, it is noted as inexact.
+    Otherwise the tolerant reader reads the batch.
     """
 
     table: str
@@ -44,9 +44,10 @@ class UnfitValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Records of one model, as columns by source.
+    """The records of one model in a batch, with one column per field, for example `Portfolio.id`.
 
-    Records in a list also have the name of the list, the level above, and the index of each parent.
+    A level of list records also has the name of the list, the level above it, and the index of each
+    record's parent.
     """
 
     rows: int
@@ -94,7 +95,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
-    """Return the fields of struct records by source, including fields of plain sub-objects."""
+    """Return a column for each field of the records, including the fields of plain sub-objects."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
@@ -130,9 +131,9 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 def pick_columns(
     table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    """Return a batch of a table, and the values that its columns cannot hold.
+    """Build a batch of a table. Also return the values that do not fit into their columns.
 
-    A column comes from `computed` if its name is there, otherwise from `sources`.
+    A column comes from `computed` if `computed` has its name, otherwise from `sources`.
     """
     columns: dict[str, Any] = {}
     unfit: list[UnfitValue] = []
@@ -185,12 +186,12 @@ def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """The rows of one batch by table, the values that do not fit, and the keys.
+    """The rows of one batch by table, the values that do not fit into columns, and the keys.
 
-    `locate` takes such a value and the positions of the batch's records in their responses. It
-    returns the index of the outermost record in the batch, and the JSON path of the value. Each
-    entry in `keys` has columns that together must be unique. If they are not, the tolerant reader
-    reads the batch.
+    `locate` takes a value that does not fit, and the positions of the batch's records in their
+    responses. It returns the index of the outermost record in the batch, and the JSON path of the
+    value. Each entry in `keys` has columns that together must be unique. If they are not, the
+    tolerant reader reads the batch.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -259,7 +260,7 @@ def _plain_rows(
     records = fast_reader.read([element.raw for element in batch], resource.shape)
     filled = resource.fill(records)
     if not all(value.legal for value in filled.unfit):
-        raise fast_reader.UndocumentedRecord("a text is not an amount or not a time")
+        raise fast_reader.UndocumentedRecord("a string is not a valid amount or time")
     for key in filled.keys:
         fast_reader.require_distinct(key)
     fast_reader.record_undocumented_values(records, resource.shape, notes)
@@ -321,14 +322,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class VenuesPart(Part, frozen=True, kw_only=True):
     """The facts about venues and instruments."""
 
-    listings: list[tuple[str, str, str]]  # venue, instrument, the list or field that differs
+    listings: list[tuple[str, str, str]]  # venue, instrument, and the list or field that differs
     stale_venues: list[str]  # venues whose instruments were carried over
-    emptied: list[str] = []  # venues that had instruments before, and returned an empty list
+    emptied: list[str] = []  # venues that had instruments before, but returned an empty list
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Both parts of a snapshot."""
+    """The two parts of a flattened snapshot: portfolios and venues."""
 
     portfolios: Part
     venues: VenuesPart

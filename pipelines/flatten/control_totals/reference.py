@@ -1,8 +1,8 @@
-"""Careful counts of landed records, one by one. Only records that become rows count.
+"""A careful count of landed records, one by one. It includes only records that become rows.
 
-The module decodes plain JSON, and shares only the depth limit with the readers. Numbers are
-ignored, because no field is a number. Objects with a repeated key are ignored too. In a balance,
-every string that is an amount counts, documented or not.
+The module decodes plain JSON, and shares no code with the readers except the depth limit. Numbers
+are ignored, because no field is a number. Objects with a repeated key are ignored too. In a
+balance, every string that is an amount counts, documented or not.
 """
 
 import json
@@ -19,7 +19,7 @@ Raw = msgspec.Raw
 
 
 class Sum(NamedTuple):
-    """The key of a sum: an asset in a bucket."""
+    """The asset and bucket that a sum is for."""
 
     asset_id: str
     is_custom_asset: bool
@@ -79,7 +79,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def portfolio(raw: Raw) -> PortfolioCount | None:
-    """Count the rows of a portfolio. Return None if the portfolio itself is not a row."""
+    """Count the rows of a portfolio. Return None if the portfolio itself does not become a row."""
     tree = _record(raw)
     if tree is None:
         return None
@@ -118,7 +118,7 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the strings at any depth in each part of a balance. Each amount among them is a row."""
+    """Yield the strings in each part of a balance, at any depth. Each amount becomes a row."""
     balance = account.get("balance")
     for bucket, part in balance.items() if isinstance(balance, dict) else ():
         if texts := list(_texts(part)):
@@ -126,7 +126,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield a string, or the strings in objects. Strings in a list are not amounts (2.5)."""
+    """Yield a string, or all strings in an object. Strings in a list are not amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()
@@ -137,7 +137,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
-    """Count the landed venues and venue types. Each venue id counts once."""
+    """Count the landed venues and venue types. Each venue ID is counted once."""
     types: dict[str, set[str]] = {}
     for raw in raws:
         venue = _record(raw)
@@ -149,7 +149,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
-    """Return the ids of embedded instruments by venue."""
+    """Return the IDs of the instruments that each venue embeds."""
     ids_by_venue: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:
@@ -159,5 +159,5 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
 
 
 def identities(raws: Iterable[Raw]) -> int:
-    """Count the distinct ids of valid records."""
+    """Count the distinct IDs of valid records."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

@@ -1,4 +1,4 @@
-"""Control totals and holdings: counted in the landed JSON, and again in the lake."""
+"""Control totals, counted in the landed JSON and again in the lake, and the holdings tables."""
 
 import contextlib
 from collections import Counter, defaultdict
@@ -24,14 +24,15 @@ from warehouse.sql.files import open_files
 from warehouse.storage.parquet import WrittenFile, conform, write
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# Texts are collected and added up in batches. A small batch has only a few texts per asset, and a
-# large one does not fit into the CPU's cache. CPU time for 1,259,451 amounts of 400 assets: 1.43 s
-# with batches of 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a single batch.
+# Amounts are collected as strings and added up in batches. A small batch has only a few amounts per
+# asset, and a large batch does not fit into the CPU's cache. CPU time for 1,259,451 amounts of 400
+# assets: 1.43 s with batches of 5,000, 0.90 s with 50,000, 1.06 s with 200,000, and 1.22 s with a
+# single batch.
 LEAST_WAITING, MOST_WAITING = 20_000, 200_000
 _OF_EACH_ASSET = 125
 _PLAIN = b"0123456789.-"
 _SHORT = 200
-_TEXTS = 4  # approximate number of texts per account
+_TEXTS = 4  # approximate number of amounts per account
 _SUMS_IN_LAKE = """
 select
     asset_id,
@@ -45,7 +46,7 @@ group by all
 
 # The kinds of a balance and their amounts, from the models. Structs are decoded four times as fast
 # as dicts of dicts (0.15 s of CPU time instead of 0.58 s for 300,000 accounts). Undocumented
-# records fail to decode, and are counted carefully.
+# records fail to decode, so `reference` counts them.
 _PARTS = {
     kind: tuple(field.shape.fields)
     for kind, field in shape_of(models.Balance).fields.items()
@@ -108,13 +109,14 @@ class _Sums:
         self._waiting = 0
 
     def add(self, key: Sum, texts: list[str]) -> None:
-        """Add the texts that are amounts."""
+        """Add the strings that are amounts, and ignore all others."""
         self._texts[key] += texts
         self._wait(len(texts))
 
     def add_accounts(self, position: _PositionAmounts) -> None:
         """Add the amounts of a documented position."""
-        # Collect the accounts of an asset, because each one has only a few amounts of a kind.
+        # Collect several accounts of an asset, because one account has only a few amounts of each
+        # kind.
         self._accounts[position.asset_id, position.is_custom_asset] += position.accounts
         self._wait(len(position.accounts) * _TEXTS)
 
@@ -125,7 +127,7 @@ class _Sums:
             self.settle()
 
     def settle(self) -> None:
-        """Add the collected texts to the sums."""
+        """Add the collected amounts to the sums."""
         for (asset_id, is_custom), accounts in self._accounts.items():
             for bucket, texts in _amount_texts(accounts).items():
                 self._texts[Sum(asset_id, is_custom, bucket)] += texts
@@ -143,7 +145,7 @@ class _Sums:
 
 
 def _values(texts: list[str]) -> list[Decimal]:
-    """Return the values of the texts that are amounts."""
+    """Return the values of the strings that are amounts."""
     # Nearly all texts consist of plain digits, so all characters are checked together. Decimal then
     # rejects a sign or a decimal point in the wrong place.
     letters = "".join(texts).encode(errors="surrogatepass")
@@ -197,7 +199,7 @@ def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
 
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
-    """Return the amount texts in the balances by kind."""
+    """Return the amounts in the balances as strings, by balance kind."""
     texts_by_kind: dict[str, list[str]] = {}
     balances = [account.balance for account in accounts]
     for kind, part_of, text_getters in _GETTERS:
@@ -209,7 +211,7 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
 
 
 def of_lake(files: Mapping[str, Path]) -> Totals:
-    """Return the totals of Parquet files. `files` has each file by table."""
+    """Return the totals of Parquet files. `files` maps each table to its file."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
     if BALANCES.name not in files:
         return Totals(rows, {})
@@ -220,7 +222,7 @@ def of_lake(files: Mapping[str, Path]) -> Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTotal:
-    """One measure with both of its totals: a row of `ops.control_totals`."""
+    """A measure with its totals from the JSON and the lake (a row of `ops.control_totals`)."""
 
     table_name: str
     measure: str
@@ -232,7 +234,7 @@ class ControlTotal:
 
     @property
     def differs(self) -> bool:
-        """Whether the two totals differ."""
+        """True if the two totals differ."""
         return self.in_json != self.in_lake
 
 
@@ -265,7 +267,7 @@ def write_holdings(
 ) -> dict[str, WrittenFile]:
     """Write the holdings tables, sorted by their keys, to the paths that `path_of` returns.
 
-    `files` has the Parquet files of the night's other tables, by table.
+    `files` maps the night's other tables to their Parquet files.
     """
     sql_of = {view.name: view.sql for view in views()}
     written = {}
