@@ -1,7 +1,7 @@
 """Flattening of a landed snapshot into staged Parquet, as a pure function of its landed bytes.
 
 A snapshot has two parts: portfolios (five tables) and venues (three tables). Each part stages its
-tables and then `<part>.json`, which has its counts, sums and findings. The guards read both.
+tables and then `<part>.json`, which has its counts, sums and findings. The guards read both parts.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from warehouse.storage.parquet import Writer, WrittenFile
 
 
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: ProgressCallback = silent) -> Part:
-    """Stage portfolios, integrations, positions, accounts and balances, and return their facts.
+    """Stage portfolios, integrations, positions, accounts and balances. Return facts about them.
 
     Raises `landing.DamagedFile` if the landed bytes are not the bytes that were received.
     """
@@ -69,7 +69,7 @@ def portfolio_tables(
 def flatten_venues(
     layout: Layout, manifest: Manifest, carry: Carry = nothing, say: ProgressCallback = silent
 ) -> VenuesPart:
-    """Stage venues, venue_types and instruments, and return their facts.
+    """Stage venues, venue_types and instruments. Return facts about them.
 
     `carry` returns the last known instruments of venues whose lists failed or were empty tonight.
     """
@@ -132,7 +132,7 @@ class _Instruments:
         self.empty: set[str] = set()
 
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
-        """Write all listed instruments. Return the differences between lists (see `unequal`)."""
+        """Write all listed instruments. Return differences between the lists (see `unequal`)."""
         unequal: list[tuple[str, str, str]] = []
         whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
@@ -153,7 +153,7 @@ class _Instruments:
         return unequal
 
     def fill_from_venues(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
-        """Write the instruments that only their venue embeds, with the fields that it contains."""
+        """Write the instruments that are embedded in a venue but not in its lists."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
             ids = self._known.setdefault(venue_id, set())
@@ -165,7 +165,7 @@ class _Instruments:
                 self._tables[INSTRUMENTS.name].write(batch)
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
-        """Count the instruments that only their venues embed."""
+        """Count the instruments that are embedded in a venue but not in its lists."""
         embedded = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
@@ -175,7 +175,7 @@ class _Instruments:
         )
 
     def count_records(self, *, precise: bool) -> int:
-        """Count the instruments in the responses."""
+        """Count the instruments in the landed lists."""
         if not precise:
             return self._count
         return sum(
@@ -184,7 +184,7 @@ class _Instruments:
         )
 
     def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
-        """Yield each venue, its typed instruments, and those that only its untyped list has."""
+        """Yield each venue, the instruments in typed lists, and those only in the untyped list."""
         answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.responses_of("list_instruments"):
             answers[answer.venue_id].append(answer)

@@ -1,4 +1,4 @@
-"""Portfolios as rows: portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
+"""Table rows for portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """The nested records in a batch, by table, and the amounts in its accounts."""
+    """The nested records in a batch, by table, and the amounts in the batch's accounts."""
 
     by_table: dict[str, Level]
     amounts: balances.Amounts
@@ -45,7 +45,7 @@ class _Levels:
 
 
 def portfolio_resource(snapshot_date: date) -> Resource:
-    """Return the rules for reading portfolios on a business date."""
+    """Return the rules for turning a business date's portfolios into rows."""
     fill = partial(_fill, snapshot_date)
     return Resource(PORTFOLIO, carries_money=True, fill=fill, settle=_settle)
 
@@ -121,7 +121,7 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _settle(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Merge positions of the same asset, number equal accounts, and drop repeated integrations."""
+    """Merge positions of an asset, number duplicate accounts, and drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
     if record["integrations"] is not None:
@@ -143,7 +143,7 @@ def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _join(first: dict[str, Any], repeated: dict[str, Any]) -> None:
     """Append the accounts of a repeated position to the first one.
 
-    If one of the lists was broken, the count is unknown, but its readable accounts are kept.
+    If one of the lists is damaged, the count is unknown, but its readable accounts are kept.
     """
     counts = (first.get("accounts#"), repeated.get("accounts#"))
     first["accounts"] = [*(first["accounts"] or ()), *(repeated["accounts"] or ())]
@@ -176,7 +176,7 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: JsonPath
 ) -> list[dict[str, Any]]:
-    """Keep each integration once. If they differ, keep the first one by content."""
+    """Keep one copy of each integration. If copies differ, keep the first in order of content."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
         by_id.setdefault(integration["id"], []).append(integration)

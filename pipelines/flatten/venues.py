@@ -30,14 +30,16 @@ from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema, rows_batch
 
 VENUES_LIST, LISTS, TYPED = "venues", "instruments", "typed lists"
-# The fields, besides the id, that both a venue and a list contain for an instrument (2.7).
+# The fields of an instrument, besides its ID, that both a venue and an instrument list contain
+# (2.7).
 TYPE, NAME = "type", "displayName"
-# Embedded instruments by venue, with these fields. A venue without the list has no entry.
+# Embedded instruments by venue, with these two fields. A venue without an embedded list has no
+# entry.
 Embedded = dict[str, pa.StructArray]
 
 
 def ids(instruments: pa.StructArray) -> list[str | None]:
-    """Return the id of each instrument, or None if it has no id."""
+    """Return the ID of each instrument, or None if it has no ID."""
     identities: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
     return identities
 
@@ -49,11 +51,11 @@ def unequal(
     more: set[str],
     listed: list[pa.StructArray],
 ) -> list[tuple[str, str, str]]:
-    """Return all differences between the lists of a venue, in order.
+    """Return all differences between a venue's lists of instruments, sorted.
 
-    Each has the venue, the instrument, and the list that lacks it or the field that differs.
-    `typed` has the ids in typed lists, and `more` has the ids that only the untyped list has.
-    `listed` has the records of all lists.
+    Each difference has the venue, the instrument, and either the list without the instrument or the
+    field that differs. `typed` has the IDs in typed lists, and `more` has the IDs that are only in
+    the untyped list. `listed` has the records of all lists.
     """
     rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
     if embedded is not None:
@@ -66,7 +68,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """Yield the id and field of each instrument for which the venue and a list differ."""
+    """Yield the instruments that differ between venue and list, and the field that differs."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for label in (TYPE, NAME):
@@ -81,7 +83,7 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
 def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
-    """Return rows for the instruments that only the venue embeds, with their type and name."""
+    """Return rows, with type and name, for the embedded instruments that are not in any list."""
     # The order of a list has no meaning. If a venue embeds an instrument twice with different
     # fields, use the alphabetically first type and then the first name, with null last.
     stated: dict[str, tuple[str | None, str | None]] = {}
@@ -141,18 +143,19 @@ def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Eleme
     envelope = read_envelope(body, single=False, with_records=True)
     for path, name, example in wholeness.unknown_members(envelope):
         notes.add_drift(path, UNKNOWN_FIELD, name, example)
-    # Records that are not objects are left to the tolerant reader, so that it reads the others.
+    # Records that are not objects are left to the tolerant reader, so that the others are still
+    # read.
     raws = raw_records(envelope)
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 
-# If a list is empty, its last known rows are used for this long.
+# If a venue's list of instruments is empty, its last known rows are used for this long.
 BELIEVED_AFTER = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedInstruments:
-    """The carried rows by venue, and the venues whose lists are newly empty."""
+    """The rows carried over from the last book, by venue, and the venues with newly empty lists."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
     emptied: tuple[str, ...] = ()
@@ -160,7 +163,8 @@ class CarriedInstruments:
 
 _CARRIED = Path(__file__).with_name("carried_instruments.sql").read_text(encoding="utf-8")
 
-# A function that receives the venues that failed and the venues with empty lists.
+# A function that takes the failed venues and the venues with empty lists, and returns their last
+# known instruments.
 Carry = Callable[[set[str], set[str]], CarriedInstruments]
 
 
@@ -172,7 +176,7 @@ def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
 def carry_from_last(
     layout: Layout, manifest: Manifest, failed: set[str], empty: set[str]
 ) -> CarriedInstruments:
-    """Return these venues' instruments from the last book before a snapshot."""
+    """Return the instruments of failed and empty venues from the last book before a snapshot."""
     path = _last_file(layout, manifest) if failed or empty else None
     if path is None:
         return CarriedInstruments()
@@ -218,9 +222,10 @@ def venue_resource(snapshot_date: date, embedded: Embedded) -> Resource:
 def instrument_resource(
     snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
 ) -> Resource:
-    """Return the rules for reading the instruments of a venue, which do not name it (2.8).
+    """Return the rules for reading a venue's instruments, which do not name the venue (2.8).
 
-    The records are also appended to `listed`, because the venue may have some of their fields too.
+    The records are also appended to `listed`, to compare them with the venue's embedded
+    instruments.
     """
     fill = partial(_fill_instruments, snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill)
@@ -264,7 +269,7 @@ def _locate(unfit: UnfitValue, numbers: list[int]) -> tuple[int, str]:
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: JsonPath) -> None:
-    """Drop repeated types, and report them."""
+    """Remove repeated types from a venue, and report them."""
     counts = Counter(record["type"] or ())
     for type_name, times in counts.items():
         if times > 1:
