@@ -1,4 +1,4 @@
-"""Facts about accepted nights, and the slices of a book that moved at once."""
+"""Facts about accepted nights, and the slices of a book in which nearly all assets moved."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from warehouse.sql.files import open_files
 
 GONE, FELL, ROSE = "gone", "fell", "rose"
 VENUE, PORTFOLIO, KIND = "venue", "portfolio", "balance kind"
-# Trades do not change all assets by more than this factor at once. A scaling error does.
+# Trades do not change all assets by more than this factor at once, but a scaling error does.
 SCALE = 8
 
 _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ _MOVES = Path(__file__).with_name("slices.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice in which nearly all assets moved in the same direction.
+    """A slice of a book in which nearly all assets moved in the same direction.
 
     `change` is `GONE`, `FELL` or `ROSE`, `assets` is the number of assets in the slice, and `moved`
     is the number of assets that moved.
@@ -163,7 +163,8 @@ def _lesson(lesson: lessons.Lesson) -> Row:
 
 
 def _withdrawn(night: Snapshot) -> Iterator[Row]:
-    # A night that was rejected twice can withdraw the same file twice. Keep only the last time.
+    # A night that was rejected twice can withdraw the same file twice. Keep only the last
+    # withdrawal.
     latest = {file: decision for decision in night.decisions for file in decision.withdrawn}
     for file, decision in latest.items():
         yield _of(night) | {
@@ -181,8 +182,8 @@ _REPEATED = Path(__file__).with_name("repeated_accounts.sql").read_text(encoding
 class RepeatedAccounts:
     """The accounts of a venue that are listed more than once with the same amounts.
 
-    `share` is their share of the venue's list, as text from 0 to 1. `totals` has the amounts that
-    count more than once, by asset. `first` names one of the accounts.
+    `share` is their share of the venue's list, as a decimal string from 0 to 1. `totals` has the
+    amounts that are counted more than once, by asset. `first` names one of the accounts.
     """
 
     venue_id: str
@@ -218,10 +219,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortfolioChange:
-    """The portfolios that only one of two books has, and the slices of portfolios in both.
+    """The portfolios that are in only one of two books, and the slices of those in both books.
 
-    `missing` has the portfolios that held money in the earlier book, and `new` has the portfolios
-    that are not in it.
+    `missing` has the portfolios that held money in the earlier book and are gone. `new` has the
+    portfolios that are not in the earlier book.
     """
 
     missing: Sequence[str] = ()
@@ -236,13 +237,14 @@ class Facts:
     """The figures that the guards compare.
 
     `counts` has row counts by table, `totals` has exact totals by asset, and `money` shows for each
-    portfolio whether it holds money. `drops` has each measure's move since the earlier book, as
-    text from 0 to 1. `everywhere` has the keys of the defects that all records of a list have, and
-    `defect_messages` has their messages, except in older manifests. `accounts` has the number of
-    accounts by asset. `unread` has the venues whose instruments could not be read, or are no longer
-    listed. `slices` has the slices that moved, by the snapshot that they are compared with.
-    `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds` has the
-    balance kinds. A night is suspect if it was held for its figures and accepted by a person.
+    portfolio whether it holds money. `drops` has each measure's move since the earlier book, as a
+    decimal string from 0 to 1. `everywhere` has the keys of the defects that all records of a list
+    have, and `defect_messages` has their messages, except in older manifests. `accounts` has the
+    number of accounts by asset. `unread` has the venues whose instruments could not be read, or are
+    no longer listed. `slices` has the slices that moved, by the snapshot that they are compared
+    with. `portfolio_changes` uses the same keys, for snapshots with different portfolios. `kinds`
+    has the balance kinds. A night is suspect if it was held for its figures and accepted by a
+    person.
     """
 
     counts: Mapping[str, int]
@@ -263,7 +265,7 @@ class Facts:
     def of(
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
-        """Return the facts in a manifest."""
+        """Return the facts that are stored in a manifest."""
         # An older manifest lacks some facts. Large facts are not converted, because years of
         # manifests are read.
         known = {name: content[name] for name in cls.__slots__ if name in content}
@@ -273,7 +275,7 @@ class Facts:
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
     def without(self, share: Share) -> "Facts":
-        """Return the facts about the book, without the given part."""
+        """Return the facts about the book after subtracting a part of it."""
         subtrahends = {asset: exact(text) for asset, text in share.totals.items()}
         zero = Decimal(0)
         totals = {
@@ -293,7 +295,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """Rejects that carry money, with the same path and the same defect.
+    """A group of rejects that carry money and have the same path and defect.
 
     `reason` is the defect's key, and `message` describes the first reject. It is empty in older
     manifests. `count` is the number of rejects, `share` is their share of the list, and `first` is
@@ -313,9 +315,9 @@ class Findings:
     """Other findings about a night.
 
     `venues` is the number of venues whose instruments were requested. `date_doubts` has the reasons
-    why its date is uncertain. `notices` has findings from the pull that look like paging (4.6), and
-    `signs` has the same findings with their figures. `window` has the result of a second read.
-    `repeated` has the accounts that count twice.
+    why the night's date is uncertain. `notices` has findings from the pull that look like paging
+    (4.6), and `signs` has the same findings with their figures. `window` has the result of a second
+    read. `repeated` has the accounts that are listed more than once.
     """
 
     rejects: Sequence[RejectGroup] = ()

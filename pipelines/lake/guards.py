@@ -1,4 +1,4 @@
-"""The guards of a night, with the figures that they measure."""
+"""The guards that judge a night, and the figures that they compare."""
 
 import re
 from collections import defaultdict
@@ -33,14 +33,16 @@ COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
 YOUNG = 10
 MOST = Decimal("0.75")  # A night with a larger loss is always held.
-YOUNG_FLOOR = Decimal("0.4")  # low enough to hold a night that lost half, from the second night on
+YOUNG_FLOOR = Decimal(
+    "0.4"
+)  # low enough to hold a night that lost half of its book, from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
 # An asset has fallen if its total lost more than this share. It has risen if the reverse move would
 # be a fall.
 MOVED = Decimal("0.2")
-FEWEST_ASSETS = 2  # a change of a single asset is a finding, not a reason
-FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes of a count are not measured.
+FEWEST_ASSETS = 2  # a change in a single asset is a finding, not a reason to hold a night
+FEWEST_GONE, FEWEST_NEW = 2, 5  # Smaller changes in a count are ignored.
 FEW = 4  # With at most this many items, a night is held only if all of them moved.
 SHOWN_ASSETS = 3
 LONG = 40
@@ -48,7 +50,7 @@ LONG = 40
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A change of a measure: the fraction that changed, its description, and the total count."""
+    """A change in a measure: the share that changed, a description, and the total count."""
 
     measure: str
     share: Decimal
@@ -57,7 +59,7 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """Return the last book, and if it is suspect, also the last book that is not."""
+    """Return the last book and, if that book is suspect, also the last book that is not suspect."""
     books = list(past[-1:])
     if books and books[0].is_suspect:
         books += [facts for facts in past if not facts.is_suspect][-1:]
@@ -65,27 +67,28 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """Return each measure's move since an earlier book, as text from 0 to 1."""
+    """Return each measure's move since an earlier book, as a decimal string from 0 to 1."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
 
 
 def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """Return the largest move of a measure that does not hold a night, based on past nights.
+    """Return how far a measure may move before a night is held, based on past nights.
 
     The limit is at most `MOST`, because a night that a person accepted after a collapse must not
-    switch the guard off. It is larger if there are few things, so three of four things may move.
+    switch the guard off. It is larger if only a few things are counted. For example, three of four
+    things may move.
     """
     seen = [
         Decimal(facts.drops[measure])
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
-    # With few known nights, the lower limit is higher, because their largest move is not typical
+    # With few known nights, the floor is higher, because the largest move so far is not typical
     # yet.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    if things:  # If there are only a few things, a single one is a large share.
+    if things:  # If only a few things are counted, each of them is a large share.
         single = Decimal(1) / things
         floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
@@ -173,7 +176,7 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
     `past` has the accepted nights before this one, oldest first.
     """
     # The night is compared with the last book. If that book is suspect, the night is also compared
-    # with the last book that is not. It is held only if all comparisons give reasons.
+    # with the last book that is not. Moves hold the night only if all comparisons give reasons.
     night, compared = night or Findings(), bases(past)
     against = [
         _compare(facts, base, past, [*_missing_portfolios(facts, base, night.window)])
@@ -202,8 +205,9 @@ def _broken(night: Findings) -> Iterator[Reason]:
     if night.differing_totals:
         yield Reason(
             "control totals",
-            f"{len(night.differing_totals)} control totals of the landed JSON and the lake "
-            f"differ, the first for {night.differing_totals[0]}. See ops.control_totals",
+            f"control totals of the landed JSON and the lake differ: "
+            f"{len(night.differing_totals)}, the first for {night.differing_totals[0]}. See "
+            "ops.control_totals",
         )
     for venue in night.repeated:
         counted = and_more([f"{total} {asset}" for asset, total in venue.totals.items()], SHOWN)
@@ -287,7 +291,7 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
 
 
 def _confirmation(window: Window, gone: set[str]) -> str:
-    """Describe the result of a second read, and of requests for missing portfolios by id."""
+    """Describe the results of a second read and of requests by ID for missing portfolios."""
     words = ""
     if window.second_count is not None:
         words += f"; a second read {window.second_after} s later returned {window.second_count}"
@@ -309,11 +313,11 @@ def _confirmation(window: Window, gone: set[str]) -> str:
 def _compare(
     facts: Facts, before: Facts, past: Sequence[Facts], missing: list[Reason]
 ) -> list[Reason]:
-    """Return why a night is suspicious compared with one book, or an empty list.
+    """Return the reasons why a night looks wrong compared with one book, or an empty list.
 
-    If only one of the books has a portfolio, it moves all measures, and each would report it. So
-    the rest of the book is compared without it. This changes only the reasons, never whether the
-    night is held.
+    A portfolio that is in only one of the books moves all measures, and each measure would report
+    it. So the rest of the book is compared without that portfolio. This changes only the reasons,
+    never whether the night is held.
     """
     whole = [*missing, *_moves(facts, before, past, _slices_of(facts, before))]
     change = facts.portfolio_changes.get(before.snapshot_id)
@@ -338,7 +342,7 @@ def _new_portfolios(change: PortfolioChange, moved: list[Reason]) -> Iterator[Re
         yield Reason(
             "new: portfolios",
             f"{count_of(len(change.new), 'portfolio')} {verb} new: {and_more(change.new, SHOWN)}; "
-            f"with them {'; '.join(reason.words for reason in moved)}",
+            f"including new portfolios, {'; '.join(reason.words for reason in moved)}",
         )
 
 
@@ -364,7 +368,7 @@ def _moves(
 
 
 def _is_established(kind: str, past: Sequence[Facts]) -> bool:
-    """Return whether a balance kind is documented, or was in the last two nights."""
+    """Return whether a balance kind is documented, or was in both of the last two nights."""
     last = past[-2:]
     return kind in BALANCE_KINDS or (len(last) > 1 and all(kind in facts.kinds for facts in last))
 
@@ -392,12 +396,12 @@ _TABLES = {
     "list_venues": "venues",
     "list_instruments": "instruments",
 }
-# Markers of the innermost list in a path, and the tables with its records.
+# Markers for the innermost list in a path, each with the table for the records in that list.
 _LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
 def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
-    """Group the rejects that carry money by path and defect, both without indexes and numbers."""
+    """Group the rejects that carry money by path and defect, ignoring indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {name: table.rows for name, table in parts.tables.items()}
     groups: dict[tuple[str, str], list[Reject]] = defaultdict(list)
@@ -426,11 +430,11 @@ def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
 
 
 def everywhere(manifest: Manifest, parts: Parts) -> dict[str, str]:
-    """Return the messages of defects that all records of a list have, by key.
+    """Return the messages of the defects that all records of a list share, by defect key.
 
     A key is for example `list_venues createdAt: text was expected`.
     """
-    # A list with a single record does not prove that the document changed.
+    # A list with a single record does not prove that the API changed.
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     records_by_defect: dict[tuple[str, str, Defect], set[tuple[int, str]]] = defaultdict(set)
     for reject in parts.rejects:
@@ -454,7 +458,7 @@ def _count(
     operation: str,
     records_by_defect: Mapping[tuple[str, str, Defect], set[tuple[int, str]]],
 ) -> int:
-    """Return how many records an operation returned, with and without a row."""
+    """Return how many records an operation returned, including records without a row."""
     without = set[tuple[int, str]]()
     for (other, field, _), records in records_by_defect.items():
         if other == operation and not field:
