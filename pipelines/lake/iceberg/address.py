@@ -1,4 +1,4 @@
-"""The address of the Iceberg catalog, and its registration errors."""
+"""The address of the Iceberg catalog, and the errors raised if nights cannot be registered."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ SETTING: Final = "NIGHTBOOK_CATALOG"
 NAMESPACE: Final = "NIGHTBOOK_CATALOG_NAMESPACE"
 DATABASE: Final = "postgresql"
 OF_PYICEBERG: Final = "PYICEBERG_CATALOG__NIGHTBOOK__"
-# The variables of PostgreSQL's own tools that `.env` can have, and the connection options.
+# PostgreSQL's standard variables that `.env` may contain, each with its connection option.
 OF_POSTGRESQL: Final = {
     "PGPASSWORD": "password",
     "PGUSER": "user",
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class CatalogAddress:
-    """The address of a catalog, our namespace in it, and its variables (`options`).
+    """An Iceberg catalog's address, our namespace in the catalog, and its settings (`options`).
 
     The address and the options can contain a password, so `repr` does not show them.
     """
@@ -41,13 +41,13 @@ class CatalogAddress:
 
     @property
     def place(self) -> str:
-        """The address without user and password."""
+        """The catalog's address without user and password."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def is_catalog_option(name: str) -> bool:
-    """Return whether a variable is a catalog option."""
+    """Return whether an environment variable configures the catalog."""
     return name in OF_POSTGRESQL or name.startswith(OF_PYICEBERG)
 
 
@@ -76,12 +76,12 @@ def read_catalog(
         )
     if shelf is None:
         complaints.append(
-            f"{SETTING} is set and {SHELF} is not: tables are registered at their address on the "
-            f"shelf, which every engine can reach. Set {SHELF} as well."
+            f"{SETTING} is set, but {SHELF} is not. The catalog refers to files on the shelf, "
+            f"because every engine can reach them there. Set {SHELF} as well."
         )
     elif shelf.url.startswith("az://"):
         complaints.append(
-            f"{SETTING} needs an address of the shelf that other engines understand: write {SHELF} "
+            f"{SETTING} needs a shelf address that other engines understand: write {SHELF} "
             "as abfss://container@account.dfs.core.windows.net/folder."
         )
     options = {name: value for name, value in variables.items() if is_catalog_option(name)}
@@ -102,8 +102,8 @@ class NoIceberg(NotRegistered):
     def __init__(self) -> None:
         super().__init__(
             f"{SETTING} is set, but the packages that register tables are not installed. Nothing "
-            "was registered; the book and the shelf are untouched. Install them where nightbook is "
-            "(pip install 'nightbook[lakehouse]'), or unset the setting."
+            "was registered; the book and the shelf are untouched. Install them in nightbook's "
+            "environment (pip install 'nightbook[lakehouse]'), or remove the setting."
         )
 
 
@@ -112,10 +112,10 @@ class NoCatalog(NotRegistered):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The Iceberg catalog of {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
-            "published here and on the shelf. Nothing was registered, and the next night registers "
-            "the missing nights. Check that the catalog runs, that user and password are right, "
-            "and that the user may create tables, for example with nightbook doctor."
+            f"The Iceberg catalog in {SETTING} cannot be used: {reason.rstrip('.')}. The book is "
+            "published here and on the shelf. Nothing was registered. The next run registers the "
+            "missing nights. Check that the catalog is running, that user and password are "
+            "correct, and that the user may create tables, for example with nightbook doctor."
         )
 
 
@@ -125,7 +125,7 @@ class Conflict(NotRegistered):
     def __init__(self, table: str) -> None:
         super().__init__(
             f"Another program changed {table} in the Iceberg catalog while a night was being "
-            "registered. Nothing of that night was committed. Let only one machine register "
+            "registered. No change for that night was committed. Let only one machine register "
             "nights, and run the command again."
         )
 

@@ -1,9 +1,9 @@
-"""A catalog of Iceberg tables, and a single commit for several tables.
+"""Access to the Iceberg catalog, and commits that change several tables at once.
 
-The catalog is PostgreSQL (`postgresql://…`, which is a JDBC catalog for Spark, Trino and Flink) or
-a REST catalog (`https://…`). In PostgreSQL, one transaction swaps the pointers of all tables. A
-REST catalog commits all tables at once. If it does not support that, tables are committed one by
-one, and the gate last.
+The catalog is a PostgreSQL database (`postgresql://…`, which Spark, Trino and Flink use as a JDBC
+catalog) or a REST catalog (`https://…`). In PostgreSQL, one transaction swaps the metadata pointers
+of all tables. A REST catalog commits all tables at once. If it does not support that, tables are
+committed one by one, and the gate table last.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ _USER = re.compile(r"//[^\s/@]+@")
 REFUSED = 409  # HTTP status of a REST catalog if a table has changed in the meantime
 # HTTP statuses of a REST catalog that cannot commit several tables at once.
 CANNOT = (404, 405, 406, 501)
-# pyiceberg's options for a store, by environment variable.
+# Environment variables that configure a store, each with its pyiceberg option.
 STORE = {
     "AWS_ENDPOINT_URL": "s3.endpoint",
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
@@ -56,7 +56,7 @@ STORE = {
 def open_catalog(
     uri: str, shelf: StoreAddress, options: Mapping[str, str] = MappingProxyType({})
 ) -> Any:
-    """Open the catalog at an address. With PostgreSQL, table metadata is on the shelf.
+    """Open the catalog at an address. A PostgreSQL catalog keeps table metadata on the shelf.
 
     `options` has the variables for PostgreSQL (`PGPASSWORD`) and for pyiceberg
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
@@ -74,7 +74,7 @@ def open_catalog(
 
 
 def _property(name: str) -> str:
-    """Return the name of a pyiceberg property, or "" for other variables."""
+    """Convert a variable's name to a pyiceberg property. Return "" for other variables."""
     is_its_own = name.startswith(OF_PYICEBERG)
     key = name.removeprefix(OF_PYICEBERG).lower()
     return key.replace("__", ".").replace("_", "-") if is_its_own else ""
@@ -108,7 +108,7 @@ def named_failures(uri: str, *options: Mapping[str, str]) -> Iterator[None]:
     except (SQLAlchemyError, RESTError, OSError, ValueError) as error:
         secrets = {url.password for url in [make_url(uri)] if url.password}
         for name, value in (pair for some in (os.environ, *options) for pair in some.items()):
-            if SECRET.search(name):  # A credential consists of a key and a secret. Hide both.
+            if SECRET.search(name):  # A credential may have the form key:secret. Hide both parts.
                 secrets |= {
                     part for part in (value, *value.split(":")) if len(part) >= LEAST_SECRET
                 }
@@ -126,9 +126,9 @@ def _reason(error: Exception, secrets: Collection[str]) -> str:
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
-    """Commit the changes to several tables, all or none. Raises `Conflict` if there is a conflict.
+    """Commit changes to several tables, all or none. Raises `Conflict` if a table has changed.
 
-    If a REST catalog commits one table at a time, the last table changes later than the others.
+    A REST catalog that can only commit one table at a time changes the tables in the given order.
     """
     if isinstance(catalog, SqlCatalog):
         _swap_pointers(catalog, transactions)
@@ -145,7 +145,7 @@ def _name(transaction: Any) -> str:
 
 
 def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
-    """Write the new metadata of all tables, then swap their pointers in one transaction."""
+    """Write new metadata for all tables, then point the catalog to it in one transaction."""
     staged = []
     for transaction in transactions:
         table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only
@@ -160,7 +160,7 @@ def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
         write(new.metadata, new.io, new.metadata_location)
         staged.append((table, new.metadata_location))
     with Session(catalog.engine) as session, session.begin():
-        # The order is always the same, so that two writers cannot block each other.
+        # Always use the same order, so that two writers cannot deadlock.
         for table, location in sorted(staged, key=lambda pair: pair[0].name()):
             if not session.execute(_swap(catalog, table, location)).rowcount:
                 raise Conflict(".".join(table.name()))

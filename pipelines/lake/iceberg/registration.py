@@ -1,4 +1,4 @@
-"""Registration of nights in Iceberg tables, and the expiry of their snapshots."""
+"""Registration of nights in the Iceberg tables, and removal of pruned nights."""
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ TAG = "night_"
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the gate: the state of a snapshot. `files` is empty if no file is registered."""
+    """A row of the gate table: a snapshot's state. `files` is empty if no file is registered."""
 
     snapshot_date: date
     snapshot_id: str
@@ -46,7 +46,7 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NightChange:
-    """A shelved night, its new row in the gate, and whether its files must be registered."""
+    """A shelved night, its new row in the gate table, and whether its files must be registered."""
 
     night: NightManifest
     row: NightRow
@@ -59,7 +59,8 @@ def register(
     """Register the shelved nights that the catalog lacks, and return their snapshot ids.
 
     There is one commit for each date, and the function can be interrupted and repeated. Raises
-    `Conflict` if another writer changed a table. Then nothing is registered for the current date.
+    `Conflict` if another writer changed a table. In that case, nothing is registered for the date
+    being processed.
     """
     prepare(catalog, namespace)
     rows = rows_of(catalog, namespace)
@@ -75,19 +76,19 @@ def register(
 
 
 def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
-    """Return all rows of the gate."""
+    """Return all rows of the gate table."""
     gate = catalog.load_table(identifier(namespace, NIGHTS.name))
     return msgspec.convert(gate.scan().to_arrow().to_pylist(), list[NightRow])
 
 
 def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
-    """Return the last row of each snapshot."""
+    """Return the newest row for each snapshot."""
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
 def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
-    """Return all shelved nights of the dates on which at least one night differs from the gate."""
-    # Only new manifests are read, because there are thousands after a few years.
+    """Return all nights of each date that has missing or outdated nights in the gate table."""
+    # Read only new manifests, because there are thousands of manifests after a few years.
     keys, last = newest_manifests(store), last_rows(rows)
     changed = [
         read_night(store, key)
@@ -107,7 +108,7 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
 def _changes(
     store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
 ) -> list[NightChange]:
-    """Return the changes to the gate for the nights of one date."""
+    """Return the changes to the gate table for the nights of one date."""
     last = last_rows(rows)
     book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
     changes = []
@@ -132,7 +133,7 @@ def _changes(
 
 
 def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
-    """Return the addresses of a night's files by table, for tables with rows."""
+    """Return the address of a night's file for each table that has rows."""
     lake = night_folders.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
     return {
@@ -153,7 +154,7 @@ def _commit(
     changes: Iterable[NightChange],
     rows: Iterable[NightRow],
 ) -> None:
-    """Commit the changes for one date: the gate, and all tables if there are new files."""
+    """Commit one date's changes to the gate table and, if there are new files, to all tables."""
     files = {
         change.row.snapshot_id: files_of(store, change.night)
         for change in changes
@@ -171,14 +172,14 @@ def _commit(
 def table_transaction(
     catalog: Any, name: tuple[str, str], files: Mapping[str, Mapping[str, str]]
 ) -> Any:
-    """Return the change to one table: a file and a tag for each of these nights."""
+    """Prepare the change to one table: add a file and a tag for each night in `files`."""
     table = catalog.load_table(name)
     transaction = table.transaction()
     for snapshot_id, paths in files.items():
         tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
         if tag in table.metadata.refs:  # The lake was rebuilt, so replace the night's files.
             drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
-        # The tag is set even if there is no file, so that the table can be read as of any night.
+        # Set the tag even if there is no file, so that the table can be read as of any night.
         mine = [paths[name[-1]]] if name[-1] in paths else []
         transaction.add_files(mine, about, check_duplicate_files=False)
         set_tags(transaction, [tag])
@@ -188,8 +189,9 @@ def table_transaction(
 def gate_transaction(
     catalog: Any, namespace: str, rows: Iterable[NightRow], tags: Iterable[str]
 ) -> Any:
-    """Return the change to the gate: a new file with all rows, and tags."""
-    # With one file for each night, readers would read thousands of files after ten years.
+    """Prepare the change to the gate table: write a new file with all rows, and set tags."""
+    # Write all rows to one file. With one file per night, readers would have to open thousands of
+    # files after ten years.
     kinds = {column.name: TYPES[column.kind] for column in NIGHTS.columns}
     content = [msgspec.structs.asdict(row) for row in rows]
     transaction = catalog.load_table(identifier(namespace, NIGHTS.name)).transaction()
@@ -200,7 +202,7 @@ def gate_transaction(
 
 
 def drop_rows(transaction: Any, condition: Any) -> None:
-    """Remove whole files from a table. The files themselves are not deleted."""
+    """Remove matching files from a table's metadata, without deleting the files themselves."""
     with (
         warnings.catch_warnings()
     ):  # Ignore this warning, because many tables have no rows for a night.
@@ -209,19 +211,19 @@ def drop_rows(transaction: Any, condition: Any) -> None:
 
 
 def set_tags(transaction: Any, tags: Iterable[str]) -> None:
-    """Tag the state of a table after the changes so far."""
+    """Tag a table's state after the changes made so far in the transaction."""
     manage = ManageSnapshots(transaction)
     for tag in tags:
         manage.create_tag(transaction.table_metadata.current_snapshot_id, tag)
-    # The public `commit` would commit the transaction of this table alone.
+    # The public `commit` would commit this table's transaction without the others.
     manage._commit_if_ref_updates_exist()  # noqa: SLF001 - see above
 
 
 def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[str]:
-    """Remove the files of these nights from all tables in one commit.
+    """Remove the files of some nights from all tables in one commit.
 
-    Return the nights that were registered. The gate then lists them as `pruned`. If this raises
-    `Conflict`, no file may be deleted.
+    Return the IDs of the nights that were registered. The gate table now lists these nights as
+    `pruned`. If this function raises `Conflict`, the caller must not delete any file.
     """
     rows = rows_of(catalog, namespace)
     last = last_rows(rows)
@@ -244,7 +246,7 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
 
 
 def _forget(transaction: Any, tags: AbstractSet[str]) -> None:
-    """Remove some tags, move the others to the current state, and drop all older snapshots."""
+    """Remove these tags, move all other tags to the current state, and drop all older snapshots."""
     there = [name for name in transaction.table_metadata.refs if name != "main"]
     manage = ManageSnapshots(transaction)
     for name in tags & set(there):

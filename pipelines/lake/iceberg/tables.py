@@ -1,7 +1,7 @@
 """The Iceberg tables: one for each lake table, and a gate table that lists complete nights.
 
-Iceberg registers the files of the lake, but does not own them. With `gc.enabled=false`, engines do
-not delete a file when they expire a snapshot. Without it, Spark deleted files.
+The tables refer to the lake's files, but do not own them. With `gc.enabled=false`, engines do not
+delete a file when they expire a snapshot. Without this property, Spark deleted files.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ NIGHTS = Table(
         ordinal(
             "generation",
             "nightbook",
-            "The night's manifest on the shelf that contains the decision.",
+            "Number of the night's manifest on the shelf that contains the decision.",
         ),
         text(
             "files",
@@ -66,8 +66,7 @@ NIGHTS = Table(
 )
 PROPERTIES = {
     "gc.enabled": "false",
-    # The statistics of the first columns determine a file's partition. Other columns do not have
-    # statistics.
+    # Collect statistics only for these two columns, because they determine a file's partition.
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
@@ -102,7 +101,7 @@ def ids(table: Table) -> dict[str, int]:
 
 def schema(table: Table) -> Schema:
     """Return the schema of a table, with its columns ordered by id."""
-    # A catalog numbers the columns of a new table itself, from 1.
+    # The order matters, because a catalog numbers a new table's columns itself, starting at 1.
     in_order = sorted(ids(table).items(), key=lambda item: item[1])
     return Schema(*[_field(table, name, number) for name, number in in_order])
 
