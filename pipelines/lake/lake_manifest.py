@@ -1,4 +1,4 @@
-"""Sealing of a flattened snapshot: its nightly tables, its holdings, and its manifest.
+"""Sealing of a flattened snapshot, which writes its nightly tables, holdings and manifest.
 
 `lake/manifests/<snapshot_id>.json` contains the SHA-256 of each table, the facts for the guards,
 and the counts. It is written last and contains its own digest.
@@ -67,8 +67,8 @@ BALANCES, PORTFOLIO_HOLDINGS = "balances", HOLDINGS[0].name
 class LakeManifests:
     """A cache of the landed nights and the lake's manifests for the duration of one command.
 
-    Manifests do not change. A command needs them to judge a night and to publish it, and reports
-    its decisions through `note`.
+    Manifests do not change, so each is read only once, although a command needs them to judge a
+    night and again to publish it. The command reports its decisions through `note`.
     """
 
     layout: Layout
@@ -92,7 +92,7 @@ class LakeManifests:
         return list(self._landed.values())
 
     def note(self, decided: Snapshot) -> None:
-        """Replace a night with its state after a decision."""
+        """Replace a cached night with the same night after a decision."""
         if self._landed:
             self._landed[decided.snapshot_id] = decided
 
@@ -164,17 +164,17 @@ def read_manifest(layout: Layout, snapshot_id: str) -> Row:
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
-    """Return the facts of the accepted nights before a snapshot was taken, oldest first.
+    """Return the facts of the nights that were accepted before a snapshot was taken, oldest first.
 
-    With `last`, stop after that many nights that were not suspect. Only the nights that are
-    compared with the snapshot have all facts. The others have only their moves, which determine the
+    If `last` is given, stop after that many nights that are not suspect. Nights that are compared
+    with the snapshot have all their facts. Other nights have only their moves, which determine the
     limits.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
     sealed = sealed_ids(layout)
-    # Read the manifests only of the newest nights, up to the last ones that are not suspect. The
-    # limits depend on all nights, but they need only the moves, which are cached.
+    # Read manifests only of the newest nights, back to the latest night that is not suspect. The
+    # limits depend on all nights, but only on their moves, which are cached.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in before:
         if snapshot.snapshot_id in sealed:
@@ -201,13 +201,13 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """Return a night's moves since the book that is most similar to it."""
+    """Return a night's moves compared with the most similar earlier book."""
     drops_by_base = [guards.drops(facts, base) for base in compared]
     return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """Return the slices that moved since each book that the night is compared with."""
+    """Return, for each book in `compared`, the slices that have moved since that book."""
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
     moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
@@ -221,9 +221,9 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
 def _portfolio_changes(
     layout: Layout, manifest: Manifest, money: Mapping[str, bool], compared: list[Facts]
 ) -> dict[str, Row]:
-    """Return the portfolios that only one of two books has, for each base that differs.
+    """Return the portfolios that are missing or new compared with each book in `compared`.
 
-    A missing portfolio that was empty contributes to no sum, so it stays in the comparison.
+    Empty portfolios that are missing are not listed, because they do not contribute to any sum.
     """
     changes: dict[str, Row] = {}
     now = layout.staged_file(BALANCES, manifest.snapshot_id)
@@ -247,7 +247,7 @@ def _portfolio_changes(
 
 
 def _share(holdings: Path, portfolios: list[str]) -> Share:
-    """Return the part of a book that these portfolios hold."""
+    """Return some portfolios' share of a book: their total and number of accounts per asset."""
     with open_files({"holdings": holdings}) as connection:
         totals = connection.execute(_TOTALS_OF, [portfolios]).fetchall()
         accounts = connection.execute(_ACCOUNTS_OF, [portfolios]).fetchall()

@@ -1,4 +1,4 @@
-"""Lessons: reasons that a person accepted once as harmless, until somebody revokes them.
+"""Lessons: hold reasons that a person has accepted as harmless. Each lesson can be revoked.
 
 They are stored in the decisions next to the landed nights, so that everything can be rebuilt from
 the landing zone. A lesson is revoked by its name, or by rejecting the night that taught it.
@@ -54,8 +54,8 @@ def _of(night: Snapshot) -> list[Lesson]:
     taught: dict[str, Lesson] = {}
     for decision in night.decisions:
         for key, lesson in taught.items():
-            # Rejecting a night revokes all of its lessons. `takes_back` contains the keys of single
-            # lessons.
+            # Rejecting a night revokes all of its lessons. `takes_back` contains the keys of
+            # lessons that were revoked individually.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
                 taught[key] = Lesson(lesson.reason, night, lesson.taught, decision)
@@ -67,7 +67,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """Return the largest share of the book that is known to be harmless, by reason key."""
+    """Return, for each reason key, the largest share of a book that lessons accept as harmless."""
     largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
@@ -77,7 +77,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
-    """Mark the reasons that were accepted before and whose share has not grown much since."""
+    """Mark the reasons that were accepted before, unless their share has grown too much since."""
     largest_shares = in_force(nights)
     nothing = Decimal(-1)
     return tuple(
@@ -91,8 +91,9 @@ def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tupl
 
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
-    """Accept the held nights whose reasons are all covered by lessons that were taught since."""
-    # After a change on Saturday, a person must decide once on Monday, not once for each night.
+    """Accept held nights if lessons taught in the meantime now cover all of their reasons."""
+    # If the data changes on Saturday, a person then needs to decide only once on Monday, not once
+    # for each night.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:

@@ -35,10 +35,10 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
-    """The contents of a warehouse: books as (date, snapshot id, files), nightly files and rows.
+    """The content of a warehouse: its books (date, snapshot ID, files), nightly files and rows.
 
-    `nightly` has the file of each snapshot by table. `digests` has the SHA-256 of all files, and
-    `decided` has the rows of `ops.DECIDED`.
+    `nightly` maps each table to its file for each snapshot. `digests` contains the SHA-256 of all
+    files, and `decided` contains the rows of `ops.DECIDED`.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
@@ -93,15 +93,15 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[facts.DateDou
 def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
     """Move files so that the lake's folders contain exactly the books.
 
-    The book of a date is its newest accepted snapshot. `landed` has all nights, if the caller
-    already knows them.
+    The book of a date is its newest accepted snapshot. `landed` contains all nights, if the caller
+    has already read them.
     """
     landed = snapshots.landed_snapshots(layout) if landed is None else landed
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
-    # Each move is a single rename, and every run moves all files that are not in their place. So if
-    # a run is killed, the next run completes the work.
+    # Each move is a single rename, and every run moves all misplaced files. So if a run is killed,
+    # the next run completes the work.
     for snapshot_id in sorted(sealed_ids(layout)):
         day = days.get(snapshot_id)
         is_book = snapshot_id in books
@@ -125,7 +125,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def lake_contents(manifests: LakeManifests) -> LakeContents:
-    """Return the contents of the warehouse, from manifests and decisions alone."""
+    """Collect the content of the warehouse, using only manifests and decisions."""
     layout = manifests.layout
     landed = manifests.nights
     books = snapshots.books(landed)
@@ -187,7 +187,7 @@ class _Files(Mapping[str, Path]):
 
 
 class _PlacedDigests(Mapping[Path, str]):
-    """The SHA-256 of each night's files. A manifest is read when one of its files is requested."""
+    """The SHA-256 of each night's files. A manifest is read only if its files are needed."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
         self._manifests, self._nights = manifests, nights
