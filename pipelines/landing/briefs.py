@@ -1,7 +1,7 @@
 """A cache of each night's manifests and decisions, so that a publish does not read years of files.
 
-These files do not change once they are written. An entry is created from verified files, and is
-valid as long as their inode, size and time are unchanged. The cache file contains only data from
+Most of these files never change once they are written. An entry is created from verified files, and
+is valid as long as their inode, size and time are unchanged. The cache file contains only data from
 those files. It has a checksum, and is rebuilt if the checksum does not match.
 """
 
@@ -20,7 +20,7 @@ from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Decision, Snapshot
 from warehouse.storage.layout import Layout, edition, written_aside
 
-# Snapshot columns with counts from the lake manifest, and the name of each count there.
+# Columns of `ops.snapshots` that are counts, each with the count's name in the lake manifest.
 IN_LAKE = {
     "portfolio_count": "portfolios",
     "account_count": "accounts",
@@ -33,14 +33,14 @@ IN_LAKE = {
 }
 Row = dict[str, Any]
 _DAY = len("YYYY-MM-DD")
-# In nanoseconds. FAT has the coarsest file times, which are multiples of this.
+# Two seconds in nanoseconds. FAT stores file times at this resolution, which is the coarsest.
 _TICK = 2_000_000_000
 
 
-# Exclude these objects from garbage collection. With years of nights, it took as long as reading
-# them, and they have no cycles.
+# Exclude these objects from garbage collection, because they have no reference cycles. With years
+# of nights, the collection took as long as reading the objects.
 class Brief(msgspec.Struct, frozen=True, gc=False):
-    """A night's cached data: contract, drops, its row, and the versions of both manifest files.
+    """A night's cached data: contract, drops, `ops.snapshots` row, and versions of both manifests.
 
     `contract` is None if the night is not in the lake.
     """
@@ -74,7 +74,7 @@ class _Cache(msgspec.Struct):
 
 
 class Briefs:
-    """A home's briefs for one command. A brief is rebuilt if one of its files has changed."""
+    """A home's briefs (cached night data). A brief is rebuilt if one of its files has changed."""
 
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
@@ -114,7 +114,7 @@ class Briefs:
     def _ids(self, folder: str, newest: tuple[int, ...]) -> tuple[str, ...]:
         """Return the IDs of a date's snapshots.
 
-        Adding or deleting a snapshot changes the date folder's time.
+        Adding or deleting a snapshot changes the date folder's modification time.
         """
         # Two changes within one clock tick get the same time. So cache the list only if the folder
         # is older than the newest date's folder, because then any later change gets a later time.

@@ -66,8 +66,8 @@ def _owner(layout: Layout) -> int | None:
         if os.path.lexists(path):
             return path.lstat().st_uid
     owner = layout.home.stat().st_uid if layout.home.exists() else None
-    # If root owns the folder, another user may be the owner, because a volume can be writable by
-    # its group.
+    # If root owns the folder, the home's owner may be a different user, because a volume can be
+    # group-writable.
     return owner or (0 if owner == 0 and os.geteuid() == 0 else None)
 
 
@@ -108,15 +108,15 @@ class HomeReadOnly(Exception):
 
     def __init__(self, layout: Layout, doing: str, error: OSError) -> None:
         super().__init__(
-            f"{layout.home} cannot be written ({error.strerror}). {doing} did not start, and "
-            "nothing was changed. The home must be a folder that the user of nightbook can write. "
+            f"{layout.home} cannot be written to ({error.strerror}). {doing} did not start, and "
+            "nothing was changed. The home must be a folder that nightbook's user can write to. "
             "Fix this, or choose a different folder with NIGHTBOOK_HOME or --home."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LockTimeout:
-    """How long to wait for a lock in seconds, how to sleep, and where to report the wait."""
+    """The wait for a lock: its limit in seconds, and functions that sleep and report the wait."""
 
     seconds: float = 0.0
     pause: Callable[[float], None] = lambda _: None
@@ -128,7 +128,7 @@ NO_WAIT = LockTimeout()
 
 @dataclass(frozen=True, slots=True)
 class HomeLock:
-    """A lock held by this process. The lock file tells other users what the process is doing."""
+    """A lock held by this process. The lock file shows other users what the process is doing."""
 
     descriptor: int
     since: datetime
@@ -184,7 +184,7 @@ def hold_lock(
 
 
 def require_writable(layout: Layout, doing: str) -> None:
-    """Raise the errors of `hold_lock` if the home is not writable, even if the lock is taken."""
+    """Raise `WrongOwner` or `HomeReadOnly` if the home is not writable, even if it is locked."""
     os.close(_open(layout, layout.lock, doing))
 
 
@@ -266,12 +266,12 @@ def _holder(descriptor: int) -> str:
         note = json.loads(os.pread(descriptor, 4096, 0))
         return f"{note['doing']}, process {note['pid']}, since {note['since']}"
     except (ValueError, KeyError, TypeError):
-        return "it has not written its name yet"
+        return "it has not written its details yet"
 
 
 def sweep(layout: Layout) -> list[Path]:
     """Delete unfinished files and scratch files left by dead runs, and return their paths."""
-    # The caller holds the writer's lock, so only files of a running pull must stay.
+    # The caller holds the writer lock, so only the files of a running pull may still be in use.
     with acquire_if_free(layout.pull_lock) as no_pull_runs:
         leftovers = sweep_pulls(layout) if no_pull_runs else []
     unfinished = (
@@ -282,8 +282,8 @@ def sweep(layout: Layout) -> list[Path]:
 
 def _unfinished_files(folder: str) -> Iterator[Path]:
     """Yield the incompletely written files below a folder."""
-    # List names only. Ten years of nights have 50,000 folders, and `rglob` takes twice as long (1.2
-    # CPU s) because it creates a Path object for each folder.
+    # Avoid `rglob`, which takes twice as long (1.2 CPU s) for the 50,000 folders of ten years of
+    # nights, because it creates a Path object for each folder.
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -13,8 +13,8 @@ from pipelines.landing import night_folders
 from pipelines.landing.night_folders import MANIFEST, DamagedFile
 from pipelines.landing.notices import ResponseNotice
 
-# First the states of the recheck at the end of a pull, then the results for a portfolio that has
-# left the list.
+# The possible states of the recheck at the end of a pull, and then the possible results for a
+# portfolio that has left the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 # The purposes of requests.
@@ -42,11 +42,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """One of a snapshot's requests and its result: a row of `ops.requests`. Times are in UTC.
+    """A snapshot's request and its result, as a row of `ops.requests`. Times are in UTC.
 
-    `purpose` is `book` for responses from which the tables are built. `replaced`: reread because
-    the book changed. `closing`: only compared, not stored. `confirming`: sent for a portfolio that
-    had left the list.
+    `purpose` has four values. `book`: the tables are built from the response. `replaced`: the list
+    was reread, because it had changed. `closing`: the response was only compared, not stored.
+    `confirming`: the request was sent for a portfolio that had left the list.
     """
 
     request_no: int

@@ -87,7 +87,7 @@ def snapshot_time(snapshot_id: str) -> datetime:
 
 @lru_cache(maxsize=1 << 18)
 def file_in(folder: Path, name: str) -> Path:
-    """Return a cached path, because with years of nights, creating paths took most of the time."""
+    """Return a file's cached path. With years of nights, creating paths took most of the time."""
     return folder / name
 
 
@@ -172,7 +172,7 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
     """Parse with msgspec. Return None if the content cannot be verified this way."""
-    # Each publish reads every night's manifests, so this dominates with a long history.
+    # Parsing takes most of the time if a command reads the manifests of many nights.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)

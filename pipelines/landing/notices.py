@@ -1,8 +1,8 @@
 """Notices about a night's responses, one for each sign that they are incomplete.
 
-A notice's `text` starts with its place and contains no values. It is the same every night, so a
-lesson that a person taught for it also applies to later nights. The number of responses and an
-example are stored separately.
+A notice's `text` starts with the location of the sign and contains no values. It is the same every
+night, so a lesson that a person taught for it also applies to later nights. The number of responses
+and an example are stored separately.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 @dataclass(frozen=True, slots=True)
 class ResponseNotice:
-    """One sign in an operation's responses: its place, its message, a count and an example.
+    """A sign that an operation's responses are incomplete: place, message, count and example.
 
     `text` identifies the notice in `Manifest.notices` and in decisions.
     """
@@ -29,12 +29,12 @@ class ResponseNotice:
 
     @property
     def text(self) -> str:
-        """The notice without its numbers."""
+        """The notice as text, without its count and example."""
         return f"{self.place}: {self.words} ({self.operation})"
 
 
 class NoticeCounter:
-    """A counter of the signs in a night's responses.
+    """A counter for the signs that a night's responses are incomplete.
 
     It keeps the smallest example, so the order of responses does not matter.
     """

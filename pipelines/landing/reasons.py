@@ -20,10 +20,11 @@ MORE = Decimal("0.1")
 class Reason:
     """One reason to hold a night.
 
-    `share` is the affected fraction, from 0 to 1 as a decimal string. A lesson applies only up to
-    about the share at which it was taught. If `is_teachable`, a person's acceptance also applies to
-    later nights. All other reasons (a differing control total, a missing slice, a doubtful date)
-    must be reviewed each night. If `is_known`, a lesson already covers the reason.
+    `share` is the affected fraction, from 0 to 1 as a decimal string. A lesson applies only if the
+    share is not much larger than when the lesson was taught. If `is_teachable`, a person's
+    acceptance also applies to later nights. All other reasons (a differing control total, a missing
+    slice, a doubtful date) must be reviewed each night. If `is_known`, a lesson already covers the
+    reason.
     """
 
     key: str

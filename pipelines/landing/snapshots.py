@@ -40,8 +40,8 @@ class NoSuchSnapshot(Exception):
     def __init__(self, snapshot_id: str, known: list[str]) -> None:
         newest = f"The newest are {', '.join(known[-3:])}." if known else "There are no snapshots."
         super().__init__(
-            f"There is no snapshot {snapshot_id!r}. {newest} Nothing was changed. "
-            "List them with: nightbook snapshots"
+            f"There is no snapshot {snapshot_id!r}. {newest} Nothing was changed. List the "
+            "snapshots with: nightbook snapshots"
         )
 
 
@@ -53,8 +53,8 @@ class DecisionNotAllowed(Exception):
     def __init__(self, snapshot_id: str, state: str, wanted: str) -> None:
         super().__init__(
             f"Snapshot {snapshot_id} is {state}, so it cannot be {wanted}. You can accept or "
-            "reject a held snapshot, reject an accepted one, and accept a rejected one. "
-            "Nothing was changed. List them with: nightbook snapshots"
+            "reject a held snapshot, reject an accepted one, and accept a rejected one. Nothing "
+            "was changed. List the snapshots with: nightbook snapshots"
         )
 
 
@@ -75,7 +75,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A decision: the new state, its author, the time (UTC) and the reasons.
 
     Empty fields are not stored. Older versions wrote neither `causes` nor a machine. `original` is
-    the token of a lost decision that this one replaces.
+    the token of a lost decision that this decision replaces.
     """
 
     state: str
@@ -84,8 +84,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasons: tuple[str, ...]
     causes: tuple[Reason, ...] = ()  # the guards' reasons, as data
     teaches: tuple[Reason, ...] = ()  # reasons that a person accepted as harmless
-    takes_back: tuple[str, ...] = ()  # keys of withdrawn lessons
-    # Files that were built from the night before its acceptance was withdrawn.
+    takes_back: tuple[str, ...] = ()  # keys of revoked lessons
+    # If this decision withdraws an acceptance, the files that were built from the night.
     withdrawn: tuple[str, ...] = ()
     machine: str = ""
     original: str = ""
@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def folder(self) -> Path:
-        """The folder. Its `Path` is created on demand, because creating thousands is slow."""
+        """The snapshot's folder. Its `Path` is created on demand, because thousands are slow."""
         return Path(self.place)
 
     @property
@@ -123,7 +123,7 @@ class Snapshot:
         return states[-1] if states else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return the state at the time of a later pull, so a rebuild sees what that pull saw."""
+        """Return the state at the time of a later pull, so that a rebuild uses the same state."""
         # The guards judge a night before the next pull, but a person may decide at any time.
         decisions = self._made_by(moment)
         return decisions[-1].state if decisions else COMPLETE
@@ -137,9 +137,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether its figures were so doubtful that lessons alone could not accept it."""
-        # A person may have accepted such a night by mistake. So it does not set any limits, and the
-        # next night is also compared with the night before it.
+        """Return whether the guards held the night for a reason that lessons cannot cover."""
+        # A person may have accepted such a night by mistake. So the night does not set any limits,
+        # and later nights are also compared with an earlier night.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -173,7 +173,7 @@ def read(folder: Path) -> Snapshot:
 
 @lru_cache(maxsize=1 << 16)
 def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
-    """Read a decision file. Cached, because one command reads years of nights several times."""
+    """Read a decision file. Cache it, because a command reads years of nights several times."""
     return msgspec.convert(night_folders.read(path)["decisions"], tuple[Decision, ...])
 
 
@@ -247,8 +247,9 @@ def decide(
 
 
 def write_decisions(snapshot: Snapshot, decisions: Sequence[Decision]) -> Snapshot:
-    """Replace the decisions on a snapshot with a list that contains all of them."""
-    # A pruned night cannot be rebuilt, so its pruning stays last even if decisions follow it.
+    """Store a new list of decisions on a snapshot. The list must include all existing decisions."""
+    # A pruned night cannot be rebuilt, so the decision to prune stays last in the list, even if
+    # other decisions were made later.
     ordered = tuple(sorted(decisions, key=lambda decision: decision.state == PRUNED))
     night_folders.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(ordered)})
     return replace(snapshot, decisions=ordered)
@@ -268,8 +269,8 @@ def merge(local: Sequence[Decision], remote: Sequence[Decision]) -> tuple[Decisi
     union = {decision.token: decision for decision in (*local, *remote)}
     for decision in list(union.values()):
         if decision.machine and not decision.original:
-            # When older versions of nightbook add a decision, they drop the machine from existing
-            # ones.
+            # Older versions of nightbook drop the machine from existing decisions when they add a
+            # decision.
             union.pop(msgspec.structs.replace(decision, machine="").token, None)
     times: dict[str, datetime] = {}
     for token, at in (*_times(local), *_times(remote)):
@@ -291,7 +292,7 @@ def _times(decisions: Sequence[Decision]) -> Iterator[tuple[str, datetime]]:
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
-    """Return whether there is anything to decide, which is False if the state is already `state`.
+    """Return True if the decision changes the snapshot's state, or False if it already has `state`.
 
     Raises `DecisionNotAllowed`, or `ReasonRequired` if a reason is required.
     """
@@ -316,7 +317,7 @@ def decide_by_hand(
     why: str,
     withdrawn: tuple[str, ...] = (),
 ) -> Snapshot:
-    """Accept or reject a snapshot. Accepting a held snapshot teaches its teachable reasons.
+    """Accept or reject a snapshot. Once it is accepted, its teachable reasons become lessons.
 
     Raises `NoSuchSnapshot`, `DecisionNotAllowed` and `ReasonRequired`.
     """

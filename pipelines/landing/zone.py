@@ -26,7 +26,7 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory, wri
 
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
-# Frames are compressed one by one, because zstd reads consecutive frames as one stream.
+# Frames can be compressed one by one, because zstd reads consecutive frames as one stream.
 FRAME = 4 * CHUNK
 
 
@@ -53,7 +53,7 @@ class PendingSnapshot:
         self.folder = self._layout.snapshot(self.snapshot_date, self.snapshot_id)
 
     def correct(self, ahead_ms: int) -> None:
-        """Date the night by the server's clock, which is `ahead_ms` ahead of this machine."""
+        """Date the night by the server's clock, which is `ahead_ms` ahead of the local clock."""
         self.skew = timedelta(milliseconds=ahead_ms)
         self._date(self._started_at + self.skew)
 
@@ -63,8 +63,8 @@ class PendingSnapshot:
         digest = hashlib.sha256()
         codec = pa.Codec("zstd", compression_level=1)
         with written_aside(self._aside / file_name) as file, memoryview(body) as view:
-            # Compress frame by frame, so only one frame is in memory. An empty body also has one
-            # frame.
+            # Compress frame by frame, so that only one frame is in memory. An empty body also has
+            # one frame.
             for start in range(0, max(len(view), 1), FRAME):
                 frame = codec.compress(view[start : start + FRAME])
                 digest.update(frame)
