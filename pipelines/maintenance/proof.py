@@ -1,4 +1,4 @@
-"""Proof of a query engine: compare its sums of each night's balances with the control totals."""
+"""Proof that a query engine's sums of each night's balances agree with the control totals."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class Proof:
 def prove(
     layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
 ) -> Iterator[Proof]:
-    """Yield the proof for the newest book (as of a date), or for all books in order.
+    """Yield the proof for the newest book (on or before a date), or for all books by date.
 
     Raises `NoBookToProve`, and `engine_sums.EngineNotInstalled`.
     """
@@ -69,9 +69,7 @@ def prove(
     dates = sorted(day for day in books if as_of is None or day <= as_of)
     if not dates:
         reason = f"the first book is dated {min(books)}" if books else "no night has been accepted"
-        raise NoBookToProve(
-            f"There is no book that {engine} could check: {reason}. Nothing was done."
-        )
+        raise NoBookToProve(f"There is no book to check with {engine}: {reason}. Nothing was done.")
     for day in dates if are_all else dates[-1:]:
         yield _prove(layout, engine, books[day], in_parts=in_parts)
 
@@ -91,7 +89,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
     groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        # An engine returns no sum if there are no numbers to add up.
+        # An engine returns no sum if there are no numbers to add up. Use 0 in that case.
         (group.asset_id, group.is_custom_asset): group.total if group.numbers else Decimal(0)
         for group in groups
     }

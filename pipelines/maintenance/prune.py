@@ -84,7 +84,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The nights to keep, the nights that must not be deleted, and the month ends."""
+    """All nights, the nights to keep, the nights that no limit may delete, and the month ends."""
 
     nights: list[Snapshot]
     staying: set[str]
@@ -103,12 +103,12 @@ def prune(
 ) -> PruneResult:
     """Delete old nights by age, by size, or by both.
 
-    The caller is the writer, and publishes afterwards. Days are counted back from the newest book,
-    not from today, so a home that no longer runs loses nothing. More recent nights stay, and with
-    `keep_month_ends` also the last book of each month. If bodies and tables still exceed
-    `most_bytes`, more nights are deleted, starting with the oldest and leaving month ends for last.
-    Some nights stay regardless of the limits: the newest book, each night that waits for a
-    decision, and each night whose instruments were carried over into a kept night.
+    The caller holds the writer lock, and publishes afterwards. Days are counted back from the
+    newest book, not from today, so nothing is deleted in a home that is no longer used. More recent
+    nights stay, and with `keep_month_ends` also the last book of each month. If bodies and tables
+    still exceed `most_bytes`, more nights are deleted, starting with the oldest and leaving month
+    ends for last. Some nights stay regardless of the limits: the newest book, each night that waits
+    for a decision, and each night whose instruments were carried over into a kept night.
 
     Raises `KeptNightDamaged` if a kept night is damaged, and `InvalidLimit` if a limit is invalid.
     """
@@ -157,8 +157,8 @@ def _gone_days(
 def _decide_to_prune(layout: Layout, snapshot: Snapshot, at: datetime, reason: str) -> None:
     """Record the decision to prune a night before any of its files is deleted.
 
-    So if the run crashes in between, no file counts as missing. A full disk has no room for the
-    decision. Only in that case, delete the files that can be rebuilt first.
+    So if the run crashes in between, no file counts as missing. If the disk is full, there is no
+    room for the decision. Only in that case, first delete the files that can be rebuilt.
     """
     decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(reason,))
     try:
@@ -208,7 +208,7 @@ def _plan(
 
 
 def _excess(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """Return the nights to delete so that the rest fits, or all nights that may be deleted."""
+    """Return the nights to delete until the rest fits, or all deletable nights if it never fits."""
     sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
         plan.staying - plan.fixed, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
@@ -246,7 +246,7 @@ def _may_become_book(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
 
 def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
     """Map each kept night to the night from which its instruments were carried over."""
-    # The source of a carried night also stays, so its own source must stay too.
+    # A source night also stays, so the source of its own carried instruments must stay too.
     needed: dict[str, str] = {}
     for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
@@ -285,7 +285,7 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     """Yield a night's files that can be rebuilt.
 
-    The lake manifest comes first, because it lists the others.
+    The lake manifest comes first, because it lists the other files.
     """
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
@@ -324,8 +324,9 @@ def prune_shelf(
 ) -> ShelfPruneResult:
     """Delete pruned nights' objects from the shelf. With `dry_run`, only list them.
 
-    `forget` first removes the nights from everything else that refers to their objects. `would_go`
-    contains the nights that a dry run would prune in this home. Raises `StoreFailed`.
+    `forget` is called first, and removes the nights from everything else that refers to their
+    objects. `would_go` contains the nights that a dry run would prune in this home. Raises
+    `StoreFailed`.
     """
     pruned = [
         snapshot
@@ -358,9 +359,9 @@ def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, lis
 
 
 def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Write a pruned generation for each night.
+    """Mark nights as pruned on the shelf, with a new generation of each night's manifest.
 
-    Return the nights that succeeded, and the problems.
+    Return the nights for which this succeeded, and the problems with other nights.
     """
     newest, marked, problems = newest_manifests(shelver.store), list[Snapshot](), list[str]()
     for snapshot in nights:
@@ -381,7 +382,7 @@ def _mark(shelver: Shelver, nights: list[Snapshot]) -> tuple[list[Snapshot], lis
 def _pruned_generation(
     shelver: Shelver, snapshot: Snapshot, before: NightManifest
 ) -> NightManifest:
-    """Build a night's pruned generation, or return `before` if it is already pruned."""
+    """Build the manifest of a pruned night, or return `before` if the night is already pruned."""
     if before.state == PRUNED:
         return before
     require_same_answers(snapshot, before)

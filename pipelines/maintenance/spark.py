@@ -91,8 +91,8 @@ def _session() -> Iterator[SparkSession]:
 
 
 def _run_tasks(nights: Sequence[NightTask], done: Tally) -> list[str]:
-    # One slice per night makes each night one task. If a worker dies, at most one night per core is
-    # lost, and the nights that it has already flattened stay staged.
+    # Use one slice per night, so that each night is one task. If a worker dies, at most one night
+    # per core is lost, and the nights that it has already flattened stay staged.
     """Run one task per night, and return the results as JSON."""
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]
     with _session() as session, _progress(session.sparkContext, done, len(rows)):
@@ -130,6 +130,6 @@ def _error_message(error: Exception) -> str:
     causes = [cause for line in lines if (cause := _CAUSE.search(line))]
     if not causes:
         return lines[0].rstrip(".")
-    # Every later error repeats its cause, so the longest line also contains the first error.
+    # Each error's message ends with its cause, so the longest line also contains the other errors.
     last = causes[-1].group(1)
     return max((line.group() for line in causes if line.group().endswith(last)), key=len)

@@ -29,17 +29,18 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-# A function with two arguments, a landed folder and a time. It runs all steps that follow landing.
+# A function that runs all steps after landing. Its arguments are the lake's manifests, a landed
+# folder and a time.
 Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 COLUMN = "night"
 
 
 @dataclass(frozen=True, slots=True)
 class OutdatedNight:
-    """A landed night that the lake lacks or has only with a different contract.
+    """A landed night that is missing in the lake, has a different contract, or is not judged yet.
 
-    `contract` is that contract, or None if the lake lacks the night. `is_decided` is True if the
-    night already has a decision.
+    `contract` is the night's contract in the lake, or None if the night is missing there.
+    `is_decided` is True if the night already has a decision.
     """
 
     folder: Path
@@ -81,7 +82,7 @@ def rebuild_nights(
     say: ProgressCallback = silent,
     finish: Finish = night.finish,
 ) -> tuple[DamagedFile, ...]:
-    """Rebuild nights in order. Return the damage that prevented any of them."""
+    """Rebuild nights in order. Return an error for each night that is too damaged to rebuild."""
     # Create a new object, because cached manifests belong to the older contract.
     manifests = LakeManifests(layout)
     done, damage = Tally(say, len(nights), "nights made"), list[DamagedFile]()
@@ -163,7 +164,7 @@ class FlattenedNight(msgspec.Struct, frozen=True):
 
 def program() -> str:
     """Return the versions that must be the same on all machines that flatten nights for a lake."""
-    return f"nightbook of contract {lake_contract()} with pyarrow {pa.__version__}"
+    return f"nightbook with contract {lake_contract()} and pyarrow {pa.__version__}"
 
 
 @contextlib.contextmanager
@@ -225,7 +226,7 @@ def flatten_task(landed: NightTask) -> FlattenedNight:
 def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
     """Return a function that runs the remaining steps for nights that workers have flattened.
 
-    That function flattens any night that is not among them.
+    The returned function itself flattens all other nights.
     """
 
     def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
@@ -238,8 +239,8 @@ def finish_flattened_nights(flattened: Mapping[str, FlattenedNight]) -> Finish:
             layout, manifest, flattened_night.failed, flattened_night.empty
         )
         if carried.rows:
-            # Remove the venues part before the night enters the lake, so that judging flattens it
-            # again with the carried instruments.
+            # Remove the venues part before the night enters the lake. Then `judge` flattens the
+            # venues again, now with the carried instruments.
             source.part(VENUES, folder.name).unlink()
             sync_directory(source.staging(folder.name))
         make_directory(layout.staging(folder.name).parent)

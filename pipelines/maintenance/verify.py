@@ -33,11 +33,11 @@ RESTORE = (
     "Restore the listed files from a backup. The API keeps no history, so nightbook cannot fetch "
     "them again."
 )
-STRANGE = "nightbook did not write this file: check it, and move it away"
+STRANGE = "nightbook did not write this file: check it, and move it elsewhere"
 _LEFTOVER = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 # The state of an object that a newer version wrote, and the advice for objects on the shelf.
 NEWER = "of a newer nightbook"
-UPDATE = "it was not verified, so install the same version on every machine of the shelf"
+UPDATE = "not verified; install the same nightbook version on every machine that uses the shelf"
 REMEDY = "restore this object under the same key, from the store's versions or from a backup"
 
 
@@ -71,7 +71,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _LandedNight:
-    """A snapshot's verified data. A part is None if its file is damaged."""
+    """A snapshot's verified manifest and decisions. Each is None if its file is damaged."""
 
     folder: Path
     manifest: Manifest | None
@@ -175,7 +175,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Return whether a file that contains its own checksum is unchanged, including white space."""
+    """Return whether a file with its own checksum is unchanged, including its white space."""
     content = night_folders.read(path)
     return path.read_bytes() == json_bytes(night_folders.with_seal(content))
 
@@ -187,7 +187,7 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
-            unsealed.add(path.stem)  # a prune of this night was interrupted
+            unsealed.add(path.stem)  # pruning of this night was interrupted
             continue
         expected.add(path)
         sealed = _read_lake_manifest(path)
