@@ -51,8 +51,8 @@ class Pull:
     def land_all(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
 
-        Raises `EdgeError` if a snapshot is impossible. Any error leaves nothing in the landing
-        zone.
+        Raises `EdgeError` if no snapshot can be taken. After an error, nothing remains in the
+        landing zone.
         """
         session = self._recorder
         try:

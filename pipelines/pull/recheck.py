@@ -1,8 +1,8 @@
-"""The end of a pull: reread both lists, and investigate changed and missing records.
+"""Recheck at the end of a pull: both lists are reread, and missing portfolios are requested.
 
-On a quiet night, this costs two requests without `include`. If a list has changed, it is read again
-once. Portfolios that have left the list are requested by ID, because the response shows whether
-access was removed or the portfolio was deleted (4.1 rule 2, 4.2).
+If nothing has changed, this takes two requests without `include`. If a list has changed, it is
+reread once. Portfolios that have left the list are requested by ID, because the response shows
+whether access was removed or the portfolio was deleted (4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class Recheck:
     def window(self, pause: Callable[[float], None]) -> Window:
         """Reread the lists, and return what changed during the pull.
 
-        Raises `EdgeError` only if the key is refused, because the book is already landed.
+        The book is already landed at this point, so only a refused key raises `EdgeError`.
         """
         session, first = self._recorder, self._portfolios
         has_lost = bool(recorder.to_request(self._known, session.marks[first.number]))

@@ -68,7 +68,7 @@ def _valid_marks(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprin
             mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
-        # Use the same function as everywhere else, because a record may contain two IDs.
+        # Use the same function as everywhere else for the ID, because a record may contain two IDs.
         if (identity := id_of(raw)) is not None:
             yield identity, mark
 
@@ -145,8 +145,8 @@ class Recorder:
 
     `marks` contains each list's comparable fields by request number, and `errors` the errors of
     failed requests. `embedded` contains the instruments that each venue embeds (None if it does not
-    list them), and `listed` the ones in its instrument lists. `failed` contains the venues with an
-    unreadable list. `skew` is the correction in use (ms), and `told` is the most exact skew
+    list them), and `listed` the instruments in its separate lists. `failed` contains the venues
+    with an unreadable list. `skew` is the correction in use (ms), and `told` is the most exact skew
     measured from a response.
     """
 
@@ -293,7 +293,7 @@ class Recorder:
         )
 
     def _note(self, request: PlannedRequest, reply: ApiResponse) -> None:
-        """Keep the data from a response that later requests or the report need."""
+        """Keep the parts of a response that later requests or the report need."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
         else:

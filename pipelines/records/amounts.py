@@ -20,7 +20,7 @@ from warehouse.exact import exact, fit_decimal
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
-# Strings that Arrow casts exactly to DECIMAL(38,18). It may refuse or wrap others.
+# Arrow casts these strings exactly to DECIMAL(38,18). It may refuse or wrap other strings.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
 _DIGITS, _SHORT, _MOST = b"0123456789.-", 20, 39  # the length of 38 digits and a decimal point
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
@@ -53,9 +53,9 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 
 
 def _are_digits(texts: pa.Array) -> bool:
-    """Return whether Arrow's cast of these strings is exact, or refuses them.
+    """Return whether Arrow casts these strings exactly or refuses them, but never wraps them.
 
-    True if all strings consist of digits, and long strings have a decimal point.
+    This is true if all strings consist of digits, and long strings have a decimal point.
     """
     # A number of 38 digits cannot overflow silently, and neither can one with 20 digits before and
     # 18 digits after the decimal point. Check all characters at once, because matching each string
@@ -79,8 +79,8 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     # Arrow casts the strings that match the gate, and Python converts the few others. If a string
     # is not an amount, or the type cannot store it exactly, it becomes NULL and its index is
     # returned. Arrow's cast refuses too many decimals, but it accepts `1e5` and silently wraps some
-    # long integers (27236604252364000000000 became 14014898688922922930.03...). With this gate, it
-    # was compared with Decimal on 15,764 strings: each result was exact or NULL.
+    # long integers (27236604252364000000000 became 14014898688922922930.03...). With this gate, the
+    # results for 15,764 strings were compared with Decimal, and each result was exact or NULL.
     if _are_digits(texts):
         with contextlib.suppress(pa.ArrowInvalid):
             return texts.cast(TYPE), []

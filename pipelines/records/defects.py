@@ -62,7 +62,7 @@ def without_row(field: str, defect: Defect) -> Defect:
     """Return the defect of a record whose key field is invalid."""
     return Defect(
         f"{field}: {defect.key}; without it there is no row",
-        f"{field}: {defect.message}. A record needs this field to have a row",
+        f"{field}: {defect.message}. Without this field, a record has no row",
     )
 
 

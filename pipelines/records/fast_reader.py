@@ -1,4 +1,4 @@
-"""The fast reader of records: split a body, and parse records that fit the schema."""
+"""The fast reader, which parses records that fit the schema and removes repeated records."""
 
 import contextlib
 import math
@@ -236,7 +236,7 @@ def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
 
 
 def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
-    """Return the IDs of the records that have one."""
+    """Return the IDs of all records that have an ID."""
     return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
@@ -305,7 +305,7 @@ def _settle(
 
 
 def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
-    """Return whether records with one ID differ in a documented field."""
+    """Return whether records with the same ID differ in a documented field."""
     if shape is None:
         return True
     try:
@@ -316,7 +316,7 @@ def _differ(copies: list[Element], shape: RecordShape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: RecordShape) -> Any:
-    """Return a record without undocumented fields. In balances they stay, as they may be money."""
+    """Return a record without undocumented fields, except in balances, where they may be money."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":

@@ -73,7 +73,7 @@ def read_json(raw: bytes) -> Any:
     """Parse one JSON value. Raises `ValueError` or `RecursionError` if that is not possible."""
     # Strings contain no lone surrogates, because the envelope would have been refused.
     if is_too_deep(raw):
-        raise ValueError(f"nested more than {DEEPEST} deep")
+        raise ValueError(f"nested more than {DEEPEST} levels deep")
     return _DECODER.decode(raw.decode("utf-8"))
 
 
@@ -83,7 +83,7 @@ def is_text(value: Any) -> bool:
 
 
 class _PrintedContainer(NamedTuple):
-    """A list, or an object (if it has `keys`), whose elements are already converted to JSON."""
+    """A list, or an object if it has `keys`, whose elements are converted to JSON separately."""
 
     size: int
     keys: list[str] | None
@@ -101,11 +101,11 @@ class _PrintedContainer(NamedTuple):
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
     """Return a value as compact JSON. `canonical` sorts keys and also arrays."""
-    # Uses a stack instead of recursion, so any depth of nesting works.
+    # Use a stack instead of recursion, so that any depth of nesting works.
     stack: list[Any] = [value]
     printed: list[str] = []
-    # A container is pushed below its elements. When it is popped, its elements are printed: the
-    # last `size` strings.
+    # Push a container below its elements. When the container is popped, the last `size` strings in
+    # `printed` are its elements.
     while stack:
         part = stack.pop()
         if isinstance(part, _PrintedContainer):
@@ -191,7 +191,7 @@ class Notes:
         self.drift[key] = (min(before, example), seen + count)
 
     def add(self, other: "Notes") -> None:
-        """Add the issues of another object, for instance from a worker."""
+        """Add the issues of another `Notes` object, for instance from a worker."""
         self.rejects += other.rejects
         self.inexact += other.inexact
         for (path, kind, word), (example, count) in other.drift.items():

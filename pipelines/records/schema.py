@@ -42,7 +42,7 @@ class JsonType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `source` is its name in the contract, like `Account.venueId`."""
+    """A field of a record. `source` is its name in the contract, like `Account.venueId`."""
 
     name: str
     source: str
@@ -57,7 +57,7 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        """AMOUNT or MOMENT if the string must be an amount or a timestamp."""
+        """The kind of the field's column, such as AMOUNT or MOMENT, or TEXT without a column."""
         if self.source.partition(".")[0] in MONEY:
             return Kind.AMOUNT
         return KINDS.get(self.source, Kind.TEXT)

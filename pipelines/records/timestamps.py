@@ -1,7 +1,8 @@
 """Timestamps of the API: ISO 8601 (section 2), converted to UTC microseconds.
 
 A timestamp without a time zone is rejected, because any guess could be wrong. Digits after the
-microsecond are truncated, not rounded, and such a value is listed in `ops.inexact`.
+microsecond are truncated, not rounded. If a nonzero digit is lost, the value is listed in
+`ops.inexact`.
 """
 
 import contextlib
@@ -14,8 +15,8 @@ import pyarrow.compute as pc
 from pipelines.records.amounts import replace_at
 
 TYPE = pa.timestamp("us", tz="UTC")
-# Arrow parses these formats exactly after the last digits are cut. All other formats are parsed one
-# by one.
+# Arrow parses these formats exactly, once all digits after the microsecond are cut. All other
+# formats are parsed one by one.
 GATE = (
     r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"

@@ -26,7 +26,7 @@ from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, JsonType
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
 
-# The state for an amount that the API sends instead of a whole part of a balance.
+# The state of an amount that the API sends as a string in place of an object in a balance.
 STATED = "stated"
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -36,7 +36,7 @@ _SEPARATORS = re.compile(r"[\s:=|;/]+")
 _LEADING_PUNCTUATION = re.compile(r"\A[\W_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ].*)?", re.ASCII)
 _LIKE_NAN = re.compile(r"\s*[+-]?(?:nan|inf|infinity)\s*", re.IGNORECASE)
-# Table and column of each amount or time, by its source, for ops.inexact.
+# The table and column of each amount or timestamp for ops.inexact, by the field's source.
 Columns = dict[str, tuple[str, str]]
 # A row for an undocumented amount: bucket, state and amount.
 Row = dict[str, str]
@@ -55,7 +55,7 @@ class Leaf:
 
     @property
     def state(self) -> str:
-        """The state of an amount here: its names, joined by dots.
+        """The state of an amount in this leaf: the names in its path, joined by dots.
 
         Different paths have different states.
         """
@@ -63,13 +63,13 @@ class Leaf:
 
     @property
     def amount(self) -> str | None:
-        """The string if it is an amount, otherwise None."""
+        """The value if it is a valid amount, otherwise None."""
         is_amount = is_text(self.value) and amounts.parse(self.value) is not None
         return self.value if is_amount else None
 
     @property
     def defect(self) -> Defect | None:
-        """The defect of a value that may contain an unreadable amount, or None if it cannot."""
+        """The defect if the value may contain an unreadable amount, otherwise None."""
         value = self.value
         if isinstance(value, Members):
             return defects.OBJECT_WITH_REPEATED_KEY if value.repeated else None
@@ -254,7 +254,7 @@ class TolerantReader:
         *,
         money: bool,
     ) -> None:
-        """Reject an invalid field. Raises `UnusableRecord` if it is a key."""
+        """Reject an invalid field. Raises `UnusableRecord` if the field is a key."""
         if field.is_key:
             raise self._broken(place, defects.without_row(field.name, defect), record, money=money)
         self.reject(place.member(field.name), defect, value, money=field.carries_money)
