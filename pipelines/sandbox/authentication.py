@@ -56,7 +56,7 @@ def digest(secret: str, text: bytes) -> str:
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """Return the caller who signed the request. Raises RefusalError if nobody did (§5.3)."""
+    """Return the caller who signed the request. Raises RefusalError if no caller did (§5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)
@@ -104,7 +104,7 @@ def _check_signature(
     key, timestamp, signature = headers
     if key is None or signature is None or timestamp is None:
         status, code = choices.missing_key
-        message = "The headers SVC-API-KEY and SVC-API-SIGNATURE are required, each once."
+        message = "The headers SVC-API-KEY and SVC-API-SIGNATURE must each be sent exactly once."
         raise RefusalError(status, (code, message))
     caller = keys.get(key)
     # For an unknown key, do the same work and return the same message as for a wrong signature.

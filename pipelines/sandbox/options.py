@@ -47,7 +47,7 @@ class Choices:
     meta: Mapping[str, object] = field(default_factory=dict)
     content_type: str = "application/json"
     integrations_without_include: bool = True  # the document's responses contain them (§2.10)
-    instruments_without_include: bool = False  # the same choice for venues (§2.6)
+    instruments_without_include: bool = False  # the same choice for venues' instruments (§2.6)
     optional_as_null: bool = False  # send absent optional fields as null
     amounts: Literal["as-made", "padded", "exponent"] = "as-made"  # number format (§2.10)
     datetimes: Literal["as-made", "offset", "nanoseconds"] = "as-made"  # ISO 8601 format (§2)
@@ -56,7 +56,7 @@ class Choices:
     order: Literal["shuffled", "sorted", "reversed"] = "shuffled"
     page_size: int | None = None  # longer lists are truncated, and `meta` contains a cursor
     max_ids: int | None = None  # reject longer `id` lists
-    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if some of the IDs are known
+    unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # if other IDs are known
     empty_id: Literal["none", "all", "refuse"] = "none"  # the meaning of `id=`
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
     uuid_any_case: bool = True  # whether a UUID may be in upper case, in a path or a list
@@ -76,7 +76,7 @@ class Choices:
     # Limits and versions, section 8, 9:
     requests_per_second: int | None = None  # above this rate, send 429 and Retry-After
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # the document declares no code for this
-    deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
+    deprecated_since: str | None = None  # an HTTP date, sent in Deprecation and Sunset headers
 
 
 def describe_choices() -> Iterator[tuple[str, str, str]]:

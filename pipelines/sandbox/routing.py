@@ -146,7 +146,7 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """Return the requested records, which is a single record if the path contains an ID.
+    """Return the requested records. For a single portfolio or venue, the list has one record.
 
     Raises RefusalError if access is denied or the ID in the path is unknown.
     """
@@ -217,7 +217,7 @@ def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """Return the records named in the `id` list, or all without a list (§4.1, rules 1 and 2)."""
+    """Return the records in the `id` list, or all if there is no list (§4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
         return records

@@ -21,8 +21,7 @@ _TWISTS = {**ANSWER_FAULTS, **BODY_FAULTS}
 _SERVICE_FAULTS = {
     "slow": "a good response arrives after 2 s, or after `seconds`",
     "clock-skew": "the server's clock is ahead by 45 s or by `seconds`, which may be negative",
-    "access-lost": "the key cannot see any portfolio: the list is empty, and a request by ID is "
-    "ACCESS_DENIED",
+    "access-lost": "the key cannot see any portfolio: the list is empty, and a request by ID gets ACCESS_DENIED",
     "venues-fail": "requests for the instruments of every fourth venue get 500",
     "next-day": "the server shows the next day's world (with `after`, this starts during the "
     "night)",
@@ -58,7 +57,7 @@ SCOPES: Mapping[str, str] = {
     "portfolio=ID": "only this portfolio, or requests for it",
     "count=N": "only the first N matching requests",
     "after=N": "all matching requests except the first N",
-    "since=2026-11-21": "only on this day of the invented world and later",
+    "since=2026-11-21": "only from this day of the invented world onwards",
     "seconds=N": "the duration, for faults that have one",
     "mib=N": "the size in MiB, for faults that have one",
 }
@@ -149,7 +148,7 @@ class DueFaults:
         return records
 
     def check_venue(self, venue: str | None, world: World) -> None:
-        """Raise RefusalError for every fourth venue, if that fault is due."""
+        """Raise RefusalError for every fourth venue, if the fault `venues-fail` is active."""
         failing = set(sorted(str(record["id"]) for record in world.venues)[::4])
         if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A simulated failure of a venue."))

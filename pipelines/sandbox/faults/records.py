@@ -1,4 +1,4 @@
-"""Faults in single fields: records that violate section 2, in responses with data.
+"""Faults in single fields of records, which then violate section 2 of the document.
 
 Each fault changes copies of one response's records in place. Records without the field are not
 changed.
@@ -183,7 +183,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         "venues embed an instrument that is in no list",
         _all(_embed_another),
     ),
-    "constraint-inexact": ("a constraint has 25 decimals, another has an exponent", _constraint),
+    "constraint-inexact": ("one constraint has 25 decimals, another has an exponent", _constraint),
     "amount-number": ("one amount is a JSON number", _first_amount(1.5)),
     "amount-numbers": ("every amount is a JSON number", _every_amount(1.5)),
     "amount-null": ("one amount is null", _first_amount(None)),

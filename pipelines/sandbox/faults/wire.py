@@ -22,7 +22,7 @@ _FOREVER = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """A response as bytes: status line, header lines without the length, and body."""
+    """A response as bytes: status line, header lines without Content-Length, and body."""
 
     status: bytes
     headers: tuple[bytes, ...]
@@ -61,7 +61,7 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as bytes. Its head asks the application to close after responding."""
+    """A request as bytes. Its head asks the application to close the connection afterwards."""
 
     path: str
     head: bytes
@@ -157,7 +157,7 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
         _sends(lambda r: r.head() + _half(r.body)),
     ),
     "cut-to-valid": (
-        "there is no length, and the connection closes at a point at which the JSON is valid",
+        "there is no Content-Length, and the connection closes at a point where the JSON is valid",
         _sends(lambda r: r.status + b'\r\nConnection: close\r\n\r\n{"data":[],"meta":{}}'),
     ),
     "chunks-cut": (
@@ -194,15 +194,15 @@ WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
     ),
     "headers-huge": ("headers of 200 KB", _sends(lambda r: r.head(_HUGE) + r.body)),
     "lengths-two": (
-        "two different lengths",
+        "two different Content-Length headers",
         _sends(lambda r: r.head(b"Content-Length: 5") + r.body),
     ),
     "length-and-chunks": (
-        "both a length and chunks",
+        "both a Content-Length and chunks",
         _sends(lambda r: r.chunked_head(b"Content-Length: 5") + _chunk(r.body) + b"0\r\n\r\n"),
     ),
     "length-short": (
-        "a length that is shorter than the body",
+        "a Content-Length that is smaller than the body",
         _sends(lambda r: r.head(length=max(len(r.body) - 10, 0)) + r.body),
     ),
     "early-hints": (
@@ -219,7 +219,7 @@ async def start_front(
 ) -> asyncio.Server:
     """Start a proxy on a bound socket, in front of the application at `upstream`, and set `up`.
 
-    It listens immediately, or after the fault `refused` has ended.
+    The proxy listens immediately, or after the fault `refused` has ended.
     """
     rehearsal = Rehearsal(
         [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS

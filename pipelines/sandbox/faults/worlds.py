@@ -43,7 +43,7 @@ class Fault:
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
         """Return whether a request for a path on a day is in the fault's scope.
 
-        With `objects`, the request must be for the named venue or portfolio, if there is one.
+        With `objects`, the request must be for the venue or portfolio that the fault names, if any.
         """
         if not fnmatchcase(path, self.path):
             return False
