@@ -1,4 +1,4 @@
-"""The sandbox server: an ASGI application, and the sockets that serve it."""
+"""The sandbox server: an ASGI application, and the sockets on which it listens."""
 
 import asyncio
 import ipaddress
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _front(
     listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
 ) -> Iterator[None]:
-    """Run the proxy that corrupts bytes in its own thread until the `with` block ends."""
+    """Run the byte-corrupting proxy in a separate thread until the `with` block ends."""
     up = threading.Event()
     tasks: list[asyncio.Task[None]] = []
 
@@ -141,7 +141,7 @@ def _front(
 
 
 class _EnvelopeProtocol(H11Protocol):
-    """An HTTP protocol that answers invalid bytes with an error envelope, not plain text (§7)."""
+    """An HTTP protocol that answers malformed requests with an error envelope, not text (§7)."""
 
     def send_400_response(self, msg: str) -> None:
         body = error_response(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
@@ -158,13 +158,13 @@ def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=_EnvelopeProtocol,  # h11 preserves the target's bytes, which are signed (§5.2)
+        http=_EnvelopeProtocol,  # h11 preserves the path's bytes, which are signed (§5.2)
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # the application sends its own clock's date
+        date_header=False,  # the application sends the date of its own clock
         timeout_graceful_shutdown=1,
         backlog=_BACKLOG,
     )
@@ -194,11 +194,11 @@ def application(
     rng: random.Random | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
-    """Return the API application for a world and its callers.
+    """Return the ASGI application that serves a world to the callers with these keys.
 
-    `clock` returns Unix time in milliseconds. `today` returns the served world's day, by default
-    the clock's UTC date. `rng` only determines the order of lists, and `sleep` is used for slow
-    responses. Wire faults are applied by `serve`, not here.
+    `clock` returns Unix time in milliseconds. `today` returns the day of the world to serve, by
+    default the clock's UTC date. `rng` only determines the order of lists, and `sleep` is used for
+    slow responses. Wire faults are applied by `serve`, not here.
     """
     openapi = encode(specification.description(choices))
     service = Service(
@@ -244,7 +244,7 @@ def _signed_parts(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """Read the body, which is part of the signature (§5.2). Stop if it exceeds any valid size."""
+    """Read the body, which the signature covers (§5.2). Stop if it is too long to be valid."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -256,7 +256,7 @@ async def _body(request: Request) -> bytes:
 def _response(response: SandboxResponse, service: Service) -> Response:
     headers = {
         "Content-Type": service.choices.content_type,
-        # The server's time, so that callers can measure the skew of their own clocks.
+        # Send the server's time, so that callers can measure the skew of their own clocks.
         "Date": formatdate(service.clock() / 1000, usegmt=True),
     }
     since = service.choices.deprecated_since

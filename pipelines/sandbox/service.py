@@ -1,4 +1,4 @@
-"""Responding to a single request, without a socket.
+"""Functions that answer a single request, without using a socket.
 
 Checks run in this order: prefix, authentication, path, method, parameters, resource.
 """
@@ -41,7 +41,7 @@ class Service:
     world: Calendar
     keys: Mapping[str, Caller]
     clock: Callable[[], int]  # Unix time in milliseconds
-    today: Callable[[], date]  # the served world's day
+    today: Callable[[], date]  # the day of the world to serve
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
@@ -50,7 +50,7 @@ class Service:
 
 
 def apply_faults(service: Service, path: bytes) -> Service:
-    """Count a request, and return the service with the faults that are due for it."""
+    """Count a request, and return a service with the faults that apply to this request."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
     trouble = DueFaults(service.rehearsal.due(below, service.today()))
@@ -105,7 +105,7 @@ def _envelope(service: Service, query: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """Return the request with its signed path, which has no gateway prefix (§5.2)."""
+    """Return the request with the path that was signed, usually without gateway prefix (§5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))

@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One of a resource's fields. `kind` is a basic type or a resource name."""
+    """A field of a resource. `kind` is a basic type or the name of another resource."""
 
     name: str
     kind: str = "text"  # text, uuid, date-time, amount, boolean or a key of RESOURCES
@@ -44,7 +44,7 @@ _LOCKED = FieldSpec("locked", "amount")
 _FREE_LOCKED = (FieldSpec("free", "amount"), _LOCKED)
 
 RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
-    "Portfolio": (  # 2.1
+    "Portfolio": (  # §2.1
         _UUID,
         FieldSpec("resource", values=("portfolio",)),
         FieldSpec("name"),
@@ -52,18 +52,18 @@ RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
         FieldSpec("positions", "Position", many=True),
         *_TIMES,
     ),
-    "Integration": (  # 2.2
+    "Integration": (  # §2.2
         _UUID,
         FieldSpec("venueId"),
         FieldSpec("integrationStatus", values=("requested", "verified")),
     ),
-    "Position": (  # 2.3
+    "Position": (  # §2.3
         FieldSpec("assetId"),
         FieldSpec("isCustomAsset", "boolean"),
         FieldSpec("accounts", "Account", many=True),
     ),
-    "Account": (FieldSpec("venueId"), FieldSpec("name"), FieldSpec("balance", "Balance")),  # 2.4
-    "Balance": (  # 2.5
+    "Account": (FieldSpec("venueId"), FieldSpec("name"), FieldSpec("balance", "Balance")),  # §2.4
+    "Balance": (  # §2.5
         FieldSpec("trading", "TradingBalance", required=False),
         FieldSpec("margin", "MarginBalance", required=False),
         FieldSpec("staking", "StakingBalance", required=False),
@@ -73,7 +73,7 @@ RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
     "MarginBalance": (_LOCKED,),
     "StakingBalance": (_LOCKED,),
     "CustodyBalance": _FREE_LOCKED,
-    "Venue": (  # 2.6
+    "Venue": (  # §2.6
         _ID,
         FieldSpec("resource", values=("venue",)),
         FieldSpec("type", many=True, values=("exchange", "otc", "custodian")),
@@ -82,8 +82,8 @@ RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
         FieldSpec("instruments", "VenueInstrument", required=False, many=True),
         *_TIMES,
     ),
-    "VenueInstrument": (_ID, _INSTRUMENT_TYPE, FieldSpec("displayName")),  # 2.7
-    "Instrument": (  # 2.8
+    "VenueInstrument": (_ID, _INSTRUMENT_TYPE, FieldSpec("displayName")),  # §2.7
+    "Instrument": (  # §2.8
         _ID,
         FieldSpec("resource", values=("instrument",)),
         _INSTRUMENT_TYPE,
@@ -167,7 +167,7 @@ DECLARED_CODES = (
     "RESOURCE_NOT_FOUND",
     "TIMESTAMP_INVALID",
 )
-# The document uses this code in error bodies without declaring it (§7, notes).
+# The API's document uses this code in error bodies without declaring it (§7, notes).
 UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
@@ -181,7 +181,7 @@ class SandboxResponse:
 
 
 class RefusalError(Exception):
-    """A request was refused. The response is an error envelope with a status and errors."""
+    """A request was refused. The response has this status, and its envelope lists these errors."""
 
     def __init__(
         self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
@@ -205,7 +205,7 @@ def error_response(refusal: RefusalError, meta: Mapping[str, object]) -> Sandbox
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Quote and shorten a caller's string, so that error messages stay one paragraph long."""
+    """Shorten and quote a string from a caller, so that error messages stay short."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
@@ -231,8 +231,8 @@ _ERROR = {
 }
 _ABOUT = (
     "A sandbox of the service, which serves an invented world. Every request is signed: "
-    "SVC-API-SIGNATURE is the hex of HMAC-SHA-384, keyed with the secret, over method, path as "
-    "sent (without query), body and SVC-API-TIMESTAMP, without separators."
+    "SVC-API-SIGNATURE is the hex HMAC-SHA-384 of method, path as sent (without query), body and "
+    "SVC-API-TIMESTAMP, joined without separators. The key is the secret."
 )
 
 

@@ -26,7 +26,7 @@ def identity(*seed: object) -> str:
 
 
 def amount(units: int, decimals: int, *, padded: bool = False) -> str:
-    """Format a number of smallest units as a decimal string. Exact, because only strings are used.
+    """Format a number of smallest units as a decimal string. Nothing is rounded.
 
     With `padded`, keep trailing zeros: `1.500000` instead of `1.5`.
     """
@@ -37,7 +37,7 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *seed: object) -> str:
-    """Draw a time in the six hours before a day begins (UTC), in one of three formats (§2)."""
+    """Return a random time in the six hours before a day (UTC), in one of three formats (§2)."""
     # The time is before the start of the day, because a day's world must not contain future events.
     second = draw("instant", *seed) % (6 * 3600)
     hours, seconds_left = divmod(18 * 3600 + second, 3600)
@@ -53,7 +53,7 @@ def instant(day: date, *seed: object) -> str:
 
 
 def _hash(seed: tuple[object, ...], size: int) -> bytes:
-    # No value contains the separator, so ("ab", "c") and ("a", "bc") are different.
+    # No value contains the separator, so ("ab", "c") and ("a", "bc") have different hashes.
     return blake2b("\x1f".join(map(str, seed)).encode(), digest_size=size).digest()
 
 

@@ -30,14 +30,14 @@ Size = Literal["core", "usual", "dust"]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioPlan:
-    """The plan for a portfolio, whose names alternate from night to night."""
+    """The plan for a portfolio. Each night uses the next of its `names`."""
 
     key: str
     names: tuple[str, ...]
     assets: Sequence[Asset] = ()
     accounts: int = 1  # maximum number of accounts per position
-    venues: Sequence[str] = ()  # venues that may hold its money, each with one integration
-    passing: bool = False  # replaced every three nights, absent on the third night
+    venues: Sequence[str] = ()  # venues that may hold the portfolio's money; one integration each
+    passing: bool = False  # replaced every three nights, and missing on every third night
 
 
 _TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
@@ -73,7 +73,7 @@ _BUCKETS: Mapping[str, tuple[str, ...]] = {
     "staking": ("locked",),
     "custody": ("free", "locked"),
 }
-# A balance's buckets as a bit mask, in the order above. Most balances have only trading.
+# The buckets of a balance, as a bit mask in the order above. Most balances have only `trading`.
 _USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
 _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
@@ -83,7 +83,7 @@ def portfolio(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
     """Return a portfolio with its integrations, or None if it does not exist on that day."""
-    # Days are counted from the year 1, so the result does not depend on the first night.
+    # Count days from the year 1, so that the result does not depend on which night is pulled first.
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
         return None
@@ -104,7 +104,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """Yield one integration per venue. Every fifth is replaced from time to time."""
+    """Yield one integration per venue. Every fifth integration is replaced every three nights."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:
@@ -145,7 +145,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Yield the name, seed, shape and size of each account that a position has on a day."""
+    """Yield the name, seed, balance shape and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
@@ -177,7 +177,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
     if size == "dust":
         return amount(1 + draw("dust", *seed) % 999, asset.decimals, padded=padded)
     top = 10 ** (asset.digits + asset.decimals)
-    # Some amounts are round, like the amounts that people type.
+    # Make some amounts round, like amounts that people type.
     grain = 10 ** (asset.decimals * (draw("grain", *seed) % 4) // 4)
     units = (
         top // 10 + (draw("size", *seed) << 64 | draw("more", *seed)) % (top - top // 10)
@@ -186,7 +186,7 @@ def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> st
 
 
 def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
-    """Change an amount by up to two percent, and keep the result for one to five nights."""
+    """Vary an amount by up to two percent. The result changes every one to five nights."""
     period = 1 + draw("period", *seed) % 5
     step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

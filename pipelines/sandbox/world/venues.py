@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class VenuePlan:
-    """The plan for a venue, whose statuses and names alternate from night to night."""
+    """The plan for a venue. Each night uses the next of its `names` and `statuses`."""
 
     id: str
     types: tuple[str, ...]
@@ -82,12 +82,12 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Return the option for a day. The options alternate from night to night."""
+    """Return the option for a day. Each day uses the next option, starting over after the last."""
     return options[day.toordinal() % len(options)]
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """Return a venue without its instruments. `mark` distinguishes copies in a scaled world."""
+    """Return a venue without its instruments. The suffix `mark` distinguishes scaled copies."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,
@@ -120,7 +120,7 @@ def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
 
 
 def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
-    """Yield a venue's spot pairs. Every eleventh pair is missing every third night."""
+    """Yield a venue's spot pairs. Every eleventh pair is missing on every third night."""
     pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
     for number, pair in enumerate(pairs[: house.spots]):
         if number and number % 11 == 0 and (day.toordinal() + number) % 3 == 0:
@@ -129,7 +129,7 @@ def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
 
 
 def _expiries(day: date) -> list[date]:
-    """Return tomorrow, three Fridays, and the last Fridays of this and the next quarter."""
+    """Return expiries: tomorrow, three Fridays, and last Fridays of this and the next quarter."""
     friday = day + timedelta(days=(_FRIDAY - day.weekday() - 1) % 7 + 1)
     weekly = [friday + timedelta(weeks=week) for week in range(3)]
     first_month = 3 * ((day.month - 1) // 3)
@@ -139,7 +139,7 @@ def _expiries(day: date) -> list[date]:
 
 
 def _last_friday(year: int, months: int) -> date:
-    """Return the last Friday of a month, counted from January (15 is March of the next year)."""
+    """Return a month's last Friday. `months` counts on from January, so 15 is next year's March."""
     first_after = date(year + months // 12, months % 12 + 1, 1)
     return first_after - timedelta(days=(first_after.weekday() - _FRIDAY - 1) % 7 + 1)
 
@@ -152,8 +152,8 @@ def _instrument(
     day: date,
 ) -> Record:
     kind, base, term, suffix = listing
-    # Venues share instrument IDs, because in the document only the request path connects an
-    # instrument with its venue.
+    # The API's document connects an instrument with its venue only through the request path, so
+    # venues may share instrument IDs.
     identifier = "-".join(part for part in (base, term, suffix) if part)
     seed = (venue_id, identifier)
     born = expiry - timedelta(days=200) if expiry else date(2023, 1, 2)
@@ -179,14 +179,14 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """Format an expiry in the style of venues (`25DEC26`), regardless of the machine's locale."""
+    """Format an expiry as venues write it (`25DEC26`), regardless of the machine's locale."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )
 
 
 def _limits(seed: tuple[str, str]) -> Record | None:
-    """Return complete, partial, empty or absent constraints, which are all valid (§2.8)."""
+    """Return trading constraints, which may be complete, partial, empty or missing (§2.8)."""
     values = {
         name: amount(
             (1 + draw("limit", name, *seed) % 9) * units,

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The records of one day. If a world is used as a calendar, all days are the same.
+    """The records of one day. A world used as a calendar returns the same records for every day.
 
     Portfolios include their integrations. Venues do not include their instruments. `instruments`
     maps venue IDs to instruments, which are embedded if a caller requests them.
@@ -38,19 +38,19 @@ class Calendar(Protocol):
     """A source of worlds, one for each day."""
 
     def at(self, day: date, /) -> World:
-        """Return a day's world."""
+        """Return the world of a day."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LivingWorld:
-    """A world that changes from day to day. `scale` is the number of copies in it."""
+    """A world that changes every day. It has `scale` copies of each portfolio and venue."""
 
     seed: str = "nightbook"
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """Return a day's world, always the same for the same seed, scale and day."""
+        """Return the world of a day, which depends only on the seed, the scale and the day."""
         return _world(self.seed, self.scale, day)
 
 
