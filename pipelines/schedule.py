@@ -1,14 +1,15 @@
-"""Cron schedules: checking the five fields, and finding the dates and times of runs.
+"""Functions that check a cron schedule and find the dates and times of its runs.
 
-This module does not use Dagster, because some commands must respond faster than it can be imported.
+This module does not use Dagster, because some commands must respond faster than Dagster can be
+imported.
 """
 
 from datetime import date, time
 
 RANGE = 2
 DIGITS = 4
-SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the largest number of days in each shorter month
-# The five cron fields: lowest and highest number, and names that can replace numbers.
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # number of days in each month with fewer than 31
+# For each of the five cron fields: the lowest number, the highest number, and names for numbers.
 CRON = (
     (0, 59, ""),
     (0, 23, ""),
@@ -19,9 +20,9 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Return whether a string has five cron fields (numbers, names, ranges, lists, steps)."""
-    # A schedule is invalid if none of its months has its days, even if it also has weekdays,
-    # because Dagster does not find a run for it.
+    """Return whether a string has five valid cron fields (numbers, names, ranges, lists, steps)."""
+    # A schedule is invalid if none of its months has the given days, even if it also lists
+    # weekdays, because Dagster finds no run for such a schedule.
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False
@@ -41,7 +42,7 @@ def is_due(schedule: str, day: date) -> bool:
     )
     is_day = day.day in days
     is_weekday = bool({day.isoweekday(), day.isoweekday() % 7} & weekdays)
-    # Cron's rule is that if both days and weekdays are restricted, a date needs to match only one.
+    # In cron, if both days and weekdays are restricted, a date needs to match only one of them.
     either = not fields[2].startswith("*") and not fields[4].startswith("*")
     return day.month in months and (is_day or is_weekday if either else is_day and is_weekday)
 
@@ -56,13 +57,13 @@ def last_tick(schedule: str) -> time:
 
 
 def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]:
-    """Return the numbers in a field, or an empty set if any part is invalid."""
+    """Return the numbers that a cron field matches, or an empty set if any part is invalid."""
     parts = [_part(part, lowest, highest, names) for part in field.split(",")]
     return set().union(*parts) if all(parts) else set()
 
 
 def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
-    """Return the numbers in a part: `*`, a number or a range, with an optional step."""
+    """Return the numbers in a part of a field: `*`, a number or a range, with an optional step."""
     range_, has_step, step = part.partition("/")
     step_size = (_parse_number(step) or 0) if has_step else 1
     if not 1 <= step_size <= highest:

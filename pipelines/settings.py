@@ -58,13 +58,13 @@ class InvalidSettings(Exception):
         super().__init__(
             f"{len(complaints)} {several} missing or invalid. Nothing was read or written.\n"
             + "\n".join(f"  {complaint}" for complaint in complaints)
-            + "\nSet them in the environment or in a file .env here (see .env.example)."
+            + "\nSet them in the environment or in the file .env in this folder (see .env.example)."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The operator's choices. `access` is None if the command does not need the API.
+    """The operator's settings. `access` is None if the command does not need the API.
 
     `deadline` limits a whole pull, in seconds. `timezone` determines the business date. The
     warehouse stores the rows of the newest `native_nights` nights (or of all nights, if it is
@@ -92,7 +92,7 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the process's variables, plus variables from `directory/.env` that it does not set.
+    """Return our variables from the process, and from `directory/.env` if not set by the process.
 
     An empty process variable counts as unset. Raises `InvalidSettings` if `.env` is unreadable.
     """
@@ -108,7 +108,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
 
 
 def _is_foreign(name: str) -> bool:
-    """Return whether a variable configures the library for an object store or a catalog."""
+    """Return whether a variable belongs to the library for object stores or catalogs."""
     return name in STORE_OPTIONS or is_catalog_option(name)
 
 
@@ -121,12 +121,12 @@ def _is_setting(name: str) -> bool:
 
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error for each unknown name, because ignoring it would hide typing errors."""
+    """Yield an error for each unknown name, because ignoring the name would hide a typo."""
     for name in sorted(variables.keys() - set(NAMES)):
         if _is_foreign(name):
             continue
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
-        yield f"{name[:SHOWN]} is not a setting. Do you mean {nearest}?"
+        yield f"{name[:SHOWN]} is not a setting. Did you mean {nearest}?"
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
@@ -180,8 +180,8 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         complaints.append(
-            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}. Use a name of the time zone database, "
-            "such as Europe/Zurich."
+            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}. Use a name from the time zone database, such "
+            "as Europe/Zurich."
         )
         return ZoneInfo("UTC")
 
@@ -220,7 +220,7 @@ def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int |
     if sign := misleading_sign(home_path(home)):
         complaints.append(
             f"{name} cannot be used if NIGHTBOOK_HOME contains {sign}, which has a special meaning "
-            "for DuckDB in the paths of older nights. Choose a plainer path, or all."
+            "for DuckDB in the paths of older nights. Choose a plainer path, or set it to all."
         )
     return int(_number(variables, complaints, name, 100_000))
 
@@ -232,8 +232,8 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
     for number, address in enumerate(addresses, 1):
         if not _ADDRESS.match(address):
             complaints.append(
-                f"NIGHTBOOK_ALERTS: address {number} of {len(addresses)} has no scheme, such as in "
-                "mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
+                f"NIGHTBOOK_ALERTS: address {number} of {len(addresses)} has no scheme. Use a URL "
+                "such as mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
             )
     return addresses
 
