@@ -1,1 +1,1 @@
-"""The shelf: judged nights in an object store, which machines share through its manifests."""
+"""The shelf: judged nights in an object store. Machines share the nights by means of manifests."""

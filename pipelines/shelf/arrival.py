@@ -1,4 +1,4 @@
-"""Fetching shelved nights, and merging their decisions into this home."""
+"""Functions that fetch shelved nights and merge their decisions into this home."""
 
 import contextlib
 import hashlib
@@ -131,7 +131,7 @@ def behind(
 
 
 def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRecord:
-    """Compare a night in this home with its newest generation, and return its record.
+    """Compare a night in this home with its newest generation on the shelf, and return its record.
 
     An empty `stamp` means that decisions must still be shelved. Generation 0 means that a different
     lake must still be fetched.
@@ -152,7 +152,7 @@ def agreement(layout: Layout, local: Snapshot, night: NightManifest) -> NightRec
 
 
 def without_pruning(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that apply on every machine, which excludes pruning."""
+    """Return the decisions that apply on every machine, which are all except pruning."""
     return tuple(decision for decision in decisions if decision.state != PRUNED)
 
 
@@ -163,7 +163,7 @@ def unknown_decisions(decisions: Iterable[Decision], known: Iterable[Decision]) 
 
 
 def _message(night: Snapshot, new: Sequence[Decision], unshelved: Sequence[Decision]) -> str:
-    """Describe the shelf's decisions, and the outcome if this machine had also decided."""
+    """Describe the shelf's decisions, and the resulting state if this machine had also decided."""
     if not unshelved:
         return (
             f"Night {night.snapshot_id} was decided on another machine: {_sentence(new)}. It is "
@@ -201,7 +201,7 @@ class Arrival:
     def of(
         cls, layout: Layout, store: ObjectStore, night: NightManifest, *, with_landing: bool
     ) -> "Arrival":
-        """Verify a manifest and wrap it. Raises `DamagedFile` if its parts do not match."""
+        """Verify a night's manifest. Raises `DamagedFile` if its parts do not match."""
         texts = {
             document: night_folders.parse(
                 night.documents[document].encode(), Path(night.key), ADVICE
@@ -279,7 +279,7 @@ class Arrival:
                 file.write(text.encode())
 
     def _fetch_lake(self) -> None:
-        """Fetch all missing lake files, then move them to their places in this home."""
+        """Fetch all missing lake files, then move them to their final paths in this home."""
         temp_dir = self.layout.work / f"fetch-{self.night.snapshot_id}"
         files = [file for file in self.night.files if file.role is not Role.BODY]
         with ThreadPoolExecutor(PARALLEL_TRANSFERS, "fetch") as pool:
@@ -304,7 +304,7 @@ class Arrival:
         return temp_dir / f"{file.role}-{file.name}", places[-1]
 
     def _fetch_bodies(self, folder: Path) -> None:
-        """Fetch and verify the missing bodies. Each object is read once, in order."""
+        """Fetch and verify the missing bodies. Each object is read only once, from start to end."""
         bodies = [file for file in self.night.files if file.role is Role.BODY]
         missing = [body for body in bodies if not _is_intact(folder / body.name, body)]
         for key, packed in by_object(missing):
@@ -369,11 +369,11 @@ def fetch(
 ) -> FetchResult:
     """Load all new nights and decisions from the shelf into a home.
 
-    The caller is the home's writer, and afterwards it judges and publishes the nights. Decisions
-    that only this home has are merged with the shelf's decisions, and must still be shelved.
-    `on_followed` is called for each merged night. The shelf is not changed.
+    The caller must be the home's only writer, and must judge and publish the nights afterwards.
+    Decisions that only this home has are merged with the shelf's decisions, and must still be
+    shelved. `on_followed` is called for each merged night. The shelf is not changed.
 
-    Raises `StoreFailed`, and `DamagedFile` if the list of the shelf is incomplete.
+    Raises `StoreFailed`, and `DamagedFile` if the shelf's list of nights is incomplete.
     """
     url = store.address.url
     record = read_record(layout, url)

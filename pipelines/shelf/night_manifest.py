@@ -1,4 +1,4 @@
-"""A shelved night's files and manifest."""
+"""The files and the manifest of a shelved night."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Role(StrEnum):
-    """The kind of a night's large file."""
+    """The kinds of large files that belong to a night."""
 
     BODY = "body"
     TABLE = "table"
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Document(StrEnum):
-    """The kind of a night's small file, whose content is part of the shelf's manifest."""
+    """The kinds of small files in a night. Their content is part of the shelf's manifest."""
 
     LANDED = "landed"
     DECIDED = "decided"
@@ -42,7 +42,7 @@ class Document(StrEnum):
 
 
 class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A night's large file: `size` bytes at `offset` in the object `key`."""
+    """A large file of a night, stored as `size` bytes at `offset` in the object `key`."""
 
     role: Role
     name: str
@@ -55,7 +55,7 @@ class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NightManifest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One generation of a night. `token` identifies the run that wrote it.
+    """The manifest of one generation of a night. `token` identifies the run that wrote it.
 
     `previous` is the SHA-256 of the previous generation, or None in the first generation.
     """
@@ -74,7 +74,7 @@ class NightManifest(
 
     @property
     def key(self) -> str:
-        """The manifest's key."""
+        """The key of the manifest in the object store."""
         return manifest_key(self.snapshot_id, self.generation)
 
     @property
@@ -91,7 +91,7 @@ class NightManifest(
 
     @property
     def seal(self) -> str:
-        """The manifest's SHA-256, which the next generation refers to."""
+        """The manifest's SHA-256, which the next generation stores as `previous`."""
         return night_folders.digest(msgspec.to_builtins(self))
 
 
@@ -128,9 +128,10 @@ class NewerManifest(Exception):
 
     def __init__(self, key: str, version: str) -> None:
         super().__init__(
-            f"{key} was written by nightbook {version[:40]}, which is newer than this one. So this "
-            "machine can neither read that night nor decide on it. The night was not "
-            "changed, here or on the shelf. Install the same version on every machine of a shelf"
+            f"{key} was written by nightbook {version[:40]}, which is newer than the version here. "
+            "So this machine can neither read the night nor decide on it. The night was not "
+            "changed, neither here nor on the shelf. Install the same version on every machine "
+            "that uses the shelf"
         )
 
 
@@ -143,20 +144,19 @@ class DuplicateNight(Exception):
             f"night {night.snapshot_id} is already on the shelf with different API responses "
             f"(generation {night.generation}, {night.state}, shelved at {night.at}). Another "
             "machine read the API in the same second. That machine's night stays on the shelf, "
-            "and this machine's night was not shelved. Let only one machine pull the nights of a "
-            "shelf. To "
-            "load the shelf's night into this home too, move the folder "
+            "and this machine's night was not shelved. Let only one machine pull nights for a "
+            "shelf. To load the shelf's night into this home too, move the folder "
             f"{folder} out of this home, then type: nightbook publish"
         )
 
 
 UNUSABLE = (DuplicateNight, DamagedFile, NewerManifest)
-"""The errors that exclude one night, while the other nights are still shelved or fetched."""
+"""The errors that affect only one night. All other nights are still shelved or fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A night's large file in this home: its path, and its SHA-256 from the manifest."""
+    """A large file of a night in this home, with its path and its SHA-256 from the manifest."""
 
     role: Role
     name: str
@@ -165,7 +165,7 @@ class LocalFile:
 
 
 def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
-    """Read the small files of a night that is judged and in the lake."""
+    """Return the contents of a night's small files. The night must be judged and in the lake."""
     places = {
         Document.LANDED: snapshot.folder / MANIFEST,
         Document.DECIDED: snapshot.folder / DECISION,
@@ -175,7 +175,7 @@ def documents(layout: Layout, snapshot: Snapshot) -> dict[Document, str]:
 
 
 def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
-    """Return the content of the decision file, which is identical if no decision has changed."""
+    """Return the content of the decision file, which is the same if no decision has changed."""
     if decisions == snapshot.decisions:
         return (snapshot.folder / DECISION).read_text(encoding="utf-8")
     content = {"decisions": msgspec.to_builtins(decisions)}
@@ -183,7 +183,7 @@ def decision_text(snapshot: Snapshot, decisions: tuple[Decision, ...]) -> str:
 
 
 def bodies(snapshot: Snapshot) -> list[LocalFile]:
-    """Return a night's bodies in the order in which they are packed."""
+    """Return a night's bodies in the order in which they are packed into one object."""
     stored = load_manifest(snapshot.folder).stored
     return [
         LocalFile(Role.BODY, name, snapshot.folder / name, digest)
@@ -207,13 +207,13 @@ def lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[LocalFile]:
 
 
 def digests(landed: Manifest, sealed: Mapping[str, Any]) -> dict[tuple[Role, str], str]:
-    """Return each large file's SHA-256 from the night's manifests."""
+    """Return the SHA-256 of each large file, as recorded in the night's manifests."""
     expected = {(role, name): digest for role, name, digest in entries(sealed)}
     return expected | {(Role.BODY, name): digest for name, digest in landed.stored.items()}
 
 
 def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
-    """Yield role, name and SHA-256 for each file in a lake manifest of any contract."""
+    """Yield role, name and SHA-256 for each file in a lake manifest of any contract version."""
     for name, written in sealed["tables"].items():
         yield Role.TABLE, name, written["sha256"]
     for name, written in sealed["nightly"].items():
@@ -223,7 +223,7 @@ def entries(sealed: Mapping[str, Any]) -> Iterator[tuple[Role, str, str]]:
 
 
 def places(layout: Layout, role: Role, name: str, day: date, snapshot_id: str) -> tuple[Path, ...]:
-    """Return a file's possible paths in a home. A fetched file is written to the last one."""
+    """Return a file's possible paths in a home. A fetched file is written to the last path."""
     if role is Role.BODY:
         return (layout.snapshot(day, snapshot_id) / name,)
     if role is Role.PART:
