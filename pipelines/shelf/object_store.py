@@ -1,4 +1,4 @@
-"""An object store: its address, its keys, its operations, and a probe of its guarantees."""
+"""The object store: its address, keys and operations, and a test of its guarantees."""
 
 import contextlib
 import fcntl
@@ -21,8 +21,8 @@ ENDPOINTS: Final = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"),
     *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )
-# Variables for the object store that may be set in `.env`. In the process environment, obstore
-# finds all its variables itself.
+# Variables for the object store that may be set in `.env`. From the process environment, obstore
+# reads all its variables itself.
 OPTIONS: Final = (
     *ENDPOINTS,
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -50,7 +50,7 @@ _SERVER = re.compile(r"Error performing [A-Z]+ (https?://[^/\s?]+)")
 _STATUS = re.compile(r"status code: (\d{3}[A-Za-z ]*)")
 _ELEMENT = re.compile(r"<(Code|Message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _CAUSE = re.compile(r'(?:message|error): "((?:[^"\\]|\\.)*)"')
-# If no keys are set, the library asks these addresses for the role of a cloud machine.
+# If no keys are set, the library asks these metadata addresses for the machine's cloud role.
 _METADATA = re.compile(r"//(169\.254\.|\[?fd00:ec2:|metadata\.)")
 KEYS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -82,7 +82,7 @@ class StoreAddress:
 
 
 def read_address(variables: Mapping[str, str], complaints: list[str]) -> StoreAddress | None:
-    """Return the shelf's address, or None if it is not configured.
+    """Return the shelf's address, or None if no shelf is configured.
 
     Append errors to `complaints`.
     """
@@ -102,18 +102,18 @@ def _address_problems(url: str) -> Iterator[str]:
     except ValueError:
         yield "is not a valid address. Use an address such as s3://bucket/book."
         return
-    is_named = parts.scheme in ("abfs", "abfss")  # container@account
+    is_named = parts.scheme in ("abfs", "abfss")  # container@account is parsed as user@host
     if parts.scheme not in SCHEMES:
         yield (
-            "is not an address of an object store: use s3://bucket/book, az://container/book, "
+            "is not the address of an object store. Use s3://bucket/book, az://container/book, "
             "gs://bucket/book or file:///folder. If it is not set, nights stay on this machine."
         )
     elif parts.query or parts.fragment or parts.password or (parts.username and not is_named):
-        yield "contains more than a location: set keys in the store's own variables."
+        yield "contains more than a location. Set keys in the store's own variables."
     elif (not parts.netloc) != (parts.scheme == "file") or "\\" in url or ".." in parts.path:
-        yield "does not name a location: use a bucket or container and a folder, s3://bucket/book."
+        yield "does not name a location. Use a bucket or container and a folder (s3://bucket/book)."
     elif parts.scheme == "file" and len(parts.path) <= 1:
-        yield "does not name a folder: use an address such as file:///mnt/shelf/book."
+        yield "does not name a folder. Use an address such as file:///mnt/shelf/book."
 
 
 def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _endpoint_problems(options: Mapping[str, str]) -> Iterator[str]:
         except ValueError:
             is_fit = False
         if not is_fit:
-            yield f"{name} must be an https address (http only on this machine): see {SETTING}."
+            yield f"{name} must be an https address, or http on this machine (see {SETTING})."
 
 
 def manifest_key(snapshot_id: str, generation: int) -> str:
@@ -136,7 +136,7 @@ def manifest_key(snapshot_id: str, generation: int) -> str:
 
 
 def generation_of(key: str) -> tuple[str, int]:
-    """Parse a manifest's key into night and generation. For other keys, the night is ""."""
+    """Parse a manifest's key into snapshot ID and generation. For other keys, return "" and 0."""
     match = _MANIFEST.fullmatch(key)
     return (match[1], int(match[2])) if match else ("", 0)
 
@@ -182,7 +182,7 @@ class StoreNotInstalled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as listed by the store."""
+    """The key and size of an object, from the store's list."""
 
     key: str
     size: int
@@ -190,7 +190,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object's content, and the tag required to replace it conditionally."""
+    """An object's content, and the tag that is needed to replace the object conditionally."""
 
     content: bytes
     tag: str
@@ -198,7 +198,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """A location in an object store. All keys are relative to it."""
+    """A location in an object store. All keys are relative to this location."""
 
     address: StoreAddress
     client: Any
@@ -225,7 +225,7 @@ class ObjectStore:
                         return existing.content == content
                 else:
                     return True
-        raise self._failure(f"create {key}", "it reports an existing object but returns none")
+        raise self._failure(f"create {key}", "it reports an existing object but returns nothing")
 
     def get(self, key: str) -> Content | None:
         """Read an object. Return None if it does not exist."""
@@ -308,7 +308,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _translating_errors(self, doing: str) -> Iterator[None]:
-        """Convert library errors to `StoreFailed`, without secrets."""
+        """Convert errors of the library to `StoreFailed`, without secrets in the message."""
         try:
             yield
         except (self.library.exceptions.BaseError, *ERRORS) as error:
@@ -324,7 +324,7 @@ class ObjectStore:
 
 
 def _reason(library_message: str, url: str) -> str:
-    """Extract the reason from a library's error message or the store's response in it."""
+    """Extract the reason from the library's error message, which may quote the store's response."""
     text, _, details = library_message.partition("\n\nDebug source:")
     text = _QUERY.sub("?...", " ".join(text.split()))
     if _METADATA.search(text):
@@ -371,8 +371,8 @@ class UnsafeStoreError(Exception):
 
     def __init__(self, url: str, what: str) -> None:
         super().__init__(
-            f"The store of {url} is not safe: {what}. Two machines could overwrite each other's "
-            "nights there unnoticed, so no nights are shelved there. Use a store with conditional "
+            f"The store at {url} is not safe: {what}. Two machines could overwrite each other's "
+            "nights unnoticed, so no nights are shelved there. Use a store with conditional "
             "writes (S3 and most compatible stores, Azure, Google), or a newer version of this "
             "store. To test it again, type: nightbook doctor"
         )
@@ -384,7 +384,7 @@ def probe(store: ObjectStore, token: str) -> None:
     Raises `UnsafeStoreError`.
     """
     first, second, third = (f"{token} {number}\n".encode() for number in range(3))
-    store.put_new(PROBE, first)  # From here on, the test object exists and must be deleted.
+    store.put_new(PROBE, first)  # The test object now exists. An earlier test may have created it.
     if store.put_new(PROBE, second) or _content(store) == second:
         raise UnsafeStoreError(store.address.url, "it created an object that already existed")
     for _ in range(MAX_PROBE_ATTEMPTS):
@@ -401,6 +401,6 @@ def probe(store: ObjectStore, token: str) -> None:
 
 
 def _content(store: ObjectStore) -> bytes:
-    """Return the probe object's content, or b"" if it does not exist."""
+    """Return the test object's content, or b"" if it does not exist."""
     existing = store.get(PROBE)
     return b"" if existing is None else existing.content

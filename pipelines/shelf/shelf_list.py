@@ -30,14 +30,14 @@ class LatestPointer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> tuple[str, int]:
-        """The sort key: a newer manifest has a larger rank."""
+        """The sort key, which is larger for newer manifests."""
         return (self.snapshot_id, self.generation)
 
 
 def parse_latest(content: bytes) -> LatestPointer:
-    """Parse `LATEST`.
+    """Parse the content of the shelf's object `LATEST`.
 
-    Return an empty pointer if it is unreadable, because the next writer replaces it.
+    Return an empty pointer if the content is unreadable, because the next writer replaces it.
     """
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(content, type=LatestPointer)
@@ -56,7 +56,7 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
     keys = [entry.key for entry in store.list(f"{FOLDER}/")]
     latest_key = parse_latest(latest.content).manifest if latest else ""
     if latest_key and latest_key not in keys:
-        raise DamagedFile(Path(FOLDER), f"a list of {len(keys)} without {latest_key}", "it", ADVICE)
+        raise DamagedFile(Path(FOLDER), f"{len(keys)} manifests without {latest_key}", "it", ADVICE)
     newest: dict[str, tuple[int, str]] = {}
     for key in keys:
         snapshot_id, generation = generation_of(key)
@@ -68,14 +68,14 @@ def newest_manifests(store: ObjectStore, known: Iterable[str] = ()) -> dict[str,
             f"list {lost[-1]}",
             f"{count_of(len(lost), 'night')} that this home found there before "
             f"{'is' if len(lost) == 1 else 'are'} missing. Check that the store is mounted and its "
-            "address is correct. If they were deleted, remove shelf.json in this home to shelve "
-            "all nights again",
+            "address is correct. If those nights were deleted, remove shelf.json in this home to "
+            "shelve all nights again",
         )
     return {snapshot_id: key for snapshot_id, (_, key) in sorted(newest.items())}
 
 
 def read_night(store: ObjectStore, key: str) -> NightManifest:
-    """Read a listed manifest. Raises `DamagedFile` if it was changed."""
+    """Read a manifest from the shelf. Raises `DamagedFile` if the manifest was changed."""
     content = store.get(key)
     if content is None:
         raise StoreFailed(store.address.url, f"return {key}", "it was listed, but is missing")
@@ -83,9 +83,9 @@ def read_night(store: ObjectStore, key: str) -> NightManifest:
 
 
 class NightRecord(msgspec.Struct, frozen=True):
-    """The state of a night when shelf and home last agreed.
+    """The state of a night when the shelf and this home last agreed.
 
-    `stamp` identifies the versions of its local files.
+    `stamp` identifies the versions of the night's files in this home.
     """
 
     generation: int
@@ -163,12 +163,12 @@ def _is_to_be_shelved(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def stamp(layout: Layout, snapshot: Snapshot) -> tuple[int, ...]:
-    """Return time and size of a night's decision file and lake manifest, to detect changes."""
+    """Return times and sizes of a night's decision file and lake manifest, to detect changes."""
     return _version(snapshot.folder / DECISION) + _version(layout.manifest(snapshot.snapshot_id))
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    """Return a file's time and size, or an empty tuple if it is missing."""
+    """Return a file's modification time and size, or an empty tuple if the file is missing."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_mtime_ns, status.st_size
@@ -176,7 +176,7 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def _read(layout: Layout) -> ShelfRecord:
-    """Read the record. Return an empty record if the file is missing or damaged."""
+    """Read this home's record, or return an empty record if the file is missing or damaged."""
     with contextlib.suppress(DamagedFile, msgspec.ValidationError):
         if (layout.home / RECORD).is_file():
             return msgspec.convert(night_folders.read(layout.home / RECORD), ShelfRecord)

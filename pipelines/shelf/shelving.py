@@ -1,4 +1,4 @@
-"""Uploading nights to the shelf file by file, with the manifest last."""
+"""Functions that upload nights to the shelf: first the files, then the manifest."""
 
 import itertools
 import shutil
@@ -53,7 +53,7 @@ MAX_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Uploads a night's files from a home."""
+    """The upload of a night's files from a home to the shelf."""
 
     layout: Layout
     store: ObjectStore
@@ -62,7 +62,7 @@ class Uploads:
     def upload(self, previous: Iterable[ShelvedFile]) -> tuple[ShelvedFile, ...]:
         """Upload the files that the previous generation lacks.
 
-        Return where every file is stored.
+        Return the location of every file in the store.
         """
         existing = {(file.role, file.name, file.sha256): file for file in previous}
         bodies = night_manifest.bodies(self.snapshot)
@@ -81,7 +81,7 @@ class Uploads:
             return (*packed, *uploads)
 
     def _upload_bodies(self, bodies: list[LocalFile]) -> list[ShelvedFile]:
-        """Upload all of the night's bodies as one object. Return where each body is stored."""
+        """Upload all of the night's bodies as one object. Return the location of each body."""
         pack = self.layout.work / f"{self.snapshot.snapshot_id}.bodies"
         sizes = []
         with written_aside(pack) as out:
@@ -150,11 +150,11 @@ class Shelver:
         say: ProgressCallback = silent,
         on_followed: OnFollowed = lambda _: None,
     ) -> ShelvingResult:
-        """Synchronize the nights of the home with the shelf. The caller is the home's writer.
+        """Synchronize this home's nights with the shelf. The caller must be the home's only writer.
 
-        Upload judged nights that have changed since they were last shelved. Merge decisions that
-        other machines shelved into this home, and call `on_followed` for each such night. Raises
-        `StoreFailed` and `UnsafeStoreError`.
+        Upload judged nights that have changed since they were last shelved. Merge into this home
+        the decisions that other machines shelved, and call `on_followed` for each such night.
+        Raises `StoreFailed` and `UnsafeStoreError`.
         """
         url = self.store.address.url
         record = read_record(self.layout, url)
@@ -193,7 +193,7 @@ class Shelver:
         known: NightRecord | None,
         on_followed: OnFollowed,
     ) -> tuple[NightRecord, NightManifest]:
-        """Synchronize one night. `key` is the key of its newest manifest, or None."""
+        """Synchronize one night. `key` is its newest manifest's key, or None for a new night."""
 
         def next_generation(previous: NightManifest) -> NightManifest:
             local = follow(snapshots.read(snapshot.folder), previous, on_followed)
@@ -245,10 +245,10 @@ class Shelver:
         night: NightManifest,
         next_generation: Callable[[NightManifest], NightManifest],
     ) -> NightManifest:
-        """Create a generation, unless `night` is `previous`. Return the newest generation.
+        """Create `night` on the shelf, unless it is `previous`. Return the newest generation.
 
-        If two writers try to create the same generation, the store accepts one. The other writer
-        reads it and creates the next one.
+        If two writers try to create the same generation, the store accepts only one of them. The
+        other writer reads that generation and creates the next.
         """
         for _ in range(MAX_ATTEMPTS):
             # Creating the manifest makes the complete night visible.
@@ -257,7 +257,7 @@ class Shelver:
             previous = read_night(self.store, night.key)
             night = next_generation(previous)
         doing = f"create {night.key}"
-        raise StoreFailed(self.store.address.url, doing, "another machine was faster each time")
+        raise StoreFailed(self.store.address.url, doing, "another machine was faster every time")
 
     def generation(
         self,
