@@ -1,9 +1,10 @@
-"""Tables, database, views and workbooks for analysts and finance. It imports no other room.
+"""Tables, database, views and workbooks for analysts and finance.
 
-Importing it sets two defaults. NumPy does not start threads, because we do not multiply matrices
-and idle threads would use CPU time. pyarrow uses the system's allocator, because its own allocator
-returns large pages and requests new ones, which the system must fill with zeros. For 300,000
-accounts, that took 0.7 CPU seconds and 40 MB.
+This package imports no other package of nightbook. Importing it sets two defaults. NumPy does not
+start threads, because we do not multiply matrices and idle threads would use CPU time. pyarrow uses
+the system's allocator, because pyarrow's own allocator gives large pages back and requests new
+ones, which the system must fill with zeros. For 300,000 accounts, that took 0.7 CPU seconds and 40
+MB.
 """
 
 import importlib
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-# The Python API is imported on first use, because it needs pandas, which a night does not need.
+# Import the Python API on first use, because it loads pandas, which a nightly run does not need.
 if TYPE_CHECKING:
     from warehouse.query.door import ReadOnlyBook, open_book
     from warehouse.query.exact_amount import NotExact

@@ -1,6 +1,6 @@
 """Exact decimals: sums, differences and strings for amounts of any length, never rounded.
 
-All rooms that add up money import this module.
+All packages that add up money import this module.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ def subtract(minuend: str, subtrahend: str) -> str:
 
 
 def plain(value: Decimal) -> str:
-    """Format in plain digits: no exponent, no trailing decimal zeros, and zero as `0`."""
+    """Format a number in plain digits: no exponent, no trailing decimal zeros, and zero as `0`."""
     if not value:  # This also catches -0 and 0E+3, which would keep their sign and zeros.
         return "0"
     text = format(value, "f")

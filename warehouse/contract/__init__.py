@@ -1,1 +1,1 @@
-"""The contract for all tables, declared once as data."""
+"""The contract, which declares all tables, columns and keys in one place as data."""

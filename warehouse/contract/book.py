@@ -126,14 +126,13 @@ _ACCOUNT_KEY = (
     PORTFOLIO_ID,
     ASSET_ID,
     IS_CUSTOM,
-    text("venue_id", "Account.venueId", "Venue at which the account is."),
+    text("venue_id", "Account.venueId", "Venue of the account."),
     text("account_name", "Account.name", "Name of the account at the venue."),
     ordinal(
         "duplicate_no",
         "Account",
-        "Usually 0. If the API lists an account of a position more than once, the "
-        "repetitions have the numbers 1, 2 and so on. The content decides the order, not the "
-        "position in the response.",
+        "Usually 0. If the API lists an account of a position more than once, the repetitions are "
+        "numbered 1, 2 and so on. They are sorted by content, not by position in the response.",
     ),
 )
 _ACCOUNT_NAMES = tuple(column.name for column in _ACCOUNT_KEY)
@@ -164,8 +163,7 @@ KNOWN_BALANCES: dict[str, tuple[str, ...]] = {
 
 BALANCES = Table(
     "balances",
-    "One row for each amount that the API sends. An amount is one part of the balance of "
-    "an account.",
+    "One row for each amount that the API sends. An amount is one part of an account's balance.",
     key=(*_ACCOUNT_NAMES, "bucket", "state"),
     resource="portfolios",
     columns=(
@@ -173,7 +171,7 @@ BALANCES = Table(
         text(
             "bucket",
             "Account.balance",
-            f"{', '.join(KNOWN_BALANCES)}. An undocumented kind keeps its name.",
+            f"Balance kind: {', '.join(KNOWN_BALANCES)}. An undocumented kind keeps its name.",
         ),
         text(
             "state",
@@ -215,7 +213,7 @@ VENUES = Table(
 
 VENUE_TYPES = Table(
     "venue_types",
-    "One row for each type of a venue. A venue can have several types.",
+    "One row for each venue and type. A venue can have several types.",
     key=("snapshot_date", "venue_id", "type"),
     resource="venues",
     is_small=True,
@@ -243,8 +241,8 @@ def _constraint(name: str, field: str, meaning: str) -> Column:
 
 INSTRUMENTS = Table(
     "instruments",
-    "One row for each instrument that a venue trades. If an instrument is only in the "
-    "venue and not in the list of instruments, only its type and name are known (see "
+    "One row for each instrument that a venue trades. If an instrument is listed in the venue "
+    "itself but not in the list of instruments, only its type and name are known (see "
     "ops.listings).",
     key=("snapshot_date", "venue_id", "instrument_id"),
     resource="instruments",
@@ -268,11 +266,11 @@ INSTRUMENTS = Table(
         ),
         _constraint("min_base_qty", "minBaseQty", "Smallest order in units of the base asset"),
         _constraint("max_base_qty", "maxBaseQty", "Largest order in units of the base asset"),
-        _constraint("min_base_increment", "minBaseIncrement", "Step of the order size"),
+        _constraint("min_base_increment", "minBaseIncrement", "Smallest step of the order size"),
         _constraint("min_term_qty", "minTermQty", "Smallest order in units of the term asset"),
         _constraint("min_price", "minPrice", "Lowest price"),
         _constraint("max_price", "maxPrice", "Highest price"),
-        _constraint("min_tick", "minTick", "Step of the price"),
+        _constraint("min_tick", "minTick", "Smallest step of the price"),
         moment(
             "expiration",
             "Instrument.expiration",

@@ -1,7 +1,7 @@
-"""A firm's book over several organisations: all tables with a source column, and its gate.
+"""The tables of a firm's book: the organisations' tables with a source column, and the gate.
 
-Each organisation has its own home. Its published warehouse is copied and never recomputed. The firm
-has the contract's tables, with one more column, and three additional tables.
+Each organisation has its own home. Its published warehouse is copied and never recomputed. The
+firm's book has the contract's tables, with one more column, and the three tables of the gate.
 """
 
 from dataclasses import replace
@@ -20,14 +20,14 @@ SOURCE: Final = Column(
 
 
 def of_firm(table: Table) -> Table:
-    """Return the firm's version of a table, with the source as the first column and key column."""
+    """Return the firm's version of a table. The source is its first column and first key column."""
     return replace(table, key=(SOURCE.name, *table.key), columns=(SOURCE, *table.columns))
 
 
 NIGHTS = ops_table(
     "nights",
-    "One row for each source and date of the firm's book. It says whether the source is "
-    "in the book, and if not, why.",
+    "One row for each source and date of the firm's book. The row says whether the source is in "
+    "the book, and if not, why not.",
     key=(SOURCE.name, SNAPSHOT_DATE.name),
     is_small=True,
     columns=(
@@ -81,7 +81,7 @@ SOURCES = ops_table(
         ),
         text(
             "schema_version",
-            "Digest of the definitions in that version. NULL if no version was read.",
+            "Digest of the definitions in the version that was read. NULL if no version was read.",
             nullable=True,
         ),
         text(
@@ -117,7 +117,7 @@ SHARED = ops_table(
 )
 
 GATE: tuple[Table, ...] = (NIGHTS, SOURCES, SHARED)
-# Tables about the firm's file have no source: its build and its own reconciliation.
+# The build of the firm's file and the firm's own reconciliation have no source.
 OF_SOURCES: tuple[Table, ...] = tuple(
     of_firm(table) for table in (*BOOK, *OPS) if table is not BUILD
 )

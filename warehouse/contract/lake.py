@@ -1,4 +1,4 @@
-"""The lake's tables, and the control totals of holdings."""
+"""The tables of the lake, including the holdings, which are exact sums of amounts."""
 
 import hashlib
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ _ASSET = (
 )
 SUMS = {
     "free": (
-        "Sum of the free amounts of all documented balance kinds. 0 if the API states no "
-        "such amount."
+        "Sum of the free amounts of all documented balance kinds. 0 if the API sends no such "
+        "amount."
     ),
     "locked": (
-        "Sum of the locked amounts of all documented balance kinds. 0 if the API states no "
-        "such amount."
+        "Sum of the locked amounts of all documented balance kinds. 0 if the API sends no such "
+        "amount."
     ),
     "other": (
         "Sum of all undocumented amounts, for example amounts of a new balance kind. 0 if "
@@ -44,7 +44,7 @@ _SUMS = tuple(
 )
 _PORTFOLIOS = count("portfolios", "Number of portfolios that list the asset.")
 _ACCOUNTS = count("accounts", "Number of accounts of the asset, including empty ones.")
-_VENUES = count("venues", "Number of venues that keep at least one of these accounts.")
+_VENUES = count("venues", "Number of venues with at least one account of the asset.")
 
 HOLDINGS: tuple[Table, ...] = (
     Table(
@@ -142,16 +142,17 @@ def field_ids(table: str) -> Mapping[str, int]:
     return {name: number for number, name in enumerate(_COLUMN_ORDER[table].split(), start=1)}
 
 
-# A snapshot's files for these tables are staged until it becomes the book of its date.
+# A snapshot's files for these tables are staged until the snapshot becomes the book of its date.
 BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
 LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))
 
 
 RULES = 4
-"""The version of the flattening rules. Increase it if the same landed bytes give different rows.
+"""The version of the flattening rules. Increase it if a code change gives different rows for the
+same landed bytes.
 
 Version 1 is a lake whose manifests have no digest. Since version 3, the order of a venue's list
-does not matter if it names an instrument twice with differences. Since version 4, all rows have a
+does not matter, even if two entries for an instrument differ. Since version 4, all rows have a
 snapshot_id and all columns have an id.
 """
 

@@ -51,7 +51,7 @@ class Table:
     is_small: bool = False
 
     def column(self, name: str) -> Column:
-        """Return the column with this name. Raises `KeyError` if there is none."""
+        """Return the column with this name. Raises `KeyError` if the table has no such column."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -92,7 +92,7 @@ def and_more(names: Sequence[str], shown: int, separator: str = ", ") -> str:
 
 
 def left_out(names: Sequence[str], shown: int) -> str:
-    """Format the number of names that are not shown, or return an empty string.
+    """Format the number of names that are not shown. Return an empty string if all are shown.
 
     >>> left_out(["a", "b", "c"], 2), left_out(["a"], 2)
     (' and 1 more', '')
@@ -101,7 +101,7 @@ def left_out(names: Sequence[str], shown: int) -> str:
 
 
 def first_lines(lines: Sequence[str], shown: int, noun: str = "", place: str = "") -> list[str]:
-    """Return the first lines, and one more line with the number of others and their location.
+    """Return the first lines, and a last line that says how many more there are, and where.
 
     >>> first_lines(["a", "b", "c"], 1, "break", "the workbook lists them all")
     ['a', 'and 2 more breaks: the workbook lists them all']

@@ -48,8 +48,8 @@ DECISIONS = ops_table(
         text("reason", "Reason for the decision. Empty if there were no problems."),
         text(
             "machine",
-            "Name of the machine on which the decision was made. NULL for decisions from before "
-            "nightbook recorded this.",
+            "Name of the machine on which the decision was made. NULL for old decisions, because "
+            "nightbook did not record the machine then.",
             nullable=True,
         ),
         text(
@@ -130,7 +130,7 @@ WITHDRAWN = ops_table(
         ),
         text("rejected_by", "Name of the person who rejected the night."),
         moment("rejected_at", "Time when the night was rejected, UTC."),
-        text("reason", "The reason."),
+        text("reason", "Reason for the rejection."),
     ),
 )
 
@@ -456,8 +456,8 @@ BUILD = ops_table(
         ),
         text(
             "upgraded_from",
-            "Version of nightbook and of its contract that built the previous lake, if a newer "
-            "nightbook has rebuilt the lake. NULL if the lake was never rebuilt.",
+            "Versions of nightbook and of its contract that built the lake before a newer "
+            "nightbook rebuilt it. NULL if the lake was never rebuilt.",
             nullable=True,
         ),
         text("duckdb_version", "Version of DuckDB that wrote the database file."),

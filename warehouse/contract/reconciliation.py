@@ -34,8 +34,8 @@ RECONCILIATIONS = ops_table(
         ),
         count(
             "positions_not_compared",
-            "Number of positions in the book that no ledger covers. NULL for runs from before "
-            "nightbook counted them.",
+            "Number of positions in the book that no ledger covers. NULL for old runs, because "
+            "nightbook did not count them then.",
             nullable=True,
         ),
         count("breaks", "Number of breaks."),
@@ -48,7 +48,7 @@ RECONCILIATIONS = ops_table(
             "ledger covers their positions.",
         ),
         count("rejected_rows", "Number of rows in the ledgers that could not be used."),
-        moment("run_at", "When it ran, UTC."),
+        moment("run_at", "When the reconciliation ran, UTC."),
         text(
             "run_by",
             "Name of the person who ran the reconciliation. Empty if the name is not known.",
@@ -119,7 +119,7 @@ BREAKS = ops_table(
         text(
             "status", "Status that people set: Open, In progress, Waiting or Explained - accepted."
         ),
-        text("owner", "Name of the person who handles the break. Empty if nobody was entered."),
+        text("owner", "Name of the person who handles the break. Empty if no name was entered."),
         text("root_cause", "Root cause that people entered. Empty if nobody entered a root cause."),
         text("comment", "Complete comment that people entered. Empty if nobody entered a comment."),
     ),
@@ -163,14 +163,14 @@ SIGNOFFS = ops_table(
         text("digest", "SHA-256 of the result of the signed run."),
         count(
             "open_breaks",
-            "Number of open breaks when the signature was made. NULL for signatures from before "
-            "nightbook counted them.",
+            "Number of open breaks when the signature was made. NULL for old signatures, because "
+            "nightbook did not count them then.",
             nullable=True,
         ),
         text(
             "entered_by",
             "Name of the person who entered the signature for the signer. Empty if the signer "
-            "did this alone.",
+            "entered it personally.",
         ),
         flag("is_valid", "Whether the newest result of the day still has the signed digest."),
     ),

@@ -6,7 +6,7 @@
 -- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Number of portfolios that list the asset.
 -- accounts: Number of accounts of the asset, including empty ones.
--- venues: Number of venues that keep at least one of these accounts.
+-- venues: Number of venues with at least one account of the asset.
 -- example: select asset_id, is_custom_asset, total_text from holdings_by_asset order by all
 
 with held as (

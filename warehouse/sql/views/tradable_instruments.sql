@@ -12,7 +12,7 @@
 -- term_asset: Asset in which the price is expressed.
 -- min_base_qty: Smallest order in units of the base asset.
 -- max_base_qty: Largest order in units of the base asset.
--- min_base_increment: Step of the order size.
+-- min_base_increment: Smallest step of the order size.
 -- min_term_qty: Smallest order in units of the term asset.
 -- min_price: Lowest price.
 -- max_price: Highest price.
